@@ -1,0 +1,27 @@
+"""The one exception that means "the user can fix this"."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake in a recipe, a file or a command; its text is the one sentence the user is shown.
+
+    The command line prints it without a traceback and exits with status 2. Anything else that escapes is a bug
+    and keeps its traceback.
+    """
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The hint that ends a sentence about an unknown name.
+
+    >>> nearest("uniforn", ["uniform", "refill"])
+    "did you mean 'uniform'?"
+    >>> nearest("zzz", ["uniform", "refill"])
+    'known: refill, uniform'
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"

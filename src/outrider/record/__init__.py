@@ -1,0 +1,31 @@
+"""The vocabulary: problems, requests, rollouts, verdicts and groups, and how they are kept on disk."""
+
+from outrider.record.group import Group, group_id
+from outrider.record.identity import identity_seed, uniforms
+from outrider.record.problem import Problem
+from outrider.record.request import PLAIN, RAW, Context, Ids, Mode, Prefix, SampleRequest, SamplingParams
+from outrider.record.rollout import Rollout, StopReason
+from outrider.record.verdict import Outcome, Verdict, correct, incorrect, unparseable
+
+__all__ = [
+    "PLAIN",
+    "RAW",
+    "Context",
+    "Group",
+    "Ids",
+    "Mode",
+    "Outcome",
+    "Prefix",
+    "Problem",
+    "Rollout",
+    "SampleRequest",
+    "SamplingParams",
+    "StopReason",
+    "Verdict",
+    "correct",
+    "group_id",
+    "identity_seed",
+    "incorrect",
+    "uniforms",
+    "unparseable",
+]

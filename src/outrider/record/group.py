@@ -1,0 +1,56 @@
+"""A group: all rollouts of one problem in one step. A forest, ragged, any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from outrider.record.problem import Problem
+from outrider.record.rollout import Rollout
+
+
+def group_id(step: int, problem: Problem, purpose: str = "train") -> str:
+    """The identity of a group: a problem that returns in a later step is another group, with other draws."""
+    return f"{purpose}:{step}:{problem.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rollouts of one problem, in the order of their member index. May be empty before sampling.
+
+    Counts follow the verdict, never the reward.
+    """
+
+    problem: Problem
+    id: str
+    rollouts: tuple[Rollout, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.rollouts)
+
+    @property
+    def successes(self) -> int:
+        return sum(r.success for r in self.rollouts)
+
+    @property
+    def mixed(self) -> bool:
+        """At least one success and at least one rollout that is none."""
+        return 0 < self.successes < self.size
+
+    @property
+    def generated_tokens(self) -> int:
+        """Own tokens of all members: what the group cost."""
+        return sum(len(r.token_ids) for r in self.rollouts)
+
+    @property
+    def roots(self) -> tuple[Rollout, ...]:
+        return tuple(r for r in self.rollouts if r.parent is None)
+
+    def children(self, parent: Rollout) -> tuple[Rollout, ...]:
+        return tuple(r for r in self.rollouts if r.parent == parent.id)
+
+    def joined(self, rollouts: Iterable[Rollout]) -> Group:
+        """The group with more members, ordered by member index whatever order they arrive in."""
+        members = sorted((*self.rollouts, *rollouts), key=lambda r: r.member)
+        return replace(self, rollouts=tuple(members))

@@ -1,0 +1,53 @@
+"""Seeds derived from what a random draw is *for*, so that nothing depends on scheduling.
+
+A rollout's seed is a hash of (master seed, group, member, parent, branch point). Batch composition, order, group
+size and the number of processes do not enter it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+def identity_seed(*parts: int | str) -> int:
+    """A 63-bit seed from any sequence of integers and strings, the same on every machine.
+
+    63 bits, so that it fits a signed Parquet and torch integer. Parts are length-prefixed: ``("a", "bc")`` and
+    ``("ab", "c")`` differ, and so do ``1`` and ``"1"``.
+
+    >>> identity_seed(0, "a", "bc") == identity_seed(0, "ab", "c")
+    False
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        text = f"{type(part).__name__}:{part}".encode("utf-8", "surrogatepass")
+        digest.update(len(text).to_bytes(4, "little") + text)
+    return int.from_bytes(digest.digest(), "little") >> 1
+
+
+def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> NDArray[np.float64]:
+    """One uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
+
+    Counter based (SplitMix64's output function over ``seed + position * golden gamma``), so the number of a
+    position does not depend on which positions were drawn before. Values are odd multiples of 2^-54: neither 0
+    nor 1 occurs. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+
+    >>> a = uniforms(np.array([7]), np.arange(4))
+    >>> b = uniforms(np.array([3, 7]), np.arange(2, 4))
+    >>> bool((a[0, 2:] == b[1]).all())
+    True
+    """
+    with np.errstate(over="ignore"):
+        counters = positions_T.astype(np.uint64) + np.uint64(1)
+        x = seeds_B.astype(np.uint64)[:, None] + counters[None, :] * _GAMMA
+        x = (x ^ (x >> np.uint64(30))) * _MIX_1
+        x = (x ^ (x >> np.uint64(27))) * _MIX_2
+        x = x ^ (x >> np.uint64(31))
+    return ((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

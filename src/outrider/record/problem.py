@@ -1,0 +1,26 @@
+"""A problem: what is asked, and what its verifier needs to judge an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One question with a checkable answer.
+
+    Attributes:
+        id: stable across runs and machines; the same text always has the same id.
+        prompt: the text that the policy continues, before any chat template.
+        answer: what the verifier needs; plain JSON data.
+        level: difficulty label used to group results; ``""`` where the task has none.
+        metadata: anything else worth keeping beside the rollouts; plain JSON data.
+    """
+
+    id: str
+    prompt: str
+    answer: Any = None
+    level: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)

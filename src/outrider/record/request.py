@@ -1,0 +1,117 @@
+"""A request: what a stage of the explorer wants to have sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record.problem import Problem
+
+Ids = NDArray[np.int32]
+
+
+class Mode(NamedTuple):
+    """The distribution that a log-probability belongs to.
+
+    Two log-probabilities may be compared (a ratio, a KL) only if their modes are equal. ``RAW`` is the model's own
+    softmax; ``temperature`` divides the logits; ``top_p`` and ``top_k`` (0: off) renormalise over the kept tokens.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+
+RAW = Mode()
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How tokens are drawn.
+
+    Attributes:
+        temperature: 0 means greedy.
+        top_p, top_k: truncation of the sampling distribution; 1.0 and 0 are off.
+        max_tokens: the most *own* tokens of a rollout, end-of-sequence token included.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 128
+
+    @property
+    def logprob_mode(self) -> Mode:
+        """The mode of the reported log-probabilities: the temperature is applied, truncation is not.
+
+        Without truncation this is the distribution that was sampled from. With it, the learner can reproduce the
+        number, which it could not for a renormalised one. Greedy decoding reports the raw distribution.
+        """
+        return Mode(self.temperature) if self.temperature > 0 else RAW
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What stands before the response: the plain prompt, or one seeded with worked examples.
+
+    Attributes:
+        kind: ``"plain"`` or ``"seeded"``.
+        exemplars: problem ids of the examples, in order; empty for plain.
+    """
+
+    kind: str = "plain"
+    exemplars: tuple[str, ...] = ()
+
+
+PLAIN = Context()
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The part of an earlier rollout's response that a branch continues.
+
+    Attributes:
+        parent: id of that rollout.
+        ids: the kept response tokens, from the first token of the *path* (the parent's own prefix included).
+    """
+
+    parent: str
+    ids: Ids
+
+    @property
+    def branch_at(self) -> int:
+        """Position in the response at which the branch starts."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """``n`` rollouts of one problem from one context.
+
+    A stage fills the first block; the explorer completes the second before the sampler sees it.
+
+    Attributes:
+        problem: what to solve.
+        n: how many rollouts, >= 1.
+        prefix: continue this instead of starting after the prompt; None starts afresh.
+        context: what ``prompt_ids`` hold besides the problem.
+        stream: the loss stream that the rollouts belong to (``"main"``, ``"branch"``, ...).
+        prompt_ids: token ids of the context; None asks the explorer for the plain prompt.
+        stage: which stage asked.
+        group_id: the group that the rollouts join.
+        first_member: index of the first of the ``n`` rollouts in its group.
+    """
+
+    problem: Problem
+    n: int = 1
+    prefix: Prefix | None = None
+    context: Context = PLAIN
+    stream: str = "main"
+    prompt_ids: Ids | None = None
+
+    stage: str = ""
+    group_id: str = ""
+    first_member: int = 0

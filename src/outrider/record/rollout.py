@@ -1,0 +1,111 @@
+"""A rollout: one sampled response. Token ids are the truth, text is a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record.request import PLAIN, RAW, Context, Ids, Mode
+from outrider.record.verdict import Verdict
+
+
+class StopReason(StrEnum):
+    """Why a rollout ended: ``STOP`` by its end-of-sequence token, ``LENGTH`` by its token budget,
+    ``CONTEXT`` because the model's context was full. The last two are truncations."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTEXT = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One response with everything needed to judge it, train on it and explain it.
+
+    The sequence that the model saw is ``prompt_ids + prefix_ids + token_ids``. *Own* tokens are ``token_ids``: those
+    that this rollout sampled itself and that were paid for. The prefix belongs to the parent.
+
+    None, zero and NaN differ: ``verdict`` and ``reward`` are None until assigned; a reward of NaN is *unscorable*
+    (the verifier failed, not the policy) and is kept out of every baseline.
+
+    Attributes:
+        id: ``group_id/member``.
+        problem_id, group_id, member: identity; a group is one problem in one step.
+        prompt_ids, prefix_ids, token_ids: int32.
+        logprobs_T: float32, one per own token, under ``mode``.
+        entropies_T: float32, nats, of the full distribution under ``mode``; None where the engine cannot give it.
+        mode: the distribution of the two above.
+        trainable_T: bool, False for tokens that were observed and not sampled (tool output); None: all True.
+        parent, branch_at: the rollout that ``prefix_ids`` come from; None for a root, then ``branch_at`` is 0.
+        context, stream, stage: what the request asked for.
+        policy_version: version of the weights that drew the tokens.
+        seed: the identity seed of the draw.
+        stop: see :class:`StopReason`.
+        text: own tokens decoded; special tokens left out.
+        prefix_text: ``prefix_ids`` decoded, so that a branch can be judged as a whole.
+        verdict, reward: judgement, and its worth under the run's reward map.
+        unused: the reason for not being trained on; ``""`` if it was.
+    """
+
+    problem_id: str
+    group_id: str
+    member: int
+    prompt_ids: Ids
+    token_ids: Ids
+    logprobs_T: NDArray[np.float32]
+    prefix_ids: Ids
+    entropies_T: NDArray[np.float32] | None = None
+    mode: Mode = RAW
+    trainable_T: NDArray[np.bool_] | None = None
+    parent: str | None = None
+    context: Context = PLAIN
+    stream: str = "main"
+    stage: str = ""
+    policy_version: int = 0
+    seed: int = 0
+    stop: StopReason = StopReason.STOP
+    text: str = ""
+    prefix_text: str = ""
+    verdict: Verdict | None = None
+    reward: float | None = None
+    unused: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.group_id}/{self.member}"
+
+    @property
+    def branch_at(self) -> int:
+        return len(self.prefix_ids)
+
+    @property
+    def response_ids(self) -> Ids:
+        """Prefix and own tokens: the whole response as the model saw it."""
+        return np.concatenate([self.prefix_ids, self.token_ids])
+
+    @property
+    def response_text(self) -> str:
+        return self.prefix_text + self.text
+
+    @property
+    def truncated(self) -> bool:
+        return self.stop is not StopReason.STOP
+
+    @property
+    def success(self) -> bool:
+        """Whether the verdict is correct. Never looks at the reward; a rollout without a verdict is no success."""
+        return self.verdict is not None and self.verdict.success
+
+    @property
+    def trainable_tokens(self) -> int:
+        return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
+
+    def judged(self, verdict: Verdict, reward: float) -> Rollout:
+        return replace(self, verdict=verdict, reward=reward)
+
+    def left_out(self, reason: str) -> Rollout:
+        """The same rollout, marked as not trained on. The first reason stands."""
+        return self if self.unused else replace(self, unused=reason)

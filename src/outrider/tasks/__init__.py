@@ -1,0 +1,1 @@
+"""Tasks: sources of problems with verdicts."""
