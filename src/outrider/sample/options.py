@@ -1,0 +1,26 @@
+"""What a recipe can say about sampling. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from outrider.options import Options
+from outrider.record import SamplingParams
+
+
+class SampleOptions(Options):
+    """How responses are drawn, and by which engine path."""
+
+    temperature: float = Field(1.0, ge=0, description="0 is greedy")
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0, description="0 is off")
+    max_tokens: int = Field(128, ge=1, description="most own tokens of a rollout, end token included")
+    rows: int = Field(256, ge=1, description="responses decoded together on one rank")
+    path: Literal["auto", "fast", "generic"] = Field(
+        "auto", description="fast: fused Llama/Qwen decoder; generic: the model's own forward pass"
+    )
+
+    def params(self) -> SamplingParams:
+        return SamplingParams(self.temperature, self.top_p, self.top_k, self.max_tokens)

@@ -1,0 +1,51 @@
+"""What a recipe can say about the loop itself: how long, how often to evaluate and save. Imports no torch."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from outrider.options import Options
+
+
+class TrainOptions(Options):
+    """The length of a run and its habits. A run ends at whichever limit comes first."""
+
+    problems: int = Field(32, ge=1, description="problems per step")
+    steps: int | None = Field(None, ge=0, description="most optimizer rounds")
+    tokens: int | None = Field(1_600_000, ge=1, description="most generated tokens")
+    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after")
+    save_every: int = Field(20, ge=1, description="steps between checkpoints")
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+    ranks: int = Field(0, ge=0, description="processes; 0: one per core on a CPU, one otherwise")
+
+    @model_validator(mode="after")
+    def _some_limit(self) -> TrainOptions:
+        if self.steps is None and self.tokens is None:
+            raise ValueError("one of steps and tokens must be set, or the run never ends")
+        return self
+
+
+class EvaluateOptions(Options):
+    """How a policy is measured."""
+
+    problems: int = Field(300, ge=1, description="held-out problems")
+    n: int = Field(64, ge=1, description="samples per problem")
+    greedy: bool = Field(True, description="also decode each problem greedily")
+    bootstrap: int = Field(2000, ge=0, description="resamples of problems for the intervals; 0: none")
+    seed: int = Field(0, ge=0, description="seed of samples and bootstrap, the same for every run that is compared")
+    before: bool = Field(True, description="evaluate before the first step")
+    after: bool = Field(True, description="evaluate after the last step")
+
+
+class RewardOptions(Options):
+    """What each verdict is worth. null is *unscorable*: the rollout is kept out of every baseline and counted.
+
+    A correct or incorrect verdict with a score between 0 and 1 (a graded task) earns
+    ``incorrect + score * (correct - incorrect)``.
+    """
+
+    correct: float = 1.0
+    incorrect: float = 0.0
+    unparseable: float | None = 0.0
+    timeout: float | None = None
+    error: float | None = None
