@@ -1,0 +1,51 @@
+# Everything a newcomer needs: `make demo` and `make test` do all the set-up on a machine with Python >= 3.11, pip and make.
+# Knobs: PYTHON=/path/to/python3 picks the interpreter of .venv; DEMO='train …' what the demo runs; PYTEST='-k …' adds arguments.
+
+BIN := .venv/bin
+PYTHON ?=
+# 3.11 first: the versions in constraints.txt are tested with it.
+PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
+DEMO ?= train grpo
+PYTEST ?=
+BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
+
+.PHONY: help demo test check bench format
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+
+demo: .venv/installed ## train the shipped base model, evaluate before and after, draw the curves (a new folder runs/demo-N)
+	@n=1; while [ -e "runs/demo-$$n" ]; do n=$$((n + 1)); done; \
+	echo "== demo: outrider $(DEMO) --out runs/demo-$$n"; \
+	$(BIN)/outrider $(DEMO) --out "runs/demo-$$n"
+
+test: .venv/installed ## the whole test suite, doctests included
+	@echo "== test: pytest, one thread per process"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+
+check: .venv/installed ## linter, formatter, type checker, file budgets, import rules
+	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "== mypy" && $(BIN)/mypy
+	@echo "== budgets of files and functions" && $(BIN)/python tools/check_budgets.py
+	@echo "== layers" && $(BIN)/python tools/check_layers.py
+
+bench: .venv/installed ## speed ratios of sampler, learner and one whole step on this machine
+	@for file in $(BENCHMARKS); do echo "== $$file" && $(BIN)/python "$$file" || exit; done
+
+format: .venv/installed ## let ruff sort imports, fix what it can, and format
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+# The stamp is written last, so an interrupted installation is taken up again. pip's own warnings (-qq) are in the log.
+.venv/installed: pyproject.toml constraints.txt
+	@for p in $(PYTHONS); do \
+	  if $$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$p; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Outrider needs Python 3.11 or newer with its venv module; none of these is: $(PYTHONS)." \
+	       "Name one with: make PYTHON=/path/to/python3" >&2; exit 1; \
+	fi; \
+	echo "== .venv: $$($$found --version)" && $$found -m venv .venv
+	@echo "== install: about 75 packages, 1.4 GB on disk with a CPU build of PyTorch; a few minutes (log: .venv/install.log)"
+	@$(BIN)/python -m pip install -qq --log .venv/install.log -c constraints.txt -e '.[dev]'
+	@touch $@

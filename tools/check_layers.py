@@ -1,0 +1,166 @@
+"""The import rules: nothing imports upwards, and what needs no torch imports none.
+
+Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Two checks, both with exit status 1 when broken:
+
+1. by reading: every import of every module, inside functions too, against the table ``LAYERS``;
+2. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+
+PACKAGE = "outrider"
+GROUND = {"errors", "options"}
+VOCABULARY = GROUND | {"record"}
+
+# A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
+# layer: a recipe can be read, checked and printed where no torch is installed. New folders get a row here first.
+LAYERS: dict[str, set[str]] = {
+    "errors": set(),
+    "options": {"errors"},
+    # the words; everyone speaks them, they know no one
+    "record": GROUND,
+    # what a method is made of: pure functions and planners over records, which therefore compose freely
+    "explore": VOCABULARY,
+    "credit": VOCABULARY,
+    "measure": VOCABULARY,
+    # problems and their verdicts; the verifier runs a task's judgement in a killable process
+    "tasks": VOCABULARY,
+    "verify": VOCABULARY | {"tasks"},
+    # the engines: they execute plans and advantages, and never ask which method made them
+    "*.options": VOCABULARY,
+    "model": VOCABULARY,
+    "objective": VOCABULARY | {"*.options", "credit"},
+    "sample": VOCABULARY | {"*.options", "model"},
+    "learn": VOCABULARY | {"*.options", "credit", "model", "objective"},
+    # a recipe names pieces of all of the above, but runs none
+    "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
+}
+# the loop and the doors to it: they may import everything below, in this order
+ABOVE = ["train", "report", "cli", "__main__"]
+for above in ABOVE:
+    LAYERS[above] = set(LAYERS)
+
+LIGHT = {"errors", "options", "record", "explore", "credit", "measure", "config", "*.options"}
+HEAVY = {"torch", "transformers"}
+TIMED = ("record", "explore", "credit", "measure", "config")
+SECONDS = 0.5
+TRIES = 3
+
+
+def layer_of(module: str) -> str | None:
+    """The layer of a dotted module name; None for the package itself, which holds the version and no code.
+
+    >>> layer_of("outrider.credit.chain"), layer_of("outrider.learn.options"), layer_of("outrider")
+    ('credit', '*.options', None)
+    """
+    _, *parts = module.split(".")
+    if len(parts) == 2 and parts[1] == "options":
+        return "*.options"
+    return parts[0] if parts else None
+
+
+def imported(tree: ast.AST, package: str, modules: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of every module imported anywhere in a file of ``package``.
+
+    ``from a import b`` names ``a.b`` where that is one of the ``modules``, else ``a``.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield node.lineno, full if full in modules else base
+
+
+def module_name(path: Path, root: Path) -> str:
+    """The dotted name of a file below ``root``."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def broken_imports(root: Path) -> list[str]:
+    """One sentence for every import in ``root`` that the table forbids."""
+    files = {module_name(path, root): path for path in sorted((root / PACKAGE).rglob("*.py"))}
+    broken = []
+    for module, path in files.items():
+        layer = layer_of(module)
+        if layer is not None and layer not in LAYERS:
+            broken.append(f"{path}: {layer} has no row in the table of tools/check_layers.py")
+            continue
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for line, target in imported(ast.parse(path.read_text(encoding="utf-8"), str(path)), package, set(files)):
+            if reason := forbidden(layer, target):
+                broken.append(f"{path}:{line}: {reason}")
+    return broken
+
+
+def forbidden(layer: str | None, target: str) -> str | None:
+    """Why a module of ``layer`` may not import ``target``; None if it may."""
+    top = target.split(".")[0]
+    name = layer or PACKAGE
+    if top in HEAVY and (layer is None or layer in LIGHT):
+        return f"{name} imports {top}; it must work without"
+    if top != PACKAGE or (below := layer_of(target)) in (None, layer):
+        return None
+    allowed = LAYERS[layer] if layer else set()
+    if below in allowed:
+        return None
+    return f"{name} imports {target}; it may import {', '.join(sorted(allowed)) or 'nothing of the package'}"
+
+
+def run(code: str, root: Path) -> str:
+    """Output of ``code`` in a fresh interpreter that finds the package in ``root``."""
+    environment = os.environ | {"PYTHONPATH": str(root.resolve())}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def loaded_heavy(root: Path) -> list[str]:
+    """One sentence for every heavy package that the light modules, all imported, bring in."""
+    modules = [module_name(path, root) for path in sorted((root / PACKAGE).rglob("*.py"))]
+    light = [m for m in modules if layer_of(m) in LIGHT | {None}]
+    loaded = run(f"import sys, {', '.join(light)}\nprint(*sys.modules)", root).split()
+    return [f"importing the light layers loads {heavy}" for heavy in sorted(HEAVY & set(loaded))]
+
+
+def import_seconds(root: Path) -> float:
+    """Best of a few fresh imports of the light layers together, without the interpreter's own start.
+
+    Processor time, which equals wall-clock time on a quiet machine and leaves out what a busy one spends elsewhere.
+    """
+    names = ", ".join(f"{PACKAGE}.{name}" for name in TIMED)
+    code = f"import time; start = time.process_time()\nimport {names}\nprint(time.process_time() - start)"
+    return min(float(run(code, root)) for _ in range(TRIES))
+
+
+def main() -> int:
+    """Print what is broken; 1 if anything is, 2 if there is nothing to check."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else "src")
+    if not (root / PACKAGE).is_dir():
+        print(f"no folder {PACKAGE} in {root}")
+        return 2
+    broken = broken_imports(root)
+    if not broken:  # otherwise the rest would only repeat it
+        broken = loaded_heavy(root)
+        seconds = import_seconds(root)
+        print(f"{', '.join(TIMED)} import in {seconds:.2f} s (best of {TRIES}, {SECONDS} s allowed)")
+        if seconds > SECONDS:
+            broken.append(f"importing {', '.join(TIMED)} takes {seconds:.2f} s, {SECONDS} s allowed")
+    if broken:
+        print("broken import rules:", *broken, sep="\n  ")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
