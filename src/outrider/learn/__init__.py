@@ -1,1 +1,1 @@
-"""TODO."""
+"""Learning: packed forward and backward passes, one optimizer, gradients that do not depend on the split."""

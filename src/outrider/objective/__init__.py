@@ -1,1 +1,1 @@
-"""TODO."""
+"""The objective: from tokens, log-probabilities and advantages to a loss with explicit denominators."""

@@ -1,0 +1,104 @@
+"""A training row: one sequence, and what its own tokens are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record import RAW, Ids, Mode, Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sequence to train on; ``N`` counts its own tokens.
+
+    Attributes:
+        context_ids: seen, never trained: the prompt, and a branch's prefix.
+        token_ids: own tokens.
+        old_logprobs_N: float32, of the policy that sampled, under ``mode``.
+        advantages_N: float64; 0 where a token carries no signal.
+        trainable_N: bool; False for tokens that were observed.
+        stream: names the denominator and the weight of the row.
+        group: rows of one group are never split over optimizer batches.
+    """
+
+    context_ids: Ids
+    token_ids: Ids
+    old_logprobs_N: NDArray[np.float32]
+    advantages_N: NDArray[np.float64]
+    trainable_N: NDArray[np.bool_]
+    stream: str = "main"
+    group: str = ""
+    mode: Mode = RAW
+
+    @property
+    def length(self) -> int:
+        return len(self.context_ids) + len(self.token_ids)
+
+    @property
+    def has_signal(self) -> bool:
+        return bool((self.advantages_N != 0).any())
+
+
+def row_of(rollout: Rollout, advantages_N: NDArray[np.float64]) -> Row:
+    """The row of a rollout whose prefix is masked: it is context, and the parent's row trains it."""
+    own = len(rollout.token_ids)
+    return Row(
+        context_ids=np.concatenate([rollout.prompt_ids, rollout.prefix_ids]),
+        token_ids=rollout.token_ids,
+        old_logprobs_N=rollout.logprobs_T,
+        advantages_N=advantages_N,
+        trainable_N=np.ones(own, np.bool_) if rollout.trainable_T is None else rollout.trainable_T,
+        stream=rollout.stream,
+        group=rollout.group_id,
+        mode=rollout.mode,
+    )
+
+
+def imitation_row(context_ids: Ids, token_ids: Ids) -> Row:
+    """A row for supervised training: every own token has advantage 1."""
+    own = len(token_ids)
+    zeros = np.zeros(own, np.float32)
+    return Row(context_ids, token_ids, zeros, np.ones(own), np.ones(own, np.bool_))
+
+
+def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+    """Optimizer batches: whole groups, in order, as even as their number allows. Never an empty part.
+
+    >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")
+    >>> [len(part) for part in cut_by_group([a, b], parts=3)]
+    [2]
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    cuts = np.array_split(np.arange(len(groups)), min(parts, max(1, len(groups))))
+    ordered = list(groups.values())
+    return [[row for g in cut for row in ordered[g]] for cut in cuts if len(cut)]
+
+
+def micro_batches(rows: Sequence[Row], tokens: int) -> list[list[Row]]:
+    """Rows sorted by length and filled into micro-batches of at most ``tokens``; a longer row gets one of its own."""
+    batches: list[list[Row]] = []
+    room = 0
+    for row in sorted(rows, key=lambda r: r.length):
+        if row.length > room:
+            batches.append([])
+            room = tokens
+        batches[-1].append(row)
+        room -= row.length
+    return batches
+
+
+def split_by_tokens(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+    """Rows over ranks: longest first, each to the rank with the fewest tokens so far. Ties go to the lowest rank."""
+    loads = [0] * parts
+    split: list[list[Row]] = [[] for _ in range(parts)]
+    for row in sorted(rows, key=lambda r: -r.length):
+        rank = loads.index(min(loads))
+        split[rank].append(row)
+        loads[rank] += row.length
+    return split

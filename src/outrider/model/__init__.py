@@ -1,0 +1,1 @@
+"""What sampler and learner share about a Hugging Face causal LM: loading, attention, and its head."""

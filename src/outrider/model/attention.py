@@ -1,0 +1,97 @@
+"""One attention function for every Hugging Face model, steered by a *plan* that travels with the forward call.
+
+The learner packs sequences end to end and the sampler keeps its own key-value store. Both need nothing of a model
+but its attention, so both are a plan: an object with one method, handed to ``model(..., plan=plan)`` and passed on by
+transformers to the registered function. Modules, LoRA adapters, gradient checkpointing and sharding stay the
+model's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import AttentionInterface, PreTrainedModel
+
+from outrider.errors import UserError
+
+NAME = "outrider"
+
+
+class Plan(Protocol):
+    """Attention of one forward pass: ``q [B, H, Q, D]``, ``k`` and ``v`` ``[B, KV, Q, D]`` to ``[B, Q, H, D]``."""
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
+
+
+def use_plans(model: PreTrainedModel) -> None:
+    """Route the model's attention through plans.
+
+    Raises:
+        UserError: the architecture does not let its attention be replaced (state-space models, remote code).
+    """
+    try:
+        model.set_attn_implementation(NAME)
+    except (ValueError, NotImplementedError) as error:
+        raise UserError(f"{type(model).__name__} does not let its attention be replaced, so it cannot run here") from error
+    if model.config._attn_implementation != NAME:
+        raise UserError(f"{type(model).__name__} does not let its attention be replaced, so it cannot run here")
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    plan: Plan | None = None,
+    **extras: Any,
+) -> tuple[Tensor, None]:
+    if plan is None:
+        raise RuntimeError("the model was called without a plan; its attention has no mask of its own")
+    for name in ("softcap", "s_aux"):
+        if extras.get(name) is not None:
+            raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return plan.attend(module.layer_idx, query, key, value, scale, sliding_window), None  # type: ignore[arg-type]
+
+
+AttentionInterface.register(NAME, _attend)
+
+
+class Packed:
+    """Causal attention over sequences packed end to end, ``[1, H, T, D]``: padded here and nowhere else.
+
+    Args:
+        lengths: tokens of each sequence, in order; they sum to T.
+    """
+
+    def __init__(self, lengths: list[int], device: torch.device) -> None:
+        self.rows, self.width = len(lengths), max(lengths)
+        lengths_B = torch.tensor(lengths, device=device)
+        starts_B = lengths_B.cumsum(0) - lengths_B
+        row_T = torch.repeat_interleave(torch.arange(self.rows, device=device), lengths_B)
+        self.positions_T = torch.arange(len(row_T), device=device) - starts_B[row_T]
+        self._cells_T = row_T * self.width + self.positions_T
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+        gqa = k.shape[1] != q.shape[1]
+        q, k, v = (self._pad(x) for x in (q, k, v))
+        if window is None or window >= self.width:
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=gqa)
+        else:
+            at = torch.arange(self.width, device=q.device)
+            near = (at[:, None] >= at[None, :]) & (at[:, None] - at[None, :] < window)
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=near, scale=scale, enable_gqa=gqa)
+        out_BL = out.transpose(1, 2).reshape(self.rows * self.width, *out.shape[1:2], out.shape[-1])
+        return out_BL.index_select(0, self._cells_T)[None]
+
+    def _pad(self, x: Tensor) -> Tensor:
+        """``[1, H, T, D]`` to ``[B, H, L, D]``; cells after a sequence's end are zero and only attend among dead rows."""
+        flat_T = x[0].transpose(0, 1)
+        padded = flat_T.new_zeros(self.rows * self.width, *flat_T.shape[1:]).index_copy(0, self._cells_T, flat_T)
+        return padded.view(self.rows, self.width, *flat_T.shape[1:]).transpose(1, 2)

@@ -1,0 +1,96 @@
+"""Log-probabilities and entropies of chosen tokens without ever holding ``[tokens, vocabulary]``.
+
+The language-model head is applied to a chunk of tokens at a time; the backward pass recomputes each chunk's logits.
+Peak memory is that of one chunk: ``CHUNK`` floats, a few times over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK = 8 * 1024 * 1024
+"""Most logits held at once (32 MB in float32), whatever the vocabulary."""
+
+
+def token_statistics(
+    hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    r"""Log-probability of each target and entropy of each distribution, both ``[T]`` in nats.
+
+    With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
+    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. Both are differentiable in hidden states, weight and bias. No
+    tokens give two empty tensors.
+
+    >>> h, w = torch.randn(3, 4), torch.randn(7, 4)
+    >>> lp, _ = token_statistics(h, w, None, torch.tensor([0, 6, 2]))
+    >>> want = (h @ w.T).log_softmax(-1)[torch.arange(3), torch.tensor([0, 6, 2])]
+    >>> bool(torch.allclose(lp, want, atol=1e-6))
+    True
+    """
+    return _TokenStatistics.apply(hidden_TH, weight_VH, bias_V, targets_T, temperature)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _TokenStatistics(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        dtype = torch.promote_types(hidden_TH.dtype, torch.float32)
+        logprobs_T = torch.empty(len(targets_T), dtype=dtype, device=hidden_TH.device)
+        entropies_T = torch.empty_like(logprobs_T)
+        for part in _chunks(len(targets_T), len(weight_VH)):
+            logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, temperature, dtype)
+            logprobs_T[part] = logps_tV.gather(1, targets_T[part, None])[:, 0]
+            entropies_T[part] = -_expectation(logps_tV)
+        ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T)
+        ctx.temperature = temperature
+        return logprobs_T, entropies_T
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        r"""``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``, chunk by chunk."""
+        hidden_TH, weight_VH, bias_V, targets_T, entropies_T = ctx.saved_tensors
+        grad_logprobs_T, grad_entropies_T = grads
+        with_entropy = bool(grad_entropies_T.any())
+        grad_hidden = torch.zeros_like(hidden_TH) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
+        grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
+        for part in _chunks(len(targets_T), len(weight_VH)):
+            logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, ctx.temperature, entropies_T.dtype)
+            probs_tV = logps_tV.exp()
+            grad_tV = -grad_logprobs_T[part, None] * probs_tV
+            grad_tV.scatter_add_(1, targets_T[part, None], grad_logprobs_T[part, None])
+            if with_entropy:
+                surprise_tV = logps_tV.clamp_min_(torch.finfo(logps_tV.dtype).min)  # -inf * 0 is 0 here
+                grad_tV -= grad_entropies_T[part, None] * probs_tV * (surprise_tV + entropies_T[part, None])
+            grad_tV /= ctx.temperature
+            if grad_bias is not None:
+                grad_bias += grad_tV.sum(0)
+            grad_low = grad_tV.to(hidden_TH.dtype)
+            if grad_hidden is not None:
+                grad_hidden[part] = grad_low @ weight_VH
+            if grad_weight is not None:
+                grad_weight += grad_low.T @ hidden_TH[part]
+        cast_weight = None if grad_weight is None else grad_weight.to(weight_VH.dtype)
+        cast_bias = None if grad_bias is None or bias_V is None else grad_bias.to(bias_V.dtype)
+        return grad_hidden, cast_weight, cast_bias, None, None
+
+
+def _chunks(tokens: int, vocabulary: int) -> list[slice]:
+    size = max(1, CHUNK // vocabulary)
+    return [slice(start, start + size) for start in range(0, tokens, size)]
+
+
+def _logprobs(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype) -> Tensor:
+    logits = torch.nn.functional.linear(hidden, weight, bias).to(dtype)
+    if temperature != 1.0:
+        logits = logits / temperature
+    return logits.log_softmax(-1)
+
+
+def _expectation(logps_tV: Tensor) -> Tensor:
+    """Sum of p log p over the vocabulary, 0 where p is 0."""
+    return (logps_tV.exp() * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)

@@ -1,0 +1,199 @@
+"""Countdown with written state: make a target from numbers, one step at a time, writing down what is left.
+
+::
+
+    prompt     11 6 8 9>22:
+    response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
+
+A step is ``a o b = c``, then a comma and the numbers that remain; steps are joined by semicolons, and the last one
+states no remainder. Every problem has a solution, and a guess does not pay: the verifier replays the steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+from pydantic import Field, model_validator
+
+from outrider.options import Options
+from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
+
+Step = tuple[int, str, int, int]  # a, operator, b, result
+T = TypeVar("T")
+
+_HELDOUT_SHARE = 16  # one key in sixteen is held out
+_STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
+
+
+class Countdown(Options):
+    """Problems of every size in ``sizes``, drawn evenly; ids are ``countdown:<sorted numbers>><target>``.
+
+    Training and held-out problems are disjoint by construction: a hash of (sorted numbers, target) decides the side,
+    so a reordering of a held-out problem's numbers is held out too.
+
+    >>> task = Countdown()
+    >>> p = task.train(0)
+    >>> task.verify(p, p.metadata["solution"], finished=True).success
+    True
+    """
+
+    sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field((3, 4, 5, 6), min_length=1)
+    highest: int = Field(12, ge=2, le=99, description="largest given number")
+    cap: int = Field(60, ge=4, le=999, description="largest value of any step, target included")
+    seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+
+    @model_validator(mode="after")
+    def _cap_holds_the_numbers(self) -> Countdown:
+        if self.cap < self.highest:
+            raise ValueError(f"cap ({self.cap}) must be at least highest ({self.highest})")
+        return self
+
+    @property
+    def name(self) -> str:
+        return "countdown"
+
+    @property
+    def fingerprint(self) -> str:
+        return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}"
+
+    def train(self, index: int) -> Problem:
+        """The ``index``-th problem of the training stream; its size is drawn too, evenly."""
+        for attempt in itertools.count():
+            draw = _Draw(identity_seed(self.seed, "train", index, attempt))
+            problem = self._draw(draw, draw.one_of(self.sizes))
+            if not is_heldout(problem.id):
+                return problem
+        raise AssertionError("unreachable")
+
+    def heldout(self, n: int) -> list[Problem]:
+        """The first ``n`` held-out problems, sizes in turn, no key twice."""
+        found: dict[str, Problem] = {}
+        for k in range(n):
+            for attempt in range(100_000):
+                draw = _Draw(identity_seed("heldout", k, attempt))
+                problem = self._draw(draw, self.sizes[k % len(self.sizes)])
+                if is_heldout(problem.id) and problem.id not in found:
+                    found[problem.id] = problem
+                    break
+            else:
+                break  # tiny ranges run out of distinct problems
+        return list(found.values())
+
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        """Replay the steps: the operands must be at hand, the arithmetic right, every number used, the target hit.
+
+        The written remainder is not judged: a wrong copy is punished only through its consequences. A response that
+        was cut off is incorrect whatever it says. Bounded by the length of the text; no process is needed.
+        """
+        left = Counter(problem.answer["numbers"])
+        value = None
+        for number, part in enumerate(text.split(";"), 1):
+            match = _STEP.fullmatch(part.split(",")[0])
+            if match is None:
+                return unparseable(f"step {number} is not a calculation")
+            a, operator, b, value = int(match[1]), match[2], int(match[3]), int(match[4])
+            for operand in (a, b):
+                if left[operand] == 0:
+                    return incorrect(str(value), f"step {number}: {operand} is not at hand")
+                left[operand] -= 1
+            if _apply(a, operator, b) != value:
+                return incorrect(str(value), f"step {number}: wrong arithmetic")
+            left[value] += 1
+        if not finished:
+            return incorrect(str(value), "cut off")
+        if left.total() != 1:
+            return incorrect(str(value), f"{left.total() - 1} numbers unused")
+        if value != problem.answer["target"]:
+            return incorrect(str(value), "not the target")
+        return correct(str(value))
+
+    def _draw(self, draw: _Draw, size: int) -> Problem:
+        numbers, steps = _random_solution(draw, size, self.highest, self.cap)
+        target = steps[-1][3]
+        shown = " ".join(map(str, numbers))
+        key = f"countdown:{','.join(map(str, sorted(numbers)))}>{target}"
+        return Problem(
+            id=key,
+            prompt=f"{shown}>{target}:",
+            answer={"numbers": numbers, "target": target},
+            level=str(size),
+            metadata={"solution": write_solution(numbers, steps)},
+        )
+
+
+def is_heldout(problem_id: str) -> bool:
+    """Which side of the split a problem is on, from its sorted numbers and target alone."""
+    return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
+
+
+def write_solution(numbers: list[int], steps: list[Step]) -> str:
+    """A solution as the policy should write it.
+
+    >>> write_solution([11, 6, 8, 9], [(11, "-", 6, 5), (5, "+", 9, 14), (8, "+", 14, 22)])
+    '11-6=5,8 9 5;5+9=14,8 14;8+14=22'
+    """
+    left = list(numbers)
+    written = []
+    for a, operator, b, value in steps:
+        left.remove(a)
+        left.remove(b)
+        remainder = "," + " ".join(map(str, left + [value])) if left else ""
+        left.append(value)
+        written.append(f"{a}{operator}{b}={value}{remainder}")
+    return ";".join(written)
+
+
+def _apply(a: int, operator: str, b: int) -> int | None:
+    if operator == "+":
+        return a + b
+    if operator == "-":
+        return a - b
+    if operator == "*":
+        return a * b
+    return a // b if b != 0 and a % b == 0 else None
+
+
+class _Draw:
+    """Integers from ``random.Random.random`` alone, the one method whose sequence Python guarantees forever."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed).random
+
+    def below(self, n: int) -> int:
+        return int(self._random() * n)
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        return choices[self.below(len(choices))]
+
+
+def _random_solution(draw: _Draw, size: int, highest: int, cap: int) -> tuple[list[int], list[Step]]:
+    """Join two random numbers by a random legal operator until one is left: a random tree, solvable by construction."""
+    while True:
+        numbers = [1 + draw.below(highest) for _ in range(size)]
+        left, steps = list(numbers), []
+        while len(left) > 1:
+            a = left.pop(draw.below(len(left)))
+            b = left.pop(draw.below(len(left)))
+            legal = [o for o in "+-*/" if _is_legal(a, o, b, cap)]
+            if not legal:
+                break
+            operator = draw.one_of(legal)
+            value = _apply(a, operator, b)
+            assert value is not None
+            steps.append((a, operator, b, value))
+            left.append(value)
+        else:
+            return numbers, steps
+
+
+def _is_legal(a: int, operator: str, b: int, cap: int) -> bool:
+    """Values stay in 1..cap, division is exact, and multiplying or dividing by 1 is left out as idle."""
+    value = _apply(a, operator, b)
+    idle = operator in "*/" and (a == 1 or b == 1)
+    return value is not None and 0 < value <= cap and not idle
