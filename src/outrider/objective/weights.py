@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import UserError, nearest
-from outrider.learn.rows import Row
 from outrider.objective.options import ObjectiveOptions
+from outrider.objective.row import Row
 
 
 def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: int) -> list[NDArray[np.float64]]:
@@ -37,6 +37,8 @@ def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: in
         if stream not in options.streams:
             raise UserError(f"objective.streams has no weight for stream {stream!r} ({nearest(stream, options.streams)})")
         of_stream = (streams == stream) & (trainable > 0)
+        if not of_stream.any():
+            continue
         if options.aggregate == "token_mean":
             denominator = trainable[of_stream].sum()
         elif options.aggregate == "sequence_mean":

@@ -1,0 +1,49 @@
+"""How rows are cut: into optimizer batches, over ranks, into micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from outrider.objective.row import Row
+
+
+def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+    """Optimizer batches: whole groups, in order, as even as their number allows. Never an empty part.
+
+    >>> from outrider.objective.row import imitation_row
+    >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")
+    >>> [len(part) for part in cut_by_group([a, b], parts=3)]
+    [2]
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.group, []).append(row)
+    cuts = np.array_split(np.arange(len(groups)), min(parts, max(1, len(groups))))
+    ordered = list(groups.values())
+    return [[row for g in cut for row in ordered[g]] for cut in cuts if len(cut)]
+
+
+def micro_batches(rows: Sequence[Row], tokens: int) -> list[list[Row]]:
+    """Rows sorted by length and filled into micro-batches of at most ``tokens``; a longer row gets one of its own."""
+    batches: list[list[Row]] = []
+    room = 0
+    for row in sorted(rows, key=lambda r: r.length):
+        if row.length > room:
+            batches.append([])
+            room = tokens
+        batches[-1].append(row)
+        room -= row.length
+    return batches
+
+
+def split_by_tokens(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+    """Rows over ranks: longest first, each to the rank with the fewest tokens so far. Ties go to the lowest rank."""
+    loads = [0] * parts
+    split: list[list[Row]] = [[] for _ in range(parts)]
+    for row in sorted(rows, key=lambda r: -r.length):
+        rank = loads.index(min(loads))
+        split[rank].append(row)
+        loads[rank] += row.length
+    return split

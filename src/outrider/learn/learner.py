@@ -1,0 +1,217 @@
+"""The local learner: packed forward and backward passes, one optimizer, any number of processes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
+from outrider.learn.options import LearnOptions
+from outrider.model.attention import Packed
+from outrider.model.head import token_statistics
+from outrider.objective.policy_loss import Tokens
+from outrider.objective.row import Row
+
+
+class Loss(Protocol):
+    """An objective as the learner sees it: weighted token sums, and whether a reference model is needed."""
+
+    @property
+    def needs_reference(self) -> bool: ...
+
+    def __call__(
+        self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]: ...
+
+
+class Weigh(Protocol):
+    """Rows of a whole optimizer batch to one weight per own token."""
+
+    def __call__(self, rows: Sequence[Row]) -> list[NDArray[np.float64]]: ...
+
+
+class Sum(Protocol):
+    """Adds a tensor over ranks, in place."""
+
+    def __call__(self, tensor: Tensor) -> Tensor: ...
+
+
+class Weighted(NamedTuple):
+    """A row with its token weights, taken over the whole optimizer batch."""
+
+    row: Row
+    weights_N: NDArray[np.float64]
+
+    @property
+    def length(self) -> int:
+        return self.row.length
+
+
+class Learner:
+    """AdamW over a causal LM.
+
+    ``update`` is given all rows on every rank; each rank computes its share and the gradients are added. Rows that
+    cannot change the gradient are skipped, their weight in every denominator stays. An optimizer batch whose loss or
+    gradient is not finite is skipped and counted; one without any signal is too (AdamW's momentum would move on).
+
+    Args:
+        model: attention already routed through plans (:func:`outrider.model.attention.use_plans`).
+        loss, weigh: the objective.
+        rank, size, add: this process among all, and their sum.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        options: LearnOptions,
+        loss: Loss,
+        weigh: Weigh,
+        rank: int = 0,
+        size: int = 1,
+        add: Sum = lambda tensor: tensor,
+    ) -> None:
+        self.model, self.options, self.loss, self.weigh = model, options, loss, weigh
+        self.rank, self.size, self.add = rank, size, add
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        decayed = [p for p in self.parameters if p.ndim >= 2]
+        plain = [p for p in self.parameters if p.ndim < 2]
+        groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
+        self.reference = copy.deepcopy(model).eval().requires_grad_(False) if loss.needs_reference else None
+        self.optimizer_steps = 0
+
+    def update(self, rows: Sequence[Row], progress: float = 0.0) -> dict[str, float]:
+        """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
+
+        Returns means over trained tokens, the last gradient norm and learning rate, and counts: ``updates``,
+        ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``.
+        """
+        totals: dict[str, float] = {}
+        for _ in range(self.options.epochs):
+            for batch in cut_by_group(rows, self.options.minibatches):
+                for name, value in self._optimizer_step(batch, progress).items():
+                    totals[name] = value if name in _LAST else totals.get(name, 0.0) + value
+        tokens = max(totals.pop("tokens", 0.0), 1.0)
+        return {name: value if name in _COUNTS | _LAST else value / tokens for name, value in totals.items()}
+
+    @torch.no_grad()
+    def logprobs(self, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
+        """Log-probability of each own token under the current weights, in the mode of each row, on every rank."""
+        result: dict[int, NDArray[np.float32]] = {}
+        for micro in micro_batches(rows, self.options.micro_tokens):
+            values = self._forward(self.model, micro)[0].cpu().numpy()
+            ends = np.cumsum([len(row.token_ids) for row in micro])
+            result.update(zip(map(id, micro), np.split(values, ends[:-1]), strict=True))
+        return [result[id(row)] for row in rows]
+
+    def learning_rate(self, progress: float) -> float:
+        """Linear warm-up by optimizer steps, then the schedule by progress; both end points exact."""
+        options = self.options
+        warm = min(1.0, (self.optimizer_steps + 1) / options.warmup_steps) if options.warmup_steps else 1.0
+        rest = min(max(progress, 0.0), 1.0)
+        shape = {"constant": 1.0, "linear": 1.0 - rest, "cosine": 0.5 * (1.0 + math.cos(math.pi * rest))}
+        return options.lr * warm * shape[options.schedule]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer_steps = state["optimizer_steps"]
+
+    def _optimizer_step(self, rows: Sequence[Row], progress: float) -> dict[str, float]:
+        weighted = [Weighted(row, weights) for row, weights in zip(rows, self.weigh(rows), strict=True)]
+        trained = [w for w in weighted if (w.row.has_signal or self.loss.needs_reference) and w.weights_N.any()]
+        result = {"rows_skipped": float(len(weighted) - len(trained))}
+        if not trained:
+            return result | {"skipped_no_signal": 1.0}
+        self.optimizer.zero_grad(set_to_none=False)
+        result |= self._accumulate(split_by_tokens(trained, self.size)[self.rank])
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.options.clip_norm))
+        if not (math.isfinite(norm) and math.isfinite(result["loss"])):
+            return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
+        rate = self.learning_rate(progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer_steps += 1
+        return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
+
+    def _accumulate(self, share: Sequence[Weighted]) -> dict[str, float]:
+        """Gradients of this rank's rows, then their sum and the sums of the diagnostics over all ranks."""
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        sums: dict[str, Tensor] = {}
+        for micro in micro_batches(share, self.options.micro_tokens):
+            loss, diagnostics = self._micro_loss(micro)
+            loss.backward()  # type: ignore[no-untyped-call]
+            for name, value in (diagnostics | {"loss": loss.detach()}).items():
+                sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
+        if self.size > 1:
+            sums = self._add_over_ranks(sums)
+        return {name: float(value) for name, value in sums.items()}
+
+    def _add_over_ranks(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        names = sorted(DIAGNOSTICS)  # the same on a rank without rows
+        packed = self.add(torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64)) for n in names]))
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        flat = self.add(torch.cat([g.reshape(-1) for g in gradients]))
+        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+        return dict(zip(names, packed, strict=True))
+
+    def _micro_loss(self, micro: Sequence[Weighted]) -> tuple[Tensor, dict[str, Tensor]]:
+        rows = [w.row for w in micro]
+        logprobs_N, entropies_N = self._forward(self.model, rows)
+        reference_N = None
+        if self.reference is not None:
+            with torch.no_grad():
+                reference_N = self._forward(self.reference, rows)[0]
+        tokens = Tokens(
+            old_logprobs=_tensor([row.old_logprobs_N for row in rows], logprobs_N),
+            advantages=_tensor([row.advantages_N for row in rows], logprobs_N),
+            weights=_tensor([w.weights_N for w in micro], logprobs_N),
+        )
+        return self.loss(tokens, logprobs_N, entropies_N, reference_N)
+
+    def _forward(self, model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies of all own tokens of packed rows, end to end."""
+        device = next(model.parameters()).device
+        modes = {row.mode for row in rows}
+        if len(modes) > 1 or next(iter(modes)).top_p != 1.0 or next(iter(modes)).top_k != 0:
+            raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")
+        ids = np.concatenate([part for row in rows for part in (row.context_ids, row.token_ids)])
+        ids_T = torch.from_numpy(ids.astype(np.int64)).to(device)
+        plan = Packed([row.length for row in rows], device)
+        # the hidden state *before* an own token predicts it
+        starts = np.cumsum([0] + [row.length for row in rows[:-1]]) + [len(row.context_ids) for row in rows]
+        at = np.concatenate([start + np.arange(len(row.token_ids)) for start, row in zip(starts, rows, strict=True)])
+        at_N = torch.from_numpy(at.astype(np.int64)).to(device)
+        body = model.get_decoder()
+        hidden_TH = body(
+            input_ids=ids_T[None], position_ids=plan.positions_T[None], plan=plan, use_cache=False
+        ).last_hidden_state[0]
+        head = model.get_output_embeddings()
+        bias = getattr(head, "bias", None)
+        hidden_NH = hidden_TH.index_select(0, at_N - 1)
+        return token_statistics(hidden_NH, head.weight, bias, ids_T[at_N], next(iter(modes)).temperature)
+
+
+DIAGNOSTICS = frozenset(
+    {"tokens", "loss", "entropy", "surprise", "clip_low", "clip_high", "log_ratio_bounded", "kl_old", "kl_reference"}
+)
+_COUNTS = {"loss", "rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}
+_LAST = {"grad_norm", "learning_rate"}
+
+
+def _tensor(parts: Sequence[NDArray[Any]], like: Tensor) -> Tensor:
+    return torch.from_numpy(np.concatenate(parts)).to(device=like.device, dtype=like.dtype)

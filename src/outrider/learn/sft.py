@@ -1,0 +1,51 @@
+"""Supervised fine-tuning on a task's own solutions: how the embedded base model is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from outrider.learn.learner import Learner
+from outrider.learn.options import LearnOptions
+from outrider.model.attention import use_plans
+from outrider.model.load import Policy
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.policy_loss import ImitationLoss
+from outrider.objective.row import Row, imitation_row
+from outrider.objective.weights import token_weights
+from outrider.options import Options
+from outrider.record import Problem
+from outrider.tasks.task import Task
+
+from pydantic import Field
+
+
+class SftOptions(Options):
+    """Fresh problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
+
+    steps: int = Field(6339, ge=1)
+    problems: int = Field(24, ge=1, description="per step")
+    seed: int = Field(0, ge=0, description="of the weights and of the problem stream")
+    learn: LearnOptions = LearnOptions(
+        lr=2e-3, warmup_steps=50, schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
+    )
+
+
+def solution_row(policy: Policy, problem: Problem) -> Row:
+    """Prompt as context, solution and end token as own tokens."""
+    encode = policy.tokenizer
+    context = np.array(encode(problem.prompt)["input_ids"], np.int32)
+    solution = encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"]
+    return imitation_row(context, np.array([*solution, encode.eos_token_id], np.int32))
+
+
+def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[[int, dict[str, float]], None]) -> None:
+    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens."""
+    use_plans(policy.model)
+    objective = ObjectiveOptions()
+    learner = Learner(policy.model, options.learn, ImitationLoss(), lambda rows: token_weights(rows, objective, 1))
+    for step in range(options.steps):
+        indices = range(step * options.problems, (step + 1) * options.problems)
+        rows = [solution_row(policy, task.train(index)) for index in indices]
+        report(step, learner.update(rows, progress=step / options.steps))

@@ -1,0 +1,60 @@
+"""The embedded model: a small Qwen2 with one token per character."""
+
+from __future__ import annotations
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from outrider.model.load import Policy
+
+CHARACTERS = "0123456789+-*/=,;:>. %#AB|()\n"
+PAD, BOS, EOS = "<pad>", "<s>", "</s>"
+
+
+def character_tokenizer(characters: str = CHARACTERS) -> PreTrainedTokenizerFast:
+    """One token per character, ``<s>`` put in front; unknown characters are an error, not a silent token.
+
+    >>> tokenizer = character_tokenizer()
+    >>> ids = tokenizer("7 5>12:")["input_ids"]
+    >>> tokenizer.decode(ids, skip_special_tokens=True)
+    '7 5>12:'
+    """
+    vocabulary = {token: i for i, token in enumerate([PAD, BOS, EOS, *characters])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.post_processor = processors.TemplateProcessing(f"{BOS} $A", special_tokens=[(BOS, vocabulary[BOS])])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=EOS,
+        clean_up_tokenization_spaces=False,
+        padding_side="left",
+    )
+
+
+def tiny_policy(seed: int, context: int = 256) -> Policy:
+    """An untrained Qwen2 of 448,128 parameters: 3 layers of width 128, head dimension 32, tied embeddings.
+
+    Head dimension 32, because serving engines have no smaller attention kernel.
+    """
+    tokenizer = character_tokenizer()
+    config = Qwen2Config(
+        vocab_size=32,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=context,
+        tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        initializer_range=0.02,
+    )
+    torch.manual_seed(seed)
+    return Policy(Qwen2ForCausalLM(config).eval(), tokenizer)
