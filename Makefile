@@ -36,7 +36,7 @@ bench: .venv/installed ## speed ratios of sampler, learner and one whole step on
 format: .venv/installed ## let ruff sort imports, fix what it can, and format
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
 
-# The stamp is written last, so an interrupted installation is taken up again. pip's own warnings (-qq) are in the log.
+# The stamp is written last, so an interrupted installation is taken up again. -qq: errors, but no notes about indexes.
 .venv/installed: pyproject.toml constraints.txt
 	@for p in $(PYTHONS); do \
 	  if $$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$p; break; fi; \
@@ -46,6 +46,6 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 	       "Name one with: make PYTHON=/path/to/python3" >&2; exit 1; \
 	fi; \
 	echo "== .venv: $$($$found --version)" && $$found -m venv .venv
-	@echo "== install: about 75 packages, 1.4 GB on disk with a CPU build of PyTorch; a few minutes (log: .venv/install.log)"
-	@$(BIN)/python -m pip install -qq --log .venv/install.log -c constraints.txt -e '.[dev]'
+	@echo "== install: about 75 packages, 1.4 GB on disk with a CPU build of PyTorch; a few minutes"
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
 	@touch $@
