@@ -1,1 +1,28 @@
-"""TODO."""
+"""Measurement: from judged rollouts to pass@k, majority, greedy and their intervals. NumPy only.
+
+The rendering as a table is in :mod:`outrider.measure.table`, which alone needs rich and is not imported here.
+"""
+
+from outrider.measure.bootstrap import Interval, bootstrap_difference, bootstrap_mean
+from outrider.measure.compare import Change, Comparison, compare
+from outrider.measure.evaluation import Evaluation, Summary, evaluate
+from outrider.measure.majority import majority
+from outrider.measure.passk import pass_at_k, pass_power_k, powers_of_two
+from outrider.measure.tally import Tally
+
+__all__ = [
+    "Change",
+    "Comparison",
+    "Evaluation",
+    "Interval",
+    "Summary",
+    "Tally",
+    "bootstrap_difference",
+    "bootstrap_mean",
+    "compare",
+    "evaluate",
+    "majority",
+    "pass_at_k",
+    "pass_power_k",
+    "powers_of_two",
+]

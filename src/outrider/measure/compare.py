@@ -1,0 +1,77 @@
+"""Two evaluations on the same problems: what changed, and whether it is more than the choice of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from outrider.errors import UserError
+from outrider.measure.bootstrap import Interval, bootstrap_difference
+from outrider.measure.evaluation import Evaluation, pass_values
+from outrider.measure.tally import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Paired differences, after minus before, of a set of problems: all of them, or one level.
+
+    Attributes:
+        level: the label; ``"all"`` for all problems together.
+        pass_at: for every k that both evaluations have.
+        majority, greedy: as in :class:`Summary`.
+    """
+
+    level: str
+    pass_at: Mapping[int, Interval]
+    majority: Interval
+    greedy: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed between two evaluations, on the problems that both have.
+
+    Attributes:
+        before, after: the two.
+        overall, levels: paired differences; the levels that both have, in the order of ``before``.
+        problems: how many problems both have.
+        unpaired: how many problems only one of them has; these enter no difference.
+    """
+
+    before: Evaluation
+    after: Evaluation
+    overall: Change
+    levels: tuple[Change, ...]
+    problems: int
+    unpaired: int
+
+
+def compare(before: Evaluation, after: Evaluation) -> Comparison:
+    """Pair two evaluations by problem id. Bootstrap as in ``after``.
+
+    Raises:
+        UserError: they have no problem in common.
+    """
+    first, second = ({t.problem: t for t in e.tallies} for e in (before, after))
+    pairs = [(first[key], second[key]) for key in first if key in second]
+    if not pairs:
+        raise UserError("the two evaluations have no problem in common, so they cannot be compared")
+    ks = [k for k in before.overall.pass_at if k in after.overall.pass_at]
+    levels = tuple(
+        _change(summary.level, [pair for pair in pairs if pair[0].level == summary.level], ks, after)
+        for summary in before.levels
+        if summary.level in {other.level for other in after.levels}
+    )
+    unpaired = len(first) + len(second) - 2 * len(pairs)
+    return Comparison(before, after, _change("all", pairs, ks, after), levels, len(pairs), unpaired)
+
+
+def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int], options: Evaluation) -> Change:
+    before, after = [b for b, _ in pairs], [a for _, a in pairs]
+    resamples, seed = options.resamples, options.seed
+    return Change(
+        level=level,
+        pass_at={k: bootstrap_difference(pass_values(before, k), pass_values(after, k), resamples, seed) for k in ks},
+        majority=bootstrap_difference([t.majority for t in before], [t.majority for t in after], resamples, seed),
+        greedy=bootstrap_difference([t.greedy for t in before], [t.greedy for t in after], resamples, seed),
+    )

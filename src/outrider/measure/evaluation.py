@@ -1,0 +1,211 @@
+"""From rollouts to numbers: how good a policy is on a set of problems, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from outrider.errors import UserError
+from outrider.measure.bootstrap import Interval, bootstrap_mean
+from outrider.measure.passk import Floats, pass_at_k, powers_of_two
+from outrider.measure.tally import Tally
+from outrider.record import Problem, Rollout
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The numbers of a set of problems: all of them, or one level.
+
+    The first block are means over problems with a bootstrap interval over problems; ``Interval.problems`` says how
+    many problems a number stands on. Sampled responses only, unless said otherwise.
+
+    Attributes:
+        level: the label; ``"all"`` for all problems together.
+        pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
+        majority: majority@n.
+        greedy: success of greedy decoding.
+        problems, samples, scorable: how many problems, responses, and responses with a judgement.
+        voteless: problems with a majority of 0 because no response had a vote.
+        truncated, unparseable: shares of ``samples``.
+        timeouts, errors: responses, greedy ones included, that the verifier could not judge.
+        entropy: nats per token, every token with the same weight; NaN if not recorded.
+        length: tokens per response.
+        generated_tokens: what the evaluation cost, greedy responses included.
+    """
+
+    level: str
+    pass_at: Mapping[int, Interval]
+    majority: Interval
+    greedy: Interval
+
+    problems: int
+    samples: int
+    scorable: int
+    voteless: int
+    truncated: float
+    unparseable: float
+    timeouts: int
+    errors: int
+    entropy: float
+    length: float
+    generated_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One policy on one set of problems.
+
+    Attributes:
+        overall: all problems.
+        levels: one summary per difficulty label, in natural order; empty where problems carry no label.
+        tallies: the counts per problem, in the order of the problems: what a paired comparison needs.
+        resamples, seed: of the bootstrap.
+    """
+
+    overall: Summary
+    levels: tuple[Summary, ...]
+    tallies: tuple[Tally, ...]
+    resamples: int
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data with a ``schema_version``; NaN becomes null. ``from_json`` gives the same record back."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return {"schema_version": SCHEMA_VERSION, **plain}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Evaluation:
+        """The evaluation that ``to_json`` wrote.
+
+        Raises:
+            UserError: the data are of another schema version, or no evaluation.
+        """
+        version = data.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise UserError(f"evaluation has schema_version {version!r}; this Outrider reads {SCHEMA_VERSION}")
+        try:
+            return Evaluation(
+                overall=_summary(data["overall"]),
+                levels=tuple(map(_summary, data["levels"])),
+                tallies=tuple(Tally(**_numbers(tally)) for tally in data["tallies"]),
+                resamples=data["resamples"],
+                seed=data["seed"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"evaluation cannot be read: {error}") from error
+
+
+def evaluate(
+    problems: Sequence[Problem],
+    sampled: Sequence[Rollout],
+    greedy: Sequence[Rollout] = (),
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Evaluation:
+    """Evaluate a policy from its judged rollouts, in any order.
+
+    ``sampled`` holds any number of responses per problem, also none; ``greedy`` at most one. See :class:`Tally` for
+    what counts as a success and what is left out, and :func:`bootstrap_mean` for ``resamples`` and ``seed``.
+
+    Degenerate cases: a mean over no problems is NaN with ``problems = 0``; a problem without samples is counted in
+    ``Summary.problems`` and in no mean.
+
+    Raises:
+        ValueError: two problems share an id, a rollout belongs to no problem or has no verdict, or a problem has two
+            greedy rollouts.
+    """
+    samples_of, greedy_of = _by_problem(problems, sampled), _by_problem(problems, greedy)
+    tallies = []
+    for problem in problems:
+        if len(greedy_of[problem.id]) > 1:
+            raise ValueError(f"problem {problem.id} has more than one greedy rollout")
+        tallies.append(Tally.of(problem, samples_of[problem.id], next(iter(greedy_of[problem.id]), None)))
+    ks = powers_of_two(max((t.samples for t in tallies), default=0))
+    labels = sorted({t.level for t in tallies}, key=_natural)
+    return Evaluation(
+        overall=_summarise("all", tallies, ks, resamples, seed),
+        levels=tuple(
+            _summarise(label, [t for t in tallies if t.level == label], ks, resamples, seed)
+            for label in (labels if labels != [""] else [])
+        ),
+        tallies=tuple(tallies),
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def pass_values(tallies: Sequence[Tally], k: int) -> Floats:
+    """pass@k of each problem; NaN where fewer than ``k`` of its samples could be judged."""
+    return pass_at_k([t.scorable for t in tallies], [t.successes for t in tallies], k)
+
+
+def _summarise(level: str, tallies: Sequence[Tally], ks: Sequence[int], resamples: int, seed: int) -> Summary:
+    samples = sum(t.samples for t in tallies)
+    tokens = sum(t.tokens for t in tallies)
+    return Summary(
+        level=level,
+        pass_at={k: bootstrap_mean(pass_values(tallies, k), resamples, seed) for k in ks},
+        majority=bootstrap_mean([t.majority for t in tallies], resamples, seed),
+        greedy=bootstrap_mean([t.greedy for t in tallies], resamples, seed),
+        problems=len(tallies),
+        samples=samples,
+        scorable=sum(t.scorable for t in tallies),
+        voteless=sum(t.votes == 0 and t.majority == 0 for t in tallies),
+        truncated=_ratio(sum(t.truncated for t in tallies), samples),
+        unparseable=_ratio(sum(t.unparseable for t in tallies), samples),
+        timeouts=sum(t.timeouts for t in tallies),
+        errors=sum(t.errors for t in tallies),
+        entropy=_ratio(sum(t.entropy_sum for t in tallies), sum(t.entropy_tokens for t in tallies)),
+        length=_ratio(tokens, samples),
+        generated_tokens=tokens + sum(t.greedy_tokens for t in tallies),
+    )
+
+
+def _by_problem(problems: Sequence[Problem], rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
+    found: dict[str, list[Rollout]] = {p.id: [] for p in problems}
+    if len(found) < len(problems):
+        raise ValueError("two problems of the evaluation share an id")
+    for rollout in rollouts:
+        if rollout.problem_id not in found:
+            raise ValueError(f"rollout {rollout.id} belongs to no problem of the evaluation")
+        found[rollout.problem_id].append(rollout)
+    return found
+
+
+def _natural(label: str) -> list[tuple[int, str]]:
+    """Sort key that puts level 9 before level 10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", label)]
+
+
+def _ratio(total: float, count: int) -> float:
+    return total / count if count else math.nan
+
+
+def _plain(value: Any) -> Any:
+    """Records as dictionaries with text keys, NaN as None."""
+    if isinstance(value, Interval):
+        return _plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _summary(data: Mapping[str, Any]) -> Summary:
+    fields = _numbers(data)
+    fields["pass_at"] = {int(k): _interval(interval) for k, interval in data["pass_at"].items()}
+    return Summary(**fields | {name: _interval(data[name]) for name in ("majority", "greedy")})
+
+
+def _interval(data: Mapping[str, Any]) -> Interval:
+    return Interval(**_numbers(data))
+
+
+def _numbers(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: math.nan if value is None else value for key, value in data.items()}

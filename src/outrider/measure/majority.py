@@ -1,0 +1,38 @@
+"""majority@n (maj@n, cons@n): whether the most frequent answer of a problem is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+
+def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
+    """Expected success of the most frequent answer of one problem: a number in [0, 1].
+
+    ``answers`` are compared as text, so whoever extracts them decides what is equal. ``""`` is *no vote*: a response
+    that was cut off or could not be parsed has not settled on an answer, and such responses must not elect one
+    together.
+
+    Ties are resolved in expectation, not by order: of ``m`` answers that share the most votes each is chosen with
+    probability ``1/m``. If one answer text was judged both ways (right result, wrong derivation), it counts with the
+    share of its votes that were successes.
+
+    Degenerate cases: no votes gives 0, since nothing was elected; count such problems beside the number.
+
+    Raises:
+        ValueError: the two sequences differ in length.
+
+    Source: self-consistency, Wang et al. 2023, arXiv 2203.11171.
+
+    >>> majority(["7", "7", "3"], [True, True, False])
+    1.0
+    >>> majority(["7", "3", "", ""], [True, False, False, False])
+    0.5
+    """
+    votes = Counter(answer for answer in answers if answer)
+    if not votes:
+        return 0.0
+    most = max(votes.values())
+    winners = {answer for answer, count in votes.items() if count == most}
+    won = sum(s for answer, s in zip(answers, success, strict=True) if answer in winners)
+    return won / (most * len(winners))

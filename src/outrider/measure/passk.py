@@ -1,0 +1,81 @@
+"""pass@k and pass^k: what k tries would have found, estimated without bias from n >= k of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
+    r"""Probability that at least one of ``k`` samples succeeds, per problem.
+
+    .. math:: \text{pass@}k = 1 - \binom{n-c}{k} \Big/ \binom{n}{k}
+
+    the share of all k-subsets of the ``n`` samples that hold one of the ``c`` successes. Unbiased for every
+    ``k <= n``; the mean over problems is the benchmark's number. ``n`` and ``c`` broadcast, so that every problem
+    may have its own number of samples.
+
+    Degenerate cases: NaN where ``n < k`` (the data cannot say), never 1; exactly 0 where ``c = 0``; exactly 1 where
+    fewer than ``k`` samples failed. Never falls, in floating point either, as ``k`` or ``c`` grows.
+
+    Raises:
+        ValueError: ``k < 1``, or not ``0 <= c <= n``.
+
+    Source: Chen et al. 2021, arXiv 2107.03374, Eq. 1.
+
+    >>> pass_at_k(n=[4, 4, 4, 3], c=[0, 1, 4, 3], k=2).tolist()
+    [0.0, 0.5, 1.0, 1.0]
+    >>> pass_at_k(n=[4, 3], c=[1, 3], k=4).tolist()
+    [1.0, nan]
+    """
+    n_P, c_P = _counts(n, c, k)
+    return 1.0 - _all_marked(n_P, n_P - c_P, k)
+
+
+def pass_power_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
+    r"""Probability that all of ``k`` samples succeed (pass^k, reliability), per problem.
+
+    .. math:: \text{pass}^k = \binom{c}{k} \Big/ \binom{n}{k}
+
+    Same arguments, errors and rule for ``n < k`` as :func:`pass_at_k`; the two agree at ``k = 1``.
+
+    Source: Yao et al. 2024, arXiv 2406.12045.
+
+    >>> pass_power_k(n=4, c=[4, 3, 1], k=2).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    return _all_marked(*_counts(n, c, k), k)
+
+
+def powers_of_two(n: int) -> tuple[int, ...]:
+    """The k worth reporting for ``n`` samples: 1, 2, 4, … and ``n`` itself. Empty for no samples.
+
+    >>> powers_of_two(8), powers_of_two(6), powers_of_two(0)
+    ((1, 2, 4, 8), (1, 2, 4, 6), ())
+    """
+    powers = [2**i for i in range(n.bit_length()) if 2**i < n]
+    return (*powers, n) if n > 0 else ()
+
+
+def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:
+    """Probability that ``k`` draws without replacement from ``n`` are all marked; NaN where ``n < k``.
+
+    A running product of ratios in [0, 1]: nothing overflows as binomials do, a ratio of 0 makes an exact 0, and a
+    longer product is never larger.
+    """
+    result_P = np.where(n_P < k, np.nan, 1.0)
+    for drawn in range(k):
+        left_P = np.maximum(n_P - drawn, 1.0)  # < 1 only where n < k: NaN already
+        result_P *= np.maximum(marked_P - drawn, 0.0) / left_P
+    return result_P
+
+
+def _counts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
+    n_P, c_P = np.broadcast_arrays(np.asarray(n, dtype=np.float64), np.asarray(c, dtype=np.float64))
+    if k < 1:
+        raise ValueError(f"pass@k needs k >= 1, not {k}")
+    if not ((c_P >= 0) & (c_P <= n_P)).all():
+        raise ValueError("every problem needs 0 <= successes <= samples")
+    return n_P, c_P

@@ -1,0 +1,169 @@
+"""An evaluation, or two of them and what changed, as a table: for the terminal (rich) and for a page (markdown)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from outrider.measure.bootstrap import Interval
+from outrider.measure.compare import Change, Comparison
+from outrider.measure.evaluation import Evaluation, Summary
+
+_NONE = "—"
+_UP, _DOWN, _UNSURE = "bold green", "bold red", "dim"
+
+
+class _Cell(NamedTuple):
+    text: str
+    spread: str = ""
+    tone: str = ""
+
+
+class _Block(NamedTuple):
+    """One level: its label, its number of problems, and one row of cells per line label."""
+
+    level: str
+    problems: int
+    rows: list[tuple[str, list[_Cell]]]
+
+
+def as_table(result: Evaluation | Comparison, title: str = "", labels: tuple[str, str] = ("before", "after")) -> Table:
+    """The table that ``rich.print`` shows; fits 100 columns.
+
+    One row per level and one for all problems. A :class:`Comparison` shows both evaluations, named by ``labels``, and
+    the paired change: green or red where its interval excludes 0, dim where it does not. A value without data is a
+    dash, a value that stands on fewer problems than its row says carries a dagger, and the caption gives the counts.
+    """
+    notes = "\n".join(_notes(result, labels))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
+    table.title_style, table.caption_style, table.caption_justify = "bold", "dim", "left"
+    paired = isinstance(result, Comparison)
+    table.add_column("level")
+    table.add_column("" if paired else "problems", justify="left" if paired else "right", no_wrap=True)
+    for heading in _headings(result):
+        table.add_column(heading, justify="right", overflow="fold")
+    for block in _blocks(result, labels):
+        weight = "bold" if block.level == "all" else ""
+        if paired or block.level == "all":
+            table.add_section()
+        for line, (label, cells) in enumerate(block.rows):
+            level = Text(block.level, weight) if line == 0 else Text(f"{block.problems} problems" * (line == 1), "dim")
+            second = Text(label, "dim") if paired else Text(str(block.problems))
+            table.add_row(level, second, *(_styled(cell, weight) for cell in cells))
+    return table
+
+
+def as_markdown(result: Evaluation | Comparison, labels: tuple[str, str] = ("before", "after")) -> str:
+    """The same table for a page. A change is bold where its interval excludes 0."""
+    paired = isinstance(result, Comparison)
+    headings = ["level", "problems", *([""] if paired else []), *_headings(result)]
+    lines = [_line(headings), _line(["---", "---:", *(["---"] if paired else []), *["---:"] * len(_headings(result))])]
+    for block in _blocks(result, labels):
+        for line, (label, cells) in enumerate(block.rows):
+            first = [block.level, str(block.problems)] if line == 0 else ["", ""]
+            texts = [f"**{c.text}**{c.spread}" if c.tone in (_UP, _DOWN) else c.text + c.spread for c in cells]
+            lines.append(_line([*first, *([label] if paired else []), *texts]))
+    return "\n".join([*lines, "", *(note + "  " for note in _notes(result, labels))]).rstrip() + "\n"
+
+
+def _blocks(result: Evaluation | Comparison, labels: tuple[str, str]) -> Iterator[_Block]:
+    """The levels in order, then all problems."""
+    ks = _ks(result)
+    if isinstance(result, Evaluation):
+        for summary in (*result.levels, result.overall):
+            yield _Block(summary.level or "(none)", summary.problems, [("", _values(summary, ks))])
+        return
+    before, after = ({s.level: s for s in e.levels} for e in (result.before, result.after))
+    for change in result.levels:
+        yield _pair(before[change.level], after[change.level], change, ks, labels)
+    yield _pair(result.before.overall, result.after.overall, result.overall, ks, labels)
+
+
+def _pair(before: Summary, after: Summary, change: Change, ks: list[int], labels: tuple[str, str]) -> _Block:
+    problems = max(before.problems, after.problems)
+    intervals = [*(change.pass_at[k] for k in ks), change.greedy]
+    plain = [after.entropy - before.entropy, after.truncated - before.truncated]
+    changes = [*(_change(i, problems) for i in intervals), *(_Cell(_number(x, "+.3f"), tone=_UNSURE) for x in plain)]
+    rows = [(labels[0], _values(before, ks)), (labels[1], _values(after, ks)), ("change", changes)]
+    return _Block(change.level or "(none)", problems, rows)
+
+
+def _values(summary: Summary, ks: list[int]) -> list[_Cell]:
+    intervals = [*(summary.pass_at[k] for k in ks), summary.greedy]
+    return [
+        *(_Cell(_number(i.value, ".3f"), _spread(i, summary.problems)) for i in intervals),
+        *(_Cell(_number(x, ".3f")) for x in (summary.entropy, summary.truncated)),
+    ]
+
+
+def _change(interval: Interval, problems: int) -> _Cell:
+    tone = (_UP if interval.value > 0 else _DOWN) if interval.excludes_zero else _UNSURE
+    return _Cell(_number(interval.value, "+.3f"), _spread(interval, problems), tone)
+
+
+def _number(value: float, form: str) -> str:
+    return _NONE if math.isnan(value) else format(value, form)
+
+
+def _spread(interval: Interval, problems: int) -> str:
+    """Half of the interval's width without its leading zero, `` ±.024``, or ``†±.024`` if it has too few problems."""
+    half = (interval.high - interval.low) / 2
+    mark = "†" if 0 < interval.problems < problems else ""
+    return mark if math.isnan(half) else (mark or " ") + "±" + f"{half:.3f}".removeprefix("0")
+
+
+def _ks(result: Evaluation | Comparison) -> list[int]:
+    """The columns: pass@1, pass@8 and the largest k."""
+    available = list(result.overall.pass_at)
+    return sorted({1, 8, available[-1]} & set(available)) if available else []
+
+
+def _headings(result: Evaluation | Comparison) -> list[str]:
+    return [*(f"pass@{k}" for k in _ks(result)), "greedy", "entropy", "truncated"]
+
+
+def _notes(result: Evaluation | Comparison, labels: tuple[str, str]) -> list[str]:
+    """What a reader needs in order not to read too much into the numbers."""
+    evaluation = result if isinstance(result, Evaluation) else result.after
+    notes = []
+    if evaluation.resamples:
+        notes.append(f"±: half of the 95 % bootstrap interval over problems ({evaluation.resamples} resamples)")
+    if isinstance(result, Evaluation):
+        notes.append(_counts(result))
+    else:
+        notes.append(f"change: paired on {result.problems} problems; does not cover the seed of a training run")
+        if result.unpaired:
+            notes.append(f"{result.unpaired} problems are in one evaluation only and enter no change")
+        notes += [f"{label}: {_counts(e)}" for label, e in zip(labels, (result.before, result.after), strict=True)]
+    if any(cell.spread.startswith("†") for block in _blocks(result, labels) for _, row in block.rows for cell in row):
+        notes.append("† on fewer problems: the others have too few responses that could be judged")
+    return notes
+
+
+def _counts(evaluation: Evaluation) -> str:
+    total = evaluation.overall
+    drawn = sorted({t.samples for t in evaluation.tallies})
+    samples = str(drawn[0]) if len(drawn) == 1 else f"{drawn[0]} to {drawn[-1]}" if drawn else "no"
+    parts = [
+        f"{total.generated_tokens:,} tokens, {samples} samples per problem",
+        f"majority {_number(total.majority.value, '.3f')}{_spread(total.majority, total.problems)}",
+        f"unparseable {_number(total.unparseable, '.3f')}",
+    ]
+    if total.voteless:
+        parts.append(f"{total.voteless} problems without a vote")
+    if total.timeouts or total.errors:
+        parts.append(f"not judged: {total.timeouts} timeouts, {total.errors} errors")
+    return ", ".join(parts)
+
+
+def _styled(cell: _Cell, weight: str) -> Text:
+    return Text.assemble((cell.text, cell.tone or weight), (cell.spread, "dim"))
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
