@@ -12,4 +12,6 @@ class Options(BaseModel):
     refused: a YAML file knows its types.
     """
 
-    model_config = ConfigDict(extra="forbid", validate_default=True, strict=False, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", validate_default=True, strict=False, protected_namespaces=(), allow_inf_nan=False
+    )

@@ -21,3 +21,14 @@ class LearnOptions(Options):
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
     epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
     micro_tokens: int = Field(16_384, ge=1, description="most tokens of one forward and backward pass")
+
+
+class SftOptions(Options):
+    """Fresh problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
+
+    steps: int = Field(6339, ge=1)
+    problems: int = Field(24, ge=1, description="per step")
+    seed: int = Field(0, ge=0, description="of the weights and of the problem stream")
+    learn: LearnOptions = LearnOptions(
+        lr=2e-3, warmup_steps=50, schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
+    )

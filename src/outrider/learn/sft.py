@@ -7,29 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from outrider.learn.learner import Learner
-from outrider.learn.options import LearnOptions
+from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import Row, imitation_row
 from outrider.objective.weights import token_weights
-from outrider.options import Options
 from outrider.record import Problem
 from outrider.tasks.task import Task
-
-from pydantic import Field
-
-
-class SftOptions(Options):
-    """Fresh problems every step, so an epoch never ends. Stops by steps: competence follows steps, not seconds."""
-
-    steps: int = Field(6339, ge=1)
-    problems: int = Field(24, ge=1, description="per step")
-    seed: int = Field(0, ge=0, description="of the weights and of the problem stream")
-    learn: LearnOptions = LearnOptions(
-        lr=2e-3, warmup_steps=50, schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
-    )
 
 
 def solution_row(policy: Policy, problem: Problem) -> Row:
