@@ -46,6 +46,6 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 	       "Name one with: make PYTHON=/path/to/python3" >&2; exit 1; \
 	fi; \
 	echo "== .venv: $$($$found --version)" && $$found -m venv .venv
-	@echo "== install: about 75 packages, 1.4 GB on disk with a CPU build of PyTorch; a few minutes"
+	@echo "== install: about 75 packages, 1.6 GB on disk with a CPU build of PyTorch; a few minutes"
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
 	@touch $@

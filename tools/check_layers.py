@@ -31,15 +31,15 @@ LAYERS: dict[str, set[str]] = {
     "explore": VOCABULARY,
     "credit": VOCABULARY,
     "measure": VOCABULARY,
-    # problems and their verdicts; the verifier runs a task's judgement in a killable process
-    "tasks": VOCABULARY,
-    "verify": VOCABULARY | {"tasks"},
+    # judging an answer in a killable process, and problems with the rule that judges them
+    "verify": VOCABULARY,
+    "tasks": VOCABULARY | {"verify"},
     # the engines: they execute plans and advantages, and never ask which method made them
     "*.options": VOCABULARY,
     "model": VOCABULARY,
     "objective": VOCABULARY | {"*.options", "credit"},
     "sample": VOCABULARY | {"*.options", "model"},
-    "learn": VOCABULARY | {"*.options", "credit", "model", "objective"},
+    "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT
     # a recipe names pieces of all of the above, but runs none
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
 }
@@ -122,8 +122,10 @@ def forbidden(layer: str | None, target: str) -> str | None:
 def run(code: str, root: Path) -> str:
     """Output of ``code`` in a fresh interpreter that finds the package in ``root``."""
     environment = os.environ | {"PYTHONPATH": str(root.resolve())}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"the light layers cannot be imported:\n{done.stderr}")
+    return done.stdout
 
 
 def loaded_heavy(root: Path) -> list[str]:
