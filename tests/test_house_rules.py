@@ -1,0 +1,221 @@
+"""The checkers of `make check` and the set-up itself: each must find what it is there for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIGHT_FOLDERS = ["record", "explore", "credit", "measure", "config"]
+
+
+def run(*command: object, cwd: Path = ROOT) -> tuple[int, str]:
+    """Exit status and whole output of a command."""
+    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+# budgets
+
+
+def budgets(root: Path) -> tuple[int, str]:
+    return run(sys.executable, ROOT / "tools/check_budgets.py", root)
+
+
+def function(lines: int, head: str = "def f():", indent: str = "") -> str:
+    """A function of so many lines, its head included."""
+    return f"{indent}{head}\n" + f"{indent}    pass\n" * (lines - 1)
+
+
+def test_a_file_may_have_400_lines_and_no_more(tmp_path):
+    write(tmp_path, {"fits.py": "x = 1\n" * 400})
+    assert budgets(tmp_path)[0] == 0
+    write(tmp_path, {"deep/long.py": "x = 1\n" * 401})
+    status, output = budgets(tmp_path)
+    assert status == 1
+    assert re.findall(r"(\w+\.py): (\d+) lines, 400 allowed", output) == [("long.py", "401")]
+
+
+def test_a_file_over_the_aim_is_mentioned_without_failing(tmp_path):
+    status, output = budgets(write(tmp_path, {"a.py": "x = 1\n" * 201, "b.py": "x = 1\n" * 200}))
+    assert status == 0
+    assert "a.py: 201 lines" in output
+    assert "b.py" not in output
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        function(61),
+        function(61, "async def f():"),
+        "class C:\n" + function(61, indent="    "),
+        "def f():\n" + function(60, "def g():", indent="    "),  # the inner one fits, the outer one does not
+    ],
+)
+def test_a_function_may_have_60_lines_and_no_more(tmp_path, source):
+    shorter = "".join(source.splitlines(keepends=True)[:-1])
+    assert budgets(write(tmp_path, {"a.py": shorter}))[0] == 0
+    status, output = budgets(write(tmp_path, {"a.py": source}))
+    assert status == 1
+    assert "f has 61 lines, 60 allowed" in output
+
+
+def test_docstring_and_decorators_are_not_counted(tmp_path):
+    documented = function(60).replace("def f():\n", 'def f():\n    """One.\n\n    Two.\n    """\n')
+    assert budgets(write(tmp_path, {"a.py": "@property\n@cached\n" + documented}))[0] == 0
+
+
+def test_a_folder_without_python_files_is_not_a_pass(tmp_path):
+    assert budgets(tmp_path)[0] == 2
+
+
+# layers
+
+
+def layers(root: Path) -> tuple[int, str]:
+    return run(sys.executable, ROOT / "tools/check_layers.py", root)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A package that keeps all rules. Its torch is an empty file, found before the real one."""
+    files = {f"outrider/{folder}/__init__.py": "" for folder in [*LIGHT_FOLDERS, "learn", "sample", "train", "cli"]}
+    kept = {
+        "torch.py": "",
+        "outrider/__init__.py": "",
+        "outrider/errors.py": "",
+        "outrider/options.py": "import outrider.errors\n",
+        "outrider/record/group.py": "import numpy\nfrom outrider import options\n",
+        "outrider/learn/options.py": "from outrider.options import outrider\n",
+        "outrider/config/recipe.py": "import outrider.learn.options\nfrom outrider.sample import options\n",
+        "outrider/sample/options.py": "",
+        "outrider/learn/step.py": "import torch\nfrom outrider.learn import options\nfrom .. import credit\n",
+        "outrider/train/loop.py": "from outrider.learn import step\nimport outrider.config.recipe\n",
+    }
+    return write(tmp_path, files | kept)
+
+
+def test_a_tree_that_keeps_the_rules_passes(tree):
+    status, output = layers(tree)
+    assert status == 0, output
+    assert re.search(r"import in 0\.\d\d s", output)
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "complaint"),
+    [
+        ("record/a.py", "import outrider.explore", "record imports outrider.explore"),
+        ("credit/a.py", "from outrider.explore.uniform import Uniform", "credit imports outrider.explore.uniform"),
+        ("measure/a.py", "from outrider import sample", "measure imports outrider.sample"),
+        ("explore/a.py", "from ..credit import chain", "explore imports outrider.credit"),
+        ("explore/__init__.py", "from ..credit import chain", "explore imports outrider.credit"),
+        ("sample/a.py", "def f():\n    from outrider.learn import step", "sample imports outrider.learn.step"),
+        ("config/a.py", "from outrider.learn import step", "config imports outrider.learn.step"),
+        ("train/a.py", "import outrider.cli", "train imports outrider.cli"),
+        ("__init__.py", "import outrider.record", "outrider imports outrider.record"),
+        ("record/a.py", "import torch", "record imports torch"),
+        ("explore/a.py", "def f():\n    import torch.nn as nn", "explore imports torch"),
+        ("credit/a.py", "class C:\n    def f(self):\n        from torch.nn import functional", "credit imports torch"),
+        ("measure/a.py", "if False:\n    from transformers import AutoModel", "measure imports transformers"),
+        ("learn/options.py", "import torch", "*.options imports torch"),
+        ("novelty/a.py", "", "novelty has no row"),
+    ],
+)
+def test_every_kind_of_forbidden_import_is_found(tree, file, source, complaint):
+    status, output = layers(write(tree, {f"outrider/{file}": source + "\n"}))
+    assert status == 1
+    assert complaint in output
+    assert f"outrider/{file}" in output
+
+
+def test_torch_that_comes_in_through_another_package_is_found(tree):
+    """By reading, config imports only options; running it executes learn/__init__.py too."""
+    status, output = layers(write(tree, {"outrider/learn/__init__.py": "import torch\n"}))
+    assert status == 1
+    assert "importing the light layers loads torch" in output
+
+
+def test_a_slow_import_is_found(tree):
+    busy = "import time\nend = time.process_time() + 0.55\nwhile time.process_time() < end:\n    pass\n"
+    status, output = layers(write(tree, {"outrider/record/__init__.py": busy}))
+    assert status == 1
+    assert "0.5 s allowed" in output
+
+
+# set-up
+
+
+def stub(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_make_demo_takes_a_new_folder_every_time(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    write(tmp_path, {"pyproject.toml": "", "constraints.txt": "", ".venv/installed": ""})
+    stub(tmp_path / ".venv/bin/outrider", 'mkdir -p "$4" && echo "$@" > "$4/arguments"')
+    for _ in range(2):
+        status, output = run("make", "demo", "DEMO=train grpo", cwd=tmp_path)
+        assert status == 0, output
+    for n in (1, 2):
+        assert (tmp_path / f"runs/demo-{n}/arguments").read_text() == f"train grpo --out runs/demo-{n}\n"
+
+
+def test_a_python_that_is_too_old_is_refused_in_one_sentence(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    write(tmp_path, {"pyproject.toml": "", "constraints.txt": ""})
+    stub(tmp_path / "python3.10", "exit 1")
+    status, output = run("make", "test", f"PYTHON={tmp_path}/python3.10", cwd=tmp_path)
+    assert status != 0
+    assert "Outrider needs Python 3.11 or newer" in output
+    assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("check", "test", "passes", "closing"),
+    [
+        ("true", "echo 3 passed, 1 skipped in 0.12s", True, "== 3 passed, 1 skipped in 0.12s"),
+        ("true", "echo 1 failed, 2 passed in 0.12s; exit 1", False, "== 1 failed, 2 passed in 0.12s"),
+        ("true", "echo no tests ran in 0.01s; exit 5", False, "== no tests ran in 0.01s"),
+        ("true", "true", False, "== pytest did not finish: no closing line"),
+        ("true", "kill -9 $$$$", False, "== pytest did not finish: no closing line"),
+        ("false", "echo 3 passed in 0.12s", False, None),
+    ],
+)
+def test_ci_ends_with_pytests_closing_line_and_its_status(tmp_path, check, test, passes, closing):
+    write(tmp_path, {"Makefile": f"check:\n\t@{check}\ntest:\n\t@{test}\n", ".ci/run": (ROOT / ".ci/run").read_text()})
+    status, output = run("bash", tmp_path / ".ci/run")
+    assert (status == 0) == passes, output
+    if closing is None:
+        assert "passed" not in output
+    else:
+        assert closing in output.splitlines()  # make's own error goes to stderr and may come later
+
+
+# documents
+
+
+def links() -> list[tuple[Path, str]]:
+    """Every relative link of the documents, with the file it stands in."""
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    found = [(page, target) for page in documents for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
+    return [(page, target.split("#")[0]) for page, target in found if not re.match(r"[a-z]+:|#", target)]
+
+
+def test_the_documents_link_to_files_that_exist():
+    assert len(links()) > 10
+    assert [f"{page.name}: {target}" for page, target in links() if not (page.parent / target).exists()] == []
