@@ -1,1 +1,10 @@
-"""Tasks: sources of problems with verdicts."""
+"""Tasks: sources of problems with verdicts. A recipe names one: ``task: {table: {train_data: …}}``."""
+
+from outrider.tasks.countdown import Countdown
+from outrider.tasks.gym import Gym
+from outrider.tasks.table import Table
+from outrider.tasks.task import Task
+
+TASKS = {"countdown": Countdown, "table": Table, "gym": Gym}
+
+__all__ = ["TASKS", "Countdown", "Gym", "Table", "Task"]

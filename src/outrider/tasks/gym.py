@@ -1,0 +1,202 @@
+"""Any dataset of the reasoning-gym package as a task, judged by its own scorer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, PrivateAttr, field_validator
+
+from outrider.errors import UserError, nearest
+from outrider.options import Options
+from outrider.record import Outcome, Problem, Verdict, identity_seed, unparseable
+from outrider.verify.pool import Item, VerifierPool
+
+log = logging.getLogger(__name__)
+
+BLOCK = 64  # items per dataset object: some datasets prepare all of theirs when they are made
+ATTEMPTS = 50  # draws for one problem before the dataset counts as used up
+PROBES = 4  # questions by which two processes make sure that they generate the same
+
+
+class Gym(Options):
+    """Problems of one reasoning-gym dataset, generated on demand: an endless stream to train on.
+
+    Training item ``index`` is a function of (seed, index). The held-out problems are ``heldout_size`` different
+    questions from a stream of their own. A training item whose question is held out, or that the dataset fails to
+    generate, is drawn again from a further stream; ``counts`` says how often.
+
+    A score of 1 is correct, any other is incorrect with that score. The scorers are third-party code, and some of
+    them call ``eval`` on the answer: they run in worker processes under limits of time and memory, which is no
+    sandbox. ``close`` ends the processes.
+
+    Raises:
+        UserError: the package is missing; the dataset or an option of it is unknown, or a value is refused; there are
+            too few different questions; the questions depend on Python's hash seed and it is not fixed.
+    """
+
+    dataset: str = Field(min_length=1, description="name in reasoning-gym")
+    config: dict[str, Any] = Field(default_factory=dict, description="options of the dataset, but for seed and size")
+    prompt: str = Field("{question}\n", description="text around {question}")
+    answer: Literal["tag", "whole"] = Field("tag", description="tag: the last <answer>…</answer>; whole: the response")
+    heldout_size: int = Field(300, ge=1, description="different questions that are held out")
+    seed: int = Field(0, ge=0, description="of the training stream; the held-out problems do not depend on it")
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
+    workers: int = Field(1, ge=1, description="processes that judge")
+
+    _redrawn: int = PrivateAttr(0)
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_shows_the_question(cls, prompt: str) -> str:
+        if "{question}" not in prompt:
+            raise ValueError("without {question} it is the same for every problem")
+        return prompt
+
+    @property
+    def name(self) -> str:
+        return f"gym/{self.dataset}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the problems: those held out, the first to train on, and the version of the package."""
+        shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
+        text = json.dumps([version("reasoning-gym"), self.config, self.seed, shown])
+        return f"{self.name}/{_hash(text)}"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Held-out problems, and training draws so far that were held out or failed and therefore drawn again."""
+        return {"heldout": len(self._heldout), "redrawn": self._redrawn}
+
+    def train(self, index: int) -> Problem:
+        for attempt in range(ATTEMPTS):
+            entry = self._draw(identity_seed(self.seed, "train", attempt), index)
+            if entry is not None and entry["question"] not in self._heldout:
+                return self._problem(entry)
+            self._redrawn += 1
+        raise UserError(
+            f"reasoning-gym {self.dataset}: {ATTEMPTS} draws in a row failed or were held out; a dataset with so few "
+            f"different questions needs a smaller heldout_size (now {self.heldout_size}) or a wider config"
+        )
+
+    def heldout(self, n: int) -> list[Problem]:
+        return list(self._heldout.values())[:n]
+
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        return self.verify_all([(problem, text, finished)])[0]
+
+    def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
+        """One verdict per item, judged side by side by the workers, which the first call starts."""
+        return self._pool.verify(items)
+
+    def close(self) -> None:
+        """End the worker processes. The next verdict would start new ones."""
+        if pool := self.__dict__.pop("_pool", None):
+            pool.close()
+
+    @cached_property
+    def _pool(self) -> VerifierPool:
+        return VerifierPool(Scorer(self.dataset, self.config, self.answer), self.workers, self.seconds)
+
+    @cached_property
+    def _block(self) -> Callable[[int], Any]:
+        """The dataset object of a seed; the last few are kept."""
+        return lru_cache(maxsize=8)(lambda seed: make_dataset(self.dataset, self.config, seed))
+
+    @cached_property
+    def _heldout(self) -> dict[str, Problem]:
+        """By question. Fewer than asked for where the dataset repeats itself nine times in ten."""
+        found: dict[str, Problem] = {}
+        for index in range(10 * self.heldout_size):
+            entry = self._draw(identity_seed("heldout"), index)
+            if entry is not None:
+                found.setdefault(entry["question"], self._problem(entry))
+            if len(found) == self.heldout_size:
+                return found
+        log.warning("reasoning-gym %s: only %d different questions to hold out", self.dataset, len(found))
+        return found
+
+    def _draw(self, stream: int, index: int) -> dict[str, Any] | None:
+        """One entry of the package, or None where it fails to generate one."""
+        block, place = divmod(index, BLOCK)
+        dataset = self._block(identity_seed(stream, block) % 2**31)  # NumPy takes 32 bits, and the item is added
+        state = np.random.get_state()  # noqa: NPY002 - some datasets seed the global generator, which is not theirs
+        try:
+            return dict(dataset[place])
+        except Exception as error:  # noqa: BLE001 - third-party generators fail now and then; the caller counts
+            log.debug("reasoning-gym %s: item %d of stream %d failed: %r", self.dataset, index, stream, error)
+            return None
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
+
+    def _problem(self, entry: dict[str, Any]) -> Problem:
+        question = entry["question"]
+        prompt = self.prompt.replace("{question}", question)
+        return Problem(f"{self.dataset}:{_hash(question)}", prompt, answer=entry)
+
+
+class Scorer:
+    """Judges by a dataset's own ``score_answer``. Pickling it means making it anew on the other side.
+
+    Raises:
+        UserError: the other side generates other questions.
+    """
+
+    def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:
+        self._dataset = make_dataset(dataset, config, seed=0)
+        probe = _hash(json.dumps([self._dataset[i]["question"] for i in range(PROBES)]))
+        if questions not in (None, probe):
+            raise UserError(
+                f"the questions of reasoning-gym {dataset} depend on Python's hash seed and would differ from run to "
+                "run; fix it with PYTHONHASHSEED=0 in the environment"
+            )
+        self._answer = answer
+        self._remake = (Scorer, (dataset, config, answer, probe))
+
+    def __reduce__(self) -> tuple[type[Scorer], tuple[Any, ...]]:
+        return self._remake
+
+    def __call__(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        answer = text.strip() if finished else ""
+        if self._answer == "tag":
+            end = text.rfind("</answer>")
+            start = text.rfind("<answer>", 0, max(end, 0))
+            answer = text[start + len("<answer>") : end].strip() if start >= 0 else ""
+        if not answer:
+            return unparseable("no answer" if finished else "cut off before an answer")
+        score = float(self._dataset.score_answer(answer, problem.answer))
+        if not 0 <= score <= 1:
+            raise ValueError(f"the scorer returned {score}, which is not between 0 and 1")
+        return Verdict(Outcome.CORRECT if score == 1 else Outcome.INCORRECT, score, answer=answer[:200])
+
+
+def make_dataset(name: str, config: dict[str, Any], seed: int) -> Any:
+    """A reasoning-gym dataset of ``BLOCK`` items; what is wrong with its name or options is a ``UserError``."""
+    try:
+        from reasoning_gym.factory import DATASETS, create_dataset
+    except ImportError as error:
+        raise UserError("the task gym needs the package reasoning-gym: pip install 'outrider[gym]'") from error
+    if name not in DATASETS:
+        raise UserError(f"reasoning-gym has no dataset {name!r} ({nearest(name, DATASETS)})")
+    known = {field.name for field in fields(DATASETS[name][1])} - {"seed", "size"}
+    for key in config:
+        if key not in known:
+            raise UserError(f"the reasoning-gym dataset {name} has no option {key!r} ({nearest(key, known)})")
+    try:
+        return create_dataset(name, **config, seed=seed, size=BLOCK)
+    except Exception as error:
+        raise UserError(
+            f"the reasoning-gym dataset {name} refuses its config: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

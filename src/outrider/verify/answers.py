@@ -1,0 +1,146 @@
+r"""Comparing final answers as text or as exact numbers. Pure Python, linear time, never raises.
+
+What is *not* here: algebra. ``\frac{1}{2}`` equals ``0.5`` as a number, but ``x+1`` never equals ``1+x``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from fractions import Fraction
+from typing import Literal
+
+from outrider.record import Verdict, correct, incorrect, unparseable
+
+Match = Literal["exact", "number"]
+
+LONGEST_NUMBER = 100  # characters; longer strings of digits are no final answer
+LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not end
+LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
+
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+])?\$?{_DECIMAL}(?:/{_DIGITS})?")
+_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)({_DECIMAL})(?:/({_DIGITS}))?%?")
+_LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}")
+_BOX_TOKENS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+_TEXT = re.compile(r"\\(?:text|textbf|textrm|mathrm|mbox)\{([^{}]*)\}")
+_UNIT = re.compile(rf"(?<=.)\s*{_TEXT.pattern}\s*$")
+_NOTHING = re.compile(r"\\[,!]|\\?\$|\\(?:left|right)(?![A-Za-z])")
+_SPACE = re.compile(r"\\[;: ]|~")
+_NEEDLESS_SPACE = re.compile(r"(?<![0-9]) | (?![0-9])")  # between two digits it means something: 1 1/2 is not 11/2
+_SHORT_FRACTION = re.compile(r"\\[dt]?frac(?:([0-9])([0-9]))?")
+
+
+def last_box(text: str) -> str | None:
+    r"""The content of the last ``\boxed{…}`` that is closed, or None. Escaped braces do not count.
+
+    Boxes are ordered by where they close, so of nested boxes the outer one is taken.
+
+    >>> last_box(r"first \boxed{1}, then \boxed{\frac{1}{2}}, then \boxed{3")
+    '\\frac{1}{2}'
+    """
+    if "\\boxed" not in text:
+        return None
+    opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
+    found: tuple[int, int] | None = None
+    for token in _BOX_TOKENS.finditer(text):
+        if token[0].startswith("\\boxed"):
+            opened.append(token.end())
+        elif token[0] == "{":
+            opened.append(None)
+        elif token[0] == "}" and opened and (start := opened.pop()) is not None:
+            found = (start, token.start())
+    return None if found is None else text[slice(*found)]
+
+
+def extract(text: str, finished: bool = True) -> str | None:
+    r"""The final answer of a response as the text it was written in, or None.
+
+    The first of these that is there: the last closed ``\boxed{…}``; the rest of the line after the last ``####``;
+    the last number-like string. From a response that was cut off only a closed box is taken: a number at the cut
+    may be half a number, and an earlier one is a step, not an answer.
+
+    >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
+    ('7', '7 eggs', None)
+    """
+    if (box := last_box(text)) is not None and box.strip():
+        return box.strip()
+    if not finished:
+        return None
+    _, marker, after = text.rpartition("####")
+    if marker and (line := after.strip().partition("\n")[0].strip()):
+        return line
+    numbers = deque(_NUMBER_IN_TEXT.finditer(text), maxlen=1)
+    return numbers[0][0] if numbers else None
+
+
+def normalise(answer: str) -> str:
+    r"""An answer without what does not change it: spacing, ``$``, ``\left``, ``\dfrac``, ``\text``, a last full stop.
+
+    >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
+    ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
+    """
+    answer = _SPACE.sub(" ", _NOTHING.sub("", _TEXT.sub(r"\1", answer)))
+    answer = _NEEDLESS_SPACE.sub("", " ".join(answer.split())).rstrip(".")
+    return _SHORT_FRACTION.sub(lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else r"\frac", answer)
+
+
+def number(answer: str) -> Fraction | None:
+    r"""The exact value of an answer that is one number, else None.
+
+    Understood: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, a leading ``x=``; a currency
+    sign, a percent sign and a last unit in ``\text{…}`` are ignored (50\% is read as 50, as the answer keys of maths
+    sets have it). None as well beyond ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and
+    for a zero below the line, so that no answer costs more than some microseconds.
+
+    >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
+    (Fraction(2001, 2), Fraction(-1, 2), None, None)
+    """
+    if len(answer) > LONGEST_NUMBER:
+        return None
+    plain = normalise(_UNIT.sub("", answer)).replace("\\%", "%")
+    match = _RATIO.fullmatch(plain) or _LATEX_RATIO.fullmatch(plain)
+    if match is None:
+        return None
+    sign, above, below = match.groups()
+    mantissa, _, exponent = above.replace(",", "").lower().partition("e")
+    if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
+        return None
+    denominator = Fraction((below or "1").replace(",", ""))
+    if not denominator:
+        return None
+    value = Fraction(mantissa) * Fraction(10) ** int(exponent or 0) / denominator
+    return -value if sign == "-" else value
+
+
+def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -> Verdict:
+    r"""Compare the final answer of a response with the right one.
+
+    ``exact``: equal strings after :func:`normalise`. ``number``: equal values in exact arithmetic, so 0.33 is not
+    1/3; an answer that is no number is incorrect. Unparseable where :func:`extract` finds nothing.
+
+    Raises:
+        ValueError: ``match`` is ``number`` and the right answer is none.
+
+    >>> judge("1000", "#### 1,000.0", match="number").success, judge("1000", "#### 1,000.0").success
+    (True, False)
+    """
+    answer = extract(text, finished)
+    if answer is None:
+        return unparseable("no final answer" if finished else "cut off before a final answer")
+    shown = _shown(answer)
+    if match == "exact":
+        return correct(shown) if normalise(answer) == normalise(gold) else incorrect(shown)
+    right = number(gold)
+    if right is None:
+        raise ValueError(f"the right answer {gold!r} is not a number")
+    value = number(answer)
+    if value is None:
+        return incorrect(shown, "not a number")
+    return correct(shown) if value == right else incorrect(shown)
+
+
+def _shown(answer: str) -> str:
+    """The answer as a record keeps it: short, and encodable (text may hold lone surrogates)."""
+    return answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")
