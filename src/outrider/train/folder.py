@@ -1,0 +1,379 @@
+"""A run on disk: what lies where, written so that a kill or a full disk never costs what was there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+import numpy as np
+
+import outrider
+from outrider.config import dump_yaml
+from outrider.errors import UserError
+from outrider.record.store import RolloutStore, disk_refused, move, sweep, write_atomically
+
+_LOCK = ".lock"
+_EVALUATION = re.compile(r"step-(\d{8,})\.json")
+_PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
+
+
+class RunFolder:
+    """The layout of a run, and the only way its files are written.
+
+    ======================  ==========================================================================
+    ``config.yaml``         the resolved configuration, as ``--dry-run`` prints it
+    ``environment.json``    versions, machine, git commit and command line at the start
+    ``metrics.jsonl``       one line per step; numbers that two equal runs share to the last bit
+    ``timing.jsonl``        one line per step; numbers of the wall clock
+    ``rollouts/``           every rollout, see :class:`outrider.record.store.RolloutStore`
+    ``evaluations/``        ``step-00000012.json``
+    ``checkpoints/``        what a resumed run starts from
+    ``model/``              the trained policy in Hugging Face format
+    ``tensorboard/``        event files, where that tracker is on
+    ``curves.png``          the picture of the run
+    ``superseded/<n>/``     what the n-th resume set aside: the steps after its checkpoint
+    ======================  ==========================================================================
+
+    A step number counts finished optimizer rounds: the first round's metrics and rollouts say 1, and the evaluation
+    before it says 0. So everything up to a checkpoint's step belongs to the checkpoint.
+
+    ``RunFolder(path)`` only reads, takes no lock and may be used while the run is going on; :meth:`create` and
+    :meth:`open` write, and hold the folder until :meth:`close` or the end of the process, however it ends.
+
+    Attributes:
+        notices: one sentence for everything that was found and repaired, for the user to see.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.notices: list[str] = []
+        self.rollouts = RolloutStore(self.path / "rollouts")
+        self._metrics = JsonLines(self.path / "metrics.jsonl")
+        self._timing = JsonLines(self.path / "timing.jsonl")
+        self._lock: TextIO | None = None
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves.png"
+
+    @classmethod
+    def create(cls, path: str | Path, config: Mapping[str, Any]) -> Self:
+        """A new run in a folder that is empty or does not exist yet.
+
+        Raises:
+            UserError: the folder holds a run or anything else, is being written, or cannot be made.
+        """
+        run = cls(path)
+        run._refuse_if_used()
+        run._take()
+        run._refuse_if_used()  # again: between the look and the lock another process may have begun a run here
+        for lines in (run._metrics, run._timing):
+            write_atomically(lines.path, b"")  # so that the names are durable, and appending needs to sync no folder
+        write_atomically(run.path / "environment.json", _json(environment()))
+        write_atomically(run.config, dump_yaml(dict(config)).encode())  # last: it is what makes the folder a run
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """An existing run, to go on with: what cut-off writes left is removed and told in ``notices``.
+
+        Raises:
+            UserError: there is no run, or another process is writing it, or a file of it is damaged.
+        """
+        run = cls(path)
+        if not run.config.is_file():
+            raise UserError(f"{run.path} holds no run: it has no config.yaml.")
+        run._take()
+        leftovers = [*sweep(run.path), *sweep(run.path / "evaluations"), *run.rollouts.sweep()]
+        run.notices += [f"removed {file.relative_to(run.path)}, which a cut-off write had left." for file in leftovers]
+        run.notices += [notice for lines in (run._metrics, run._timing) for notice in lines.repair()]
+        run.notices += run._changed_environment()
+        return run
+
+    def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """One line of numbers that do not depend on the clock, on disk when this returns; see :class:`JsonLines`."""
+        self._held()
+        self._metrics.append(step, values)
+
+    def append_timing(self, step: int, values: Mapping[str, float]) -> None:
+        """One line of seconds and rates, kept apart so that the metrics of two equal runs are equal files."""
+        self._held()
+        self._timing.append(step, values)
+
+    def metrics(self) -> list[dict[str, float]]:
+        """The steps in order, each with ``"step"``; a line that is still being written is left out."""
+        return self._metrics.rows()
+
+    def timing(self) -> list[dict[str, float]]:
+        return self._timing.rows()
+
+    def write_evaluation(self, step: int, evaluation: Mapping[str, Any]) -> None:
+        """Keep one evaluation (plain JSON data) after ``step`` optimizer rounds.
+
+        Raises:
+            UserError: it is there already, or the disk refuses.
+        """
+        self._held()
+        path = self.path / "evaluations" / f"step-{step:08d}.json"
+        if path.exists():
+            raise UserError(f"{path} exists, and evaluations are never overwritten.")
+        write_atomically(path, _json(evaluation))
+
+    def evaluations(self) -> dict[int, dict[str, Any]]:
+        """All evaluations by step, in order.
+
+        Raises:
+            UserError: one is no JSON.
+        """
+        found = {}
+        for step, path in self._evaluation_files():
+            try:
+                found[step] = json.loads(path.read_bytes())
+            except ValueError as error:
+                raise UserError(f"{path} is damaged: {error}.") from error
+        return found
+
+    def rewind(self, step: int) -> None:
+        """Set aside everything later than ``step``; -1 sets all aside. Nothing is deleted, and ``notices`` says what.
+
+        Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill in the middle
+        leaves nothing in no place (a line may be in two), and rewinding again finishes the work.
+        """
+        self._held()
+        taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]
+        into = self.path / "superseded" / str(max(taken, default=0) + 1)
+        late = [path for evaluated, path in self._evaluation_files() if evaluated > step]
+        counts = {
+            "rollout files": len(self.rollouts.set_aside(step, into / "rollouts")),
+            "evaluations": len([move(path, into / "evaluations") for path in late]),
+            "metrics lines": self._metrics.set_aside(step, into),
+            "timing lines": self._timing.set_aside(step, into),
+        }
+        if any(counts.values()):
+            moved = ", ".join(f"{what}: {count}" for what, count in counts.items() if count)
+            self.notices.append(f"set aside what came after step {step} in {into.relative_to(self.path)} ({moved}).")
+
+    def close(self) -> None:
+        """Let other processes write the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _take(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / _LOCK).open("a+")
+        except OSError as error:
+            raise disk_refused(self.path / _LOCK, error) from error
+        try:
+            # A record lock (lockf): unlike flock, it is not inherited by forked workers, which may outlive a kill.
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "another process"
+            lock.close()
+            raise UserError(f"{self.path} is being written by {holder}.") from error
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {platform.node()}")
+        lock.flush()
+        self._lock = lock
+
+    def _held(self) -> None:
+        if self._lock is None:
+            raise ValueError(f"{self.path} is read only here; create() and open() take the lock that writing needs")
+
+    def _refuse_if_used(self) -> None:
+        if self.config.exists():
+            raise UserError(f"{self.path} holds a run already; resume it, or choose another output folder.")
+        if self.path.is_dir():
+            files = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK)
+            if files:
+                raise UserError(f"{self.path} is not empty (it holds {files[0]}); choose another output folder.")
+        elif self.path.exists():
+            raise UserError(f"{self.path} is a file; choose another output folder.")
+
+    def _evaluation_files(self) -> list[tuple[int, Path]]:
+        folder = self.path / "evaluations"
+        matches = [(_EVALUATION.fullmatch(p.name), p) for p in folder.iterdir()] if folder.is_dir() else []
+        return sorted((int(match[1]), path) for match, path in matches if match)
+
+    def _changed_environment(self) -> list[str]:
+        try:
+            before = json.loads((self.path / "environment.json").read_bytes())["versions"]
+        except (OSError, ValueError, KeyError) as error:
+            return [f"environment.json cannot be read ({error}): whether versions have changed is not known."]
+        return [
+            f"{name} was {before.get(name)} when the run began and is {now} now: numbers may differ in the last bits."
+            for name, now in environment()["versions"].items()
+            if before.get(name) != now
+        ]
+
+
+class JsonLines:
+    """A file of one JSON object per step: ``{"step": 12, "reward": 0.5}``, steps ascending, all values numbers.
+
+    JSON has no NaN: NaN is written as null, the infinities as ``"Infinity"`` and ``"-Infinity"``, and all three are
+    read back as floats.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last = -1
+
+    def append(self, step: int, values: Mapping[str, float]) -> None:
+        """Add a line, on disk when this returns.
+
+        Raises:
+            UserError: the disk refuses; the file is as it was.
+            ValueError: a step that is not later than the last, or a value named ``step``.
+            TypeError: a value that is no number.
+        """
+        if step <= self._last or "step" in values:
+            raise ValueError(f"step {step} with {sorted(values)} cannot follow step {self._last} in {self.path}")
+        plain = {key: _plain(key, value) for key, value in values.items()}
+        line = json.dumps({"step": step, **plain}, allow_nan=False).encode() + b"\n"
+        size = None
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                size = file.tell()
+                file.write(line)
+                os.fsync(file.fileno())
+        except OSError as error:
+            if size is not None:
+                os.truncate(self.path, size)  # half a line would spoil the next one
+            raise disk_refused(self.path, error) from error
+        self._last = step
+
+    def rows(self) -> list[dict[str, float]]:
+        """All complete lines.
+
+        Raises:
+            UserError: a line is no JSON object with a step; file and line are named.
+        """
+        return [row for row, _ in self._lines()]
+
+    def repair(self) -> list[str]:
+        """Cut off a last line that a kill left incomplete; one sentence if there was one. Only for the writer."""
+        lines = self._lines()
+        self._last = int(lines[-1][0]["step"]) if lines else -1
+        whole = sum(len(line) for _, line in lines)
+        torn = (self.path.stat().st_size if self.path.exists() else 0) - whole
+        if not torn:
+            return []
+        os.truncate(self.path, whole)
+        return [f"dropped {torn} bytes of an incomplete last line from {self.path.name}."]
+
+    def set_aside(self, after_step: int, into: Path) -> int:
+        """Move the lines of later steps to a file of the same name in another folder, and return how many."""
+        lines = self._lines()
+        late = [line for row, line in lines if row["step"] > after_step]
+        kept = [(row, line) for row, line in lines if row["step"] <= after_step]
+        if late:
+            write_atomically(into / self.path.name, b"".join(late))
+            write_atomically(self.path, b"".join(line for _, line in kept))
+        self._last = int(kept[-1][0]["step"]) if kept else -1
+        return len(late)
+
+    def _lines(self) -> list[tuple[dict[str, float], bytes]]:
+        content = self.path.read_bytes() if self.path.exists() else b""
+        *lines, _torn = content.split(b"\n")
+        return [(self._row(number, line), line + b"\n") for number, line in enumerate(lines, start=1)]
+
+    def _row(self, number: int, line: bytes) -> dict[str, float]:
+        try:
+            row = {key: _number(value) for key, value in json.loads(line).items()}
+            return row | {"step": int(row["step"])}
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise UserError(f"{self.path}, line {number}, is no JSON object of numbers with a step.") from error
+
+
+def environment() -> dict[str, Any]:
+    """What a run stands on, as plain JSON data, found without importing any of it."""
+    versions = {"python": platform.python_version(), "outrider": outrider.__version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "versions": versions,
+        "platform": platform.platform(),
+        "cpus": cpus,
+        "git": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of Outrider's own checkout, ``-dirty`` if changed; None where it is installed from a package."""
+    folder = Path(outrider.__file__).parent
+    git = ["git", "--no-optional-locks", "-C", str(folder)]
+    try:
+        # A package inside someone else's checkout (its .venv) is not tracked there, and that commit says nothing.
+        subprocess.run(
+            [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
+        )
+        described = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            check=True,
+            capture_output=True,
+            timeout=10,
+            text=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()
+
+
+def _plain(key: str, value: float) -> float | str | None:
+    number = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(number, int | float):
+        raise TypeError(f"metric {key!r} is {number!r}, which is no number")
+    if math.isfinite(number):
+        return number
+    return None if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    return value if isinstance(value, int | float) else float(value)
+
+
+def _json(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, indent=1, allow_nan=False).encode() + b"\n"

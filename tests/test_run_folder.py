@@ -1,0 +1,357 @@
+"""A run on disk: layout, lines that survive a kill, rewinding, and one writer at a time; what is drawn from it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.config import read_yaml
+from outrider.errors import UserError
+from outrider.record import Rollout
+from outrider.train.folder import JsonLines, RunFolder, environment
+
+CONFIG = {"seed": 0, "explore": [{"uniform": {"n": 8}}]}
+
+
+def rollout(step: int) -> Rollout:
+    ids = np.array([1, 2], np.int32)
+    return Rollout("p", f"train:{step}:p", 0, ids, ids, np.array([-1.0, -2.0], np.float32), ids[:0])
+
+
+def run_of(path: Path, steps: int) -> RunFolder:
+    run = RunFolder.create(path, CONFIG)
+    for step in range(1, steps + 1):
+        run.rollouts.write(step, [rollout(step)])
+        run.append_metrics(step, {"reward": step / 8})
+        run.append_timing(step, {"seconds": 0.5})
+    return run
+
+
+def python(program: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_new_run_has_its_configuration_and_environment(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "runs" / "a", CONFIG) as run:
+        assert read_yaml(run.config.read_text(), "config.yaml") == CONFIG
+        found = json.loads((run.path / "environment.json").read_text())
+    assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["versions"]["numpy"] == np.__version__
+    assert found["command"] == sys.argv
+    assert found["cpus"] >= 1
+
+
+def test_the_folder_and_its_environment_are_torch_free() -> None:
+    program = "import sys, outrider.train.folder as f; f.environment(); print([m for m in sys.modules if 'torch' in m])"
+    output, errors = python(program).communicate()
+    assert output.strip() == "[]", errors
+
+
+def test_the_commit_is_that_of_the_package_and_not_of_the_folder_one_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = environment()["git"]
+    monkeypatch.chdir(tmp_path)
+    assert environment()["git"] == before
+    assert before is None or len(before.removesuffix("-dirty")) == 40
+
+
+def test_a_folder_that_holds_a_run_or_anything_else_is_refused(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", CONFIG).close()
+    with pytest.raises(UserError, match="holds a run already"):
+        RunFolder.create(tmp_path / "run", CONFIG)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match=r"not empty \(it holds thesis.tex\)"):
+        RunFolder.create(tmp_path / "other", CONFIG)
+    assert [p.name for p in (tmp_path / "other").iterdir()] == ["thesis.tex"], "a refused folder is left as it was"
+    with pytest.raises(UserError, match="is a file"):
+        RunFolder.create(tmp_path / "other" / "thesis.tex", CONFIG)
+    (tmp_path / "empty").mkdir()
+    RunFolder.create(tmp_path / "empty", CONFIG).close()
+
+
+def test_opening_what_is_no_run_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no run: it has no config\.yaml"):
+        RunFolder.open(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_only_the_holder_of_the_lock_writes(tmp_path: Path) -> None:
+    run_of(tmp_path / "run", 1).close()
+    reader = RunFolder(tmp_path / "run")
+    assert [row["step"] for row in reader.metrics()] == [1]
+    for write in (
+        lambda: reader.append_metrics(2, {}),
+        lambda: reader.append_timing(2, {}),
+        lambda: reader.write_evaluation(2, {}),
+        lambda: reader.rewind(0),
+    ):
+        with pytest.raises(ValueError, match="read only"):
+            write()
+    assert [row["step"] for row in reader.metrics()] == [1]
+
+
+HOLD = """
+import os, sys, time
+from outrider.train.folder import RunFolder
+run = RunFolder.open(sys.argv[1])
+if sys.argv[2] == "fork" and os.fork() == 0:
+    time.sleep(5)  # a worker that outlives the kill of its parent
+    os._exit(0)
+print("held", flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("workers", ["none", "fork"])
+def test_two_processes_cannot_write_one_run_and_a_kill_lets_go(tmp_path: Path, workers: str) -> None:
+    RunFolder.create(tmp_path / "run", CONFIG).close()
+    holder = python(HOLD, tmp_path / "run", workers)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    try:
+        with pytest.raises(UserError, match=rf"is being written by process {holder.pid} on "):
+            RunFolder.open(tmp_path / "run")
+        assert RunFolder(tmp_path / "run").metrics() == [], "reading needs no lock"
+    finally:
+        holder.kill()
+        holder.wait()
+    RunFolder.open(tmp_path / "run").close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(st.text(max_size=8).filter(lambda k: k != "step"), st.floats() | st.integers(-(2**60), 2**60)),
+        max_size=6,
+    )
+)
+def test_metrics_come_back_exactly(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, float]]) -> None:
+    lines = JsonLines(tmp_path_factory.mktemp("lines") / "metrics.jsonl")
+    for step, row in enumerate(rows):
+        lines.append(step, row)
+    read = lines.rows()
+    assert [row.pop("step") for row in read] == list(range(len(rows)))
+    # repr tells apart what == does not: NaN from NaN, 0 from -0, 1 from 1.0
+    assert [{k: repr(v) for k, v in row.items()} for row in read] == [
+        {k: repr(v) for k, v in row.items()} for row in rows
+    ]
+
+
+def test_numbers_that_are_not_finite_are_valid_json(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "metrics.jsonl")
+    lines.append(1, {"a": math.nan, "b": math.inf, "c": np.float32(-np.inf), "d": np.int64(3), "e": 0.1})
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    assert json.loads((tmp_path / "metrics.jsonl").read_text(), parse_constant=refuse) == {
+        "step": 1,
+        "a": None,
+        "b": "Infinity",
+        "c": "-Infinity",
+        "d": 3,
+        "e": 0.1,
+    }
+    assert repr(lines.rows()) == "[{'step': 1, 'a': nan, 'b': inf, 'c': -inf, 'd': 3, 'e': 0.1}]"
+
+
+def test_a_step_cannot_come_twice_and_a_value_must_be_a_number(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", 3)
+    with pytest.raises(ValueError, match=r"step 3 .* cannot follow step 3"):
+        run.append_metrics(3, {"reward": 1.0})
+    with pytest.raises(TypeError, match="'reward' is '1'"):
+        run.append_metrics(4, {"reward": "1"})  # type: ignore[dict-item]
+    run.close()
+    with RunFolder.open(tmp_path / "run") as again, pytest.raises(ValueError, match="cannot follow step 3"):
+        again.append_metrics(2, {})
+    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("cut", [1, 7, -1])
+def test_a_torn_last_line_is_dropped_and_told(tmp_path: Path, cut: int) -> None:
+    """A kill in mid-append leaves any part of the line, even all of it but its end (``cut`` -1)."""
+    run_of(tmp_path / "run", 3).close()
+    file = tmp_path / "run" / "metrics.jsonl"
+    whole = file.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    file.write_bytes(whole[: -len(last)] + last[:cut])
+    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2], "a reader sees whole lines only"
+    with RunFolder.open(tmp_path / "run") as run:
+        assert run.notices == [f"dropped {len(last[:cut])} bytes of an incomplete last line from metrics.jsonl."]
+        run.append_metrics(3, {"reward": 3 / 8})
+    assert file.read_bytes() == whole
+
+
+def test_a_spoilt_line_is_named(tmp_path: Path) -> None:
+    run_of(tmp_path / "run", 3).close()
+    file = tmp_path / "run" / "metrics.jsonl"
+    for spoilt in (b"oops", b"[1, 2]", b'{"reward": 1}', b'{"step": 2, "reward": []}', b"\x00\x00"):
+        first, _, third = file.read_bytes().splitlines()
+        file.write_bytes(b"\n".join([first, spoilt, third, b""]))
+        with pytest.raises(UserError, match=r"metrics\.jsonl, line 2, is no JSON object"):
+            RunFolder.open(tmp_path / "run")
+
+
+def test_a_full_disk_leaves_the_lines_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(tmp_path / "run", 2)
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=rf"cannot write metrics.jsonl in {run.path}: No space left on device"):
+            run.append_metrics(3, {"reward": 1.0})
+        with pytest.raises(UserError, match="No space left"):
+            run.write_evaluation(3, {})
+        with pytest.raises(UserError, match="No space left"):
+            run.rewind(0)
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+    run.append_metrics(3, {"reward": 1.0})
+    assert [row["step"] for row in run.metrics()] == [1, 2, 3]
+
+
+def test_rewinding_sets_aside_what_came_later_and_loses_nothing(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", 5)
+    run.write_evaluation(0, {"overall": 0})
+    run.write_evaluation(3, {"overall": 3})
+    run.write_evaluation(5, {"overall": 5})
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes().splitlines()
+    run.rewind(3)
+    assert run.notices == [
+        "set aside what came after step 3 in superseded/1 (rollout files: 2, evaluations: 1, metrics lines: 2, "
+        "timing lines: 2)."
+    ]
+    assert [row["step"] for row in run.metrics()] == [row["step"] for row in run.timing()] == [1, 2, 3]
+    assert (run.rollouts.steps(), list(run.evaluations())) == ([1, 2, 3], [0, 3])
+    aside = RunFolder(run.path / "superseded" / "1")
+    assert [row["step"] for row in aside.metrics()] == [row["step"] for row in aside.timing()] == [4, 5]
+    assert (aside.rollouts.steps(), aside.evaluations()) == ([4, 5], {5: {"overall": 5}})
+    kept = (tmp_path / "run" / "metrics.jsonl").read_bytes() + (aside.path / "metrics.jsonl").read_bytes()
+    assert kept.splitlines() == before
+
+    run.append_metrics(4, {"reward": -1.0})
+    run.rollouts.write(4, [rollout(4)])
+    run.rewind(3)
+    assert [row["step"] for row in RunFolder(run.path / "superseded" / "2").metrics()] == [4]
+    run.rewind(3)
+    assert sorted(p.name for p in (run.path / "superseded").iterdir()) == ["1", "2"], "nothing to move, no folder"
+    run.rewind(-1)
+    assert (run.metrics(), run.rollouts.steps(), run.evaluations()) == ([], [], {})
+    run.append_metrics(1, {})
+
+
+def test_a_rewind_that_was_killed_half_way_is_finished_by_the_next(tmp_path: Path) -> None:
+    """Killed between saving the later lines and cutting them off: they are in two places, then in one."""
+    run_of(tmp_path / "run", 4).close()
+    program = """
+import os, signal, sys
+import outrider.train.folder as folder
+run = folder.RunFolder.open(sys.argv[1])
+write = folder.write_atomically
+def once(path, data):
+    write(path, data)
+    os.kill(os.getpid(), signal.SIGKILL)
+folder.write_atomically = once
+run.rewind(2)
+"""
+    assert python(program, tmp_path / "run").wait() == -signal.SIGKILL
+    with RunFolder.open(tmp_path / "run") as run:
+        assert [row["step"] for row in run.metrics()] == [1, 2, 3, 4]
+        run.rewind(2)
+        assert [row["step"] for row in run.metrics()] == [1, 2]
+    aside = [RunFolder(tmp_path / "run" / "superseded" / n) for n in ("1", "2")]
+    assert [[row["step"] for row in a.metrics()] for a in aside] == [[3, 4], [3, 4]]
+    assert [a.rollouts.steps() for a in aside] == [[3, 4], []]
+
+
+def test_evaluations_are_kept_by_step_and_never_overwritten(tmp_path: Path) -> None:
+    with RunFolder.create(tmp_path / "run", CONFIG) as run:
+        assert run.evaluations() == {}
+        run.write_evaluation(20, {"overall": {"pass_at": {"1": 0.5}}})
+        run.write_evaluation(0, {"overall": None})
+        assert list(run.evaluations().items()) == [(0, {"overall": None}), (20, {"overall": {"pass_at": {"1": 0.5}}})]
+        with pytest.raises(UserError, match=r"step-00000020\.json exists"):
+            run.write_evaluation(20, {})
+        (run.path / "evaluations" / "step-00000000.json").write_text("{")
+        with pytest.raises(UserError, match=r"step-00000000\.json is damaged"):
+            run.evaluations()
+
+
+def test_opening_tells_what_changed_in_the_environment(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", CONFIG).close()
+    with RunFolder.open(tmp_path / "run") as run:
+        assert run.notices == []
+    file = tmp_path / "run" / "environment.json"
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps(data | {"versions": data["versions"] | {"torch": "1.0"}}))
+    with RunFolder.open(tmp_path / "run") as run:
+        (notice,) = run.notices
+    assert notice.startswith("torch was 1.0 when the run began and is ")
+
+
+WRITER = """
+import sys
+import numpy as np
+from outrider.record import Rollout
+from outrider.train.folder import RunFolder
+
+run = RunFolder.open(sys.argv[1])
+done = len(run.metrics())
+run.rewind(done)  # rollouts of a step whose metrics were not written
+ids = np.arange(5000, dtype=np.int32)
+for step in range(done + 1, 10**6):
+    noise = np.random.default_rng(step).normal(size=5000).astype(np.float32)
+    run.rollouts.write(step, [Rollout("p", f"train:{step}:p", 0, ids, ids, noise, ids[:0])])
+    run.append_metrics(step, {f"metric {i}": step / 3 for i in range(400)})
+"""
+
+
+def test_a_run_killed_again_and_again_keeps_every_finished_step(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", CONFIG).close()
+    lines = tmp_path / "run" / "metrics.jsonl"
+    for _ in range(3):
+        goal = lines.read_bytes().count(b"\n") + 4
+        writer = python(WRITER, tmp_path / "run")
+        deadline = time.monotonic() + 60
+        while writer.poll() is None and lines.read_bytes().count(b"\n") < goal:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        writer.kill()
+        _, errors = writer.communicate()
+        assert writer.returncode == -signal.SIGKILL, errors
+    with RunFolder.open(tmp_path / "run") as run:
+        steps = [int(row["step"]) for row in run.metrics()]
+        assert steps == list(range(1, len(steps) + 1))
+        assert len(steps) >= 12
+        assert all(row[f"metric {i}"] == row["step"] / 3 for row in run.metrics() for i in (0, 399))
+        assert set(steps) <= set(run.rollouts.steps())
+        for step in run.rollouts.steps():
+            noise = np.random.default_rng(step).normal(size=5000).astype(np.float32)
+            assert np.array_equal(run.rollouts.read(step)[0].logprobs_T, noise)
+        assert not list(run.path.rglob("*.tmp"))
+
+
+def test_a_leftover_of_a_killed_write_is_removed_and_told(tmp_path: Path) -> None:
+    run_of(tmp_path / "run", 1).close()
+    (tmp_path / "run" / "rollouts" / ".train-00000002.parquet.tmp").write_bytes(b"PAR1 half of it")
+    assert len(RunFolder(tmp_path / "run").rollouts.read()) == 1
+    with RunFolder.open(tmp_path / "run") as run:
+        assert run.notices == ["removed rollouts/.train-00000002.parquet.tmp, which a cut-off write had left."]
+    assert len(list((tmp_path / "run" / "rollouts").iterdir())) == 1
