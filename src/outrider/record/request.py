@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outrider.record.identity import identity_seed
 from outrider.record.problem import Problem
 
 Ids = NDArray[np.int32]
@@ -35,7 +36,8 @@ class SamplingParams:
     Attributes:
         temperature: 0 means greedy.
         top_p, top_k: truncation of the sampling distribution; 1.0 and 0 are off.
-        max_tokens: the most *own* tokens of a rollout, end-of-sequence token included.
+        max_tokens: the most response tokens, end-of-sequence token included; a branch's prefix counts, so that
+            all paths of a group share one limit.
     """
 
     temperature: float = 1.0
@@ -100,9 +102,11 @@ class SampleRequest:
         context: what ``prompt_ids`` hold besides the problem.
         stream: the loss stream that the rollouts belong to (``"main"``, ``"branch"``, ...).
         prompt_ids: token ids of the context; None asks the explorer for the plain prompt.
+        params: how to draw; None takes the run's own.
         stage: which stage asked.
         group_id: the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
+        seed: the run's master seed.
     """
 
     problem: Problem
@@ -111,7 +115,14 @@ class SampleRequest:
     context: Context = PLAIN
     stream: str = "main"
     prompt_ids: Ids | None = None
+    params: SamplingParams | None = None
 
     stage: str = ""
     group_id: str = ""
     first_member: int = 0
+    seed: int = 0
+
+    def rollout_seed(self, index: int) -> int:
+        """The seed of the ``index``-th rollout: who it is, and nothing of when or with whom it is drawn."""
+        parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
+        return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)

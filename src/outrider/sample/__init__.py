@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sampling: requests in, rollouts out. Token ids both ways."""

@@ -16,7 +16,7 @@ class SampleOptions(Options):
     temperature: float = Field(1.0, ge=0, description="0 is greedy")
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0, description="0 is off")
-    max_tokens: int = Field(128, ge=1, description="most own tokens of a rollout, end token included")
+    max_tokens: int = Field(128, ge=1, description="most response tokens, end token included")
     rows: int = Field(256, ge=1, description="responses decoded together on one rank")
     path: Literal["auto", "fast", "generic"] = Field(
         "auto", description="fast: fused Llama/Qwen decoder; generic: the model's own forward pass"

@@ -1,0 +1,61 @@
+"""From logits to one token per row, by one uniform number each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from outrider.record import SamplingParams
+
+
+class Drawn(NamedTuple):
+    """``ids`` int64, ``logprobs`` and ``entropies`` in nats, all ``[B]``, under the parameters' log-probability mode."""
+
+    ids: Tensor
+    logprobs: Tensor
+    entropies: Tensor
+
+
+def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
+    """Inverse-CDF sampling: the first token whose cumulative probability exceeds the uniform number.
+
+    One number per token, where Gumbel noise would take one per vocabulary entry; the cumulative sum is float64, so a
+    token can change only if a boundary moves across the number. Temperature 0 takes the most likely token. Truncation
+    (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects which token is drawn, and
+    neither its log-probability nor the entropy. A token of probability 0 is never drawn.
+
+    >>> logits = torch.tensor([[0.0, 0.0], [0.0, 0.0]])
+    >>> draw(logits, torch.tensor([0.49, 0.51], dtype=torch.float64), SamplingParams()).ids.tolist()
+    [0, 1]
+    """
+    logits_BV = logits_BV.float()
+    if params.temperature not in (0.0, 1.0):
+        logits_BV = logits_BV / params.temperature
+    logps_BV = logits_BV.log_softmax(-1)
+    probs_BV = logps_BV.exp()
+    entropies_B = -(probs_BV * logps_BV.clamp_min(torch.finfo(logps_BV.dtype).min)).sum(-1)
+    if params.temperature == 0.0:
+        ids_B = logps_BV.argmax(-1)
+    else:
+        cumulative_BV = truncated(probs_BV, params.top_p, params.top_k).cumsum(-1, dtype=torch.float64)
+        total_B1 = cumulative_BV[:, -1:]
+        # rounding up to the total would run past the last token of positive probability
+        at_B1 = torch.minimum(uniforms_B[:, None] * total_B1, torch.nextafter(total_B1, torch.zeros_like(total_B1)))
+        ids_B = torch.searchsorted(cumulative_BV, at_B1, right=True)[:, 0]
+    return Drawn(ids_B, logps_BV.gather(1, ids_B[:, None])[:, 0], entropies_B)
+
+
+def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
+    """Probabilities with everything outside the kept set at 0; not renormalised. Ties keep the lower id."""
+    if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
+        return probs_BV
+    ordered_BV, order_BV = probs_BV.sort(-1, descending=True, stable=True)
+    keep_BV = torch.ones_like(ordered_BV, dtype=torch.bool)
+    if top_k > 0:
+        keep_BV[:, top_k:] = False
+    if top_p < 1.0:
+        mass_before_BV = ordered_BV.cumsum(-1, dtype=torch.float64) - ordered_BV
+        keep_BV &= mass_before_BV < top_p
+    return torch.where(torch.zeros_like(keep_BV).scatter(1, order_BV, keep_BV), probs_BV, 0.0)

@@ -1,0 +1,146 @@
+"""A fused decoder for the Llama and Qwen families: the same numbers with fewer and larger operations.
+
+Against the model's own forward pass: query, key and value are one product, gate and up another, norms fold into
+one kernel, and the rotary embedding is one complex multiplication. The last needs the two halves of a rotated pair
+side by side, so the rows of the query and key weights are reordered when they are copied; scores do not change when
+queries and keys are permuted alike.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+
+from outrider.sample.store import Store
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+_FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # the others change with the length of the input
+
+
+class Layer(NamedTuple):
+    """Weights of one layer, copied and fused; biases and query-key norms are None where the family has none."""
+
+    norm_attention: Tensor
+    qkv: Tensor
+    qkv_bias: Tensor | None
+    norm_q: Tensor | None
+    norm_k: Tensor | None
+    out: Tensor
+    out_bias: Tensor | None
+    norm_mlp: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+def supports(model: PreTrainedModel) -> bool:
+    """Whether this decoder computes exactly what the model would: known family, plain linear layers, fixed rotary
+    embedding, full attention."""
+    config = model.config
+    if config.model_type not in FAMILIES or getattr(config, "hidden_act", "") != "silu":
+        return False
+    if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()):
+        return False
+    if not getattr(config, "layer_types", None) and getattr(config, "sliding_window", None) is not None:
+        return False
+    rope = getattr(config, "rope_parameters", None) or {}
+    layer = model.get_decoder().layers[0]
+    projections = (layer.self_attn.q_proj, layer.self_attn.o_proj, layer.mlp.gate_proj, layer.mlp.down_proj)
+    plain = all(type(p) is torch.nn.Linear for p in projections) and getattr(layer.mlp.gate_proj, "bias", None) is None
+    return plain and rope.get("rope_type", "default") in _FIXED_ROPES
+
+
+class FastDecoder:
+    """Works on its own fused copy of the weights; ``updated`` copies them anew."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        config = model.config
+        self.layers = int(config.num_hidden_layers)
+        self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self._epsilon = config.rms_norm_eps
+        self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
+        self._layers: list[Layer] = []
+        self.updated()
+
+    @torch.no_grad()
+    def updated(self) -> None:
+        body = self._model.get_decoder()
+        self._layers = [self._fuse(layer) for layer in body.layers]
+        self._embedding = body.embed_tokens.weight.detach()
+        self._norm = body.norm.weight.detach()
+        head = self._model.get_output_embeddings()
+        self._head, self._head_bias = head.weight.detach(), getattr(head, "bias", None)
+
+    @torch.no_grad()
+    def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
+        rows, width = ids_BQ.shape
+        positions_BQ = store.positions(width)
+        self._rotate_up_to(store.columns, positions_BQ.device)
+        turn = self._rotary[positions_BQ.reshape(-1)][:, None]  # [B * Q, 1, D / 2]
+        x = F.embedding(ids_BQ.reshape(-1), self._embedding)
+        for i, layer in enumerate(self._layers):
+            x = self._attention(i, layer, x, turn, rows, width, store)
+            h = F.rms_norm(x, (x.shape[-1],), layer.norm_mlp, self._epsilon)
+            gate, up = F.linear(h, layer.gate_up).chunk(2, -1)
+            x = torch.addmm(x, F.silu(gate).mul_(up), layer.down.t())
+        store.column += width
+        last = x.view(rows, width, -1)[:, -1]
+        last = F.rms_norm(last, (last.shape[-1],), self._norm, self._epsilon)
+        return F.linear(last, self._head, self._head_bias)
+
+    def _attention(
+        self, index: int, layer: Layer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
+    ) -> Tensor:
+        heads, kv, dim = self._heads, self._kv_heads, self._dim
+        h = F.rms_norm(x, (x.shape[-1],), layer.norm_attention, self._epsilon)
+        qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, heads + 2 * kv, dim)
+        qk, v = qkv[:, : heads + kv], qkv[:, heads + kv :]
+        if layer.norm_q is not None and layer.norm_k is not None:
+            q_normed = F.rms_norm(qk[:, :heads], (dim,), layer.norm_q, self._epsilon)
+            qk = torch.cat([q_normed, F.rms_norm(qk[:, heads:], (dim,), layer.norm_k, self._epsilon)], 1)
+        pairs = torch.view_as_complex(qk.float().unflatten(-1, (dim // 2, 2)))
+        qk = torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+        q, k, v = (t.view(rows, width, -1, dim).transpose(1, 2) for t in (qk[:, :heads], qk[:, heads:], v))
+        mixed = store.attend(index, q, k, v, dim**-0.5, None).reshape(rows * width, heads * dim)
+        if layer.out_bias is not None:
+            x = x + layer.out_bias
+        return torch.addmm(x, mixed, layer.out.t())
+
+    def _rotate_up_to(self, columns: int, device: torch.device) -> None:
+        """The table of rotations, ``[positions, D / 2]``, from the model's own rotary module."""
+        if len(self._rotary) >= columns:
+            return
+        positions = torch.arange(columns, device=device)[None]
+        like = torch.zeros(1, dtype=torch.float32, device=device)
+        cos, sin = self._model.get_decoder().rotary_emb(like, positions)
+        self._rotary = torch.complex(cos[0, :, : self._dim // 2].float(), sin[0, :, : self._dim // 2].float())
+
+    def _fuse(self, layer: torch.nn.Module) -> Layer:
+        attention, mlp = layer.self_attn, layer.mlp
+        order_q, order_k = self._paired(self._heads), self._paired(self._kv_heads)
+        biases = [getattr(p, "bias", None) for p in (attention.q_proj, attention.k_proj, attention.v_proj)]
+        norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
+        head_order = self._paired(1)
+        return Layer(
+            norm_attention=layer.input_layernorm.weight.detach(),
+            qkv=torch.cat([attention.q_proj.weight[order_q], attention.k_proj.weight[order_k], attention.v_proj.weight]),
+            qkv_bias=None if biases[0] is None else torch.cat([biases[0][order_q], biases[1][order_k], biases[2]]),
+            norm_q=None if norm_q is None else norm_q.weight[head_order],
+            norm_k=None if norm_k is None else norm_k.weight[head_order],
+            out=attention.o_proj.weight.detach(),
+            out_bias=attention.o_proj.bias,
+            norm_mlp=layer.post_attention_layernorm.weight.detach(),
+            gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
+            down=mlp.down_proj.weight.detach(),
+        )
+
+    def _paired(self, heads: int) -> Tensor:
+        """Row order that puts element i of each head next to element i + D/2, the pair that is rotated together."""
+        half = self._dim // 2
+        within = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
+        return (torch.arange(heads)[:, None] * self._dim + within).reshape(-1)

@@ -1,0 +1,139 @@
+"""The local sampler: any Hugging Face causal LM, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from outrider.errors import UserError
+from outrider.model.load import Policy, context_length
+from outrider.record import Ids, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.sample.decoder import Decoder, GenericDecoder
+from outrider.sample.fast import FastDecoder, supports
+from outrider.sample.options import SampleOptions
+from outrider.sample.wave import Own, Row, Wave, decode_wave
+
+_NONE = np.zeros(0, np.int32)
+
+
+class LocalSampler:
+    """Decodes waves of rows over one key-value store.
+
+    Each distinct context (a prompt, or a prompt and another rollout's prefix) is prefilled once in a call, and its keys
+    and values are copied to all rows that continue it. Finished rows are dropped as a wave thins out.
+    """
+
+    def __init__(self, policy: Policy, options: SampleOptions) -> None:
+        self.tokenizer, self.options = policy.tokenizer, options
+        self.context = context_length(policy.model)
+        self.device = next(policy.model.parameters()).device
+        self.stop_ids = stop_ids(policy)
+        fast = supports(policy.model)
+        if options.path == "fast" and not fast:
+            raise UserError(f"sample.path: {type(policy.model).__name__} has no fast path; use auto or generic")
+        self.decoder: Decoder = (
+            FastDecoder(policy.model) if fast and options.path != "generic" else GenericDecoder(policy.model)
+        )
+        self.version = 0
+        self.prefilled_tokens = 0
+
+    def updated(self, version: int) -> None:
+        self.version = version
+        self.decoder.updated()
+
+    @torch.inference_mode()
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        found: dict[tuple[int, int], Own] = {}
+        for params in dict.fromkeys(self._params(request) for request in requests):
+            chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
+            for wave in self._waves(requests, chosen, params):
+                owns = decode_wave(self.decoder, wave, params, self.stop_ids, self.options.rows, self.device)
+                found.update({(row.request, row.index): own for row, own in zip(wave.flat(), owns, strict=True)})
+                self.prefilled_tokens += sum(map(len, wave.contexts))
+        return self._rollouts(requests, found)
+
+    def _params(self, request: SampleRequest) -> SamplingParams:
+        return request.params or self.options.params()
+
+    def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
+        """Contexts in order of length, filled up to ``options.rows`` rows; a context is never split over waves."""
+        contexts: dict[bytes, tuple[Ids, list[Row]]] = {}
+        for i in chosen:
+            request = requests[i]
+            ids = _context(request)
+            budget = params.max_tokens - len(_prefix(request))
+            limit = min(budget, self.context - len(ids))
+            reason = StopReason.LENGTH if limit == budget else StopReason.CONTEXT
+            if limit < 1:
+                raise UserError(
+                    f"problem {request.problem.id!r}: its context of {len(ids)} tokens leaves no room to respond "
+                    f"(model context {self.context}, sample.max_tokens {params.max_tokens})"
+                )
+            rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
+            rows.extend(Row(i, k, request.rollout_seed(k), limit, reason) for k in range(request.n))
+        wave = Wave([], [])
+        for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
+            if wave.rows and sum(map(len, wave.rows)) + len(rows) > self.options.rows:
+                yield wave
+                wave = Wave([], [])
+            wave.contexts.append(ids)
+            wave.rows.append(rows)
+        if wave.rows:
+            yield wave
+
+    def _rollouts(self, requests: Sequence[SampleRequest], found: dict[tuple[int, int], Own]) -> list[Rollout]:
+        keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
+        texts = decode(self.tokenizer, [found[key].ids for key in keys])
+        prefix_texts = {i: decode(self.tokenizer, [r.prefix.ids])[0] for i, r in enumerate(requests) if r.prefix}
+        return [
+            Rollout(
+                problem_id=requests[i].problem.id,
+                group_id=requests[i].group_id,
+                member=requests[i].first_member + k,
+                prompt_ids=_prompt(requests[i]),
+                token_ids=found[i, k].ids,
+                logprobs_T=found[i, k].logprobs,
+                entropies_T=found[i, k].entropies,
+                prefix_ids=_prefix(requests[i]),
+                mode=self._params(requests[i]).logprob_mode,
+                parent=None if requests[i].prefix is None else requests[i].prefix.parent,
+                context=requests[i].context,
+                stream=requests[i].stream,
+                stage=requests[i].stage,
+                policy_version=self.version,
+                seed=requests[i].rollout_seed(k),
+                stop=found[i, k].stop,
+                text=text,
+                prefix_text=prefix_texts.get(i, ""),
+            )
+            for (i, k), text in zip(keys, texts, strict=True)
+        ]
+
+
+def stop_ids(policy: Policy) -> list[int]:
+    """The ids that end a response: the tokenizer's, and those of the model's generation settings."""
+    configured = getattr(policy.model.generation_config, "eos_token_id", None)
+    more = configured if isinstance(configured, list) else [configured]
+    return sorted({int(i) for i in [policy.tokenizer.eos_token_id, *more] if i is not None})
+
+
+def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
+    """Texts without special tokens."""
+    return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True))
+
+
+def _prompt(request: SampleRequest) -> Ids:
+    if request.prompt_ids is None:
+        raise ValueError(f"request for {request.problem.id!r} reached the sampler without token ids")
+    return request.prompt_ids
+
+
+def _prefix(request: SampleRequest) -> Ids:
+    return _NONE if request.prefix is None else request.prefix.ids
+
+
+def _context(request: SampleRequest) -> Ids:
+    return np.concatenate([_prompt(request), _prefix(request)]).astype(np.int32)

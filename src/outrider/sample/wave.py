@@ -1,0 +1,140 @@
+"""One wave of decoding: contexts in, own tokens of all their rows out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from outrider.record import Ids, SamplingParams, StopReason, uniforms
+from outrider.sample.decoder import Decoder
+from outrider.sample.draw import draw
+from outrider.sample.store import Store
+
+_ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
+_PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
+
+
+class Row(NamedTuple):
+    """One rollout to be: which request and member it is, its seed, its most own tokens, and what hitting them means."""
+
+    request: int
+    index: int
+    seed: int
+    limit: int
+    reason: StopReason
+
+
+class Wave(NamedTuple):
+    """Distinct contexts, each with the rows that continue it."""
+
+    contexts: list[Ids]
+    rows: list[list[Row]]
+
+    def flat(self) -> list[Row]:
+        return [row for rows in self.rows for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What a row sampled; float32 arrays, one number per token."""
+
+    ids: Ids
+    logprobs: NDArray[np.float32]
+    entropies: NDArray[np.float32]
+    stop: StopReason
+
+
+def decode_wave(
+    decoder: Decoder, wave: Wave, params: SamplingParams, stops: list[int], most_rows: int, device: torch.device
+) -> list[Own]:
+    """Prefill the contexts once, then decode their rows, at most ``most_rows`` together. In order of ``wave.flat()``."""
+    contexts, logits_CV = _prefill(decoder, wave.contexts, device)
+    rows = wave.flat()
+    context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])
+    owns: list[Own] = []
+    for start in range(0, len(rows), most_rows):
+        pick = torch.from_numpy(context_of[start : start + most_rows]).to(device)
+        part = rows[start : start + most_rows]
+        owns += _Decoding(decoder, part, params, stops, device).run(contexts, logits_CV, pick)
+    return owns
+
+
+def _prefill(decoder: Decoder, contexts: list[Ids], device: torch.device) -> tuple[Store, Tensor]:
+    """One pass over all contexts, left-padded; in parts where they are many tokens."""
+    width = max(map(len, contexts))
+    ids_CT = np.zeros((len(contexts), width), np.int64)
+    for row, ids in zip(ids_CT, contexts, strict=True):
+        row[width - len(ids) :] = ids
+    starts = torch.tensor([width - len(ids) for ids in contexts], device=device)
+    size = max(1, _PREFILL_TOKENS // width)
+    stores, logits = [], []
+    for start in range(0, len(contexts), size):
+        stores.append(Store(starts[start : start + size], width, decoder.layers))
+        logits.append(decoder.forward(torch.from_numpy(ids_CT[start : start + size]).to(device), stores[-1]))
+    return Store.joined(stores), torch.cat(logits)
+
+
+class _Decoding:
+    """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store."""
+
+    def __init__(
+        self, decoder: Decoder, rows: list[Row], params: SamplingParams, stops: list[int], device: torch.device
+    ) -> None:
+        self.decoder, self.rows, self.params = decoder, rows, params
+        self.stops = torch.tensor(stops, device=device)
+        self.limits_B = torch.tensor([row.limit for row in rows], device=device)
+        self.room = int(self.limits_B.max())
+        seeds = np.array([row.seed for row in rows], np.int64)
+        self.uniforms_TB = torch.from_numpy(uniforms(seeds, np.arange(self.room)).T.copy()).to(device)
+        self.ids_TB = torch.zeros(self.room, len(rows), dtype=torch.int64, device=device)
+        self.logprobs_TB = torch.zeros(self.room, len(rows), device=device)
+        self.entropies_TB = torch.zeros_like(self.logprobs_TB)
+        self.lengths_B = torch.zeros_like(self.limits_B)
+        self.stopped_B = torch.zeros(len(rows), dtype=torch.bool, device=device)
+
+    def run(self, contexts: Store, logits_CV: Tensor, pick_B: Tensor) -> list[Own]:
+        store = contexts.spread(pick_B, contexts.column + self.room)
+        logits_AV, rows_A = logits_CV[pick_B], torch.arange(len(self.rows), device=pick_B.device)
+        going_A = torch.ones_like(rows_A, dtype=torch.bool)
+        for t in range(self.room):
+            ids_A, going_A = self._step(t, logits_AV, rows_A, going_A)
+            alive = int(going_A.sum())
+            if alive == 0:
+                break
+            if alive < _ALIVE * len(rows_A):
+                kept = going_A.nonzero()[:, 0]
+                store = store.spread(kept, store.columns)
+                rows_A, ids_A, going_A = rows_A[kept], ids_A[kept], going_A[kept]
+            logits_AV = self.decoder.forward(ids_A[:, None], store)
+        return self._owns()
+
+    def _step(self, t: int, logits_AV: Tensor, rows_A: Tensor, going_A: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw token ``t`` of every row; rows that ended before are drawn too, and what they draw is never read."""
+        drawn = draw(logits_AV, self.uniforms_TB[t, rows_A], self.params)
+        self.ids_TB[t, rows_A] = drawn.ids
+        self.logprobs_TB[t, rows_A] = drawn.logprobs
+        self.entropies_TB[t, rows_A] = drawn.entropies
+        self.lengths_B[rows_A] += going_A
+        ended_A = torch.isin(drawn.ids, self.stops)
+        self.stopped_B[rows_A] |= ended_A & going_A
+        return drawn.ids, going_A & ~ended_A & (self.limits_B[rows_A] > t + 1)
+
+    def _owns(self) -> list[Own]:
+        ids, logprobs, entropies = (
+            column.T.cpu().numpy() for column in (self.ids_TB, self.logprobs_TB, self.entropies_TB)
+        )
+        ends = zip(self.rows, self.lengths_B.tolist(), self.stopped_B.tolist(), strict=True)
+        return [
+            Own(
+                ids[b, :length].astype(np.int32),
+                logprobs[b, :length].copy(),
+                entropies[b, :length].copy(),
+                StopReason.STOP if stopped else row.reason,
+            )
+            for b, (row, length, stopped) in enumerate(ends)
+        ]
