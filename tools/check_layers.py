@@ -9,6 +9,7 @@ Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Two check
 from __future__ import annotations
 
 import ast
+import math
 import os
 import subprocess
 import sys
@@ -52,7 +53,7 @@ LIGHT = {"errors", "options", "record", "explore", "credit", "measure", "config"
 HEAVY = {"torch", "transformers"}
 TIMED = ("record", "explore", "credit", "measure", "config")
 SECONDS = 0.5
-TRIES = 3
+TRIES = 8  # on a busy machine even the processor time of an import doubles now and then
 
 
 def layer_of(module: str) -> str | None:
@@ -140,10 +141,16 @@ def import_seconds(root: Path) -> float:
     """Best of a few fresh imports of the light layers together, without the interpreter's own start.
 
     Processor time, which equals wall-clock time on a quiet machine and leaves out what a busy one spends elsewhere.
+    The first try within the limit settles it.
     """
     names = ", ".join(f"{PACKAGE}.{name}" for name in TIMED)
     code = f"import time; start = time.process_time()\nimport {names}\nprint(time.process_time() - start)"
-    return min(float(run(code, root)) for _ in range(TRIES))
+    best = math.inf
+    for _ in range(TRIES):
+        best = min(best, float(run(code, root)))
+        if best <= SECONDS:
+            break
+    return best
 
 
 def main() -> int:
@@ -156,7 +163,7 @@ def main() -> int:
     if not broken:  # otherwise the rest would only repeat it
         broken = loaded_heavy(root)
         seconds = import_seconds(root)
-        print(f"{', '.join(TIMED)} import in {seconds:.2f} s (best of {TRIES}, {SECONDS} s allowed)")
+        print(f"{', '.join(TIMED)} import in {seconds:.2f} s, {SECONDS} s allowed")
         if seconds > SECONDS:
             broken.append(f"importing {', '.join(TIMED)} takes {seconds:.2f} s, {SECONDS} s allowed")
     if broken:
