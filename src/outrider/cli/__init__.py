@@ -1,1 +1,48 @@
-"""TODO."""
+"""The command line: ``outrider COMMAND``. Thin: each command is a file, and heavy imports wait until it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from outrider.cli import evaluate, recipes, sft, train, version
+from outrider.errors import UserError
+
+COMMANDS = (train, evaluate, sft, recipes, version)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130; anything else
+    is a bug and keeps its traceback.
+    """
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    # argparse gives up on positionals after an option, but `train grpo --dry-run seed=3` is natural to write
+    if rest and (not hasattr(arguments, "overrides") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        arguments.overrides += rest
+    try:
+        status: int = arguments.run(arguments)
+        return status
+    except UserError as error:
+        sys.stderr.write(f"outrider: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint\n")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="outrider",
+        description="Exploration in reinforcement learning with verifiable rewards.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser

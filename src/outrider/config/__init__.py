@@ -1,1 +1,23 @@
-"""TODO."""
+"""Configuration: recipes as data, read from YAML into typed values. Imports no torch."""
+
+from outrider.config.evaluate import Evaluate
+from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, recipe_text
+from outrider.config.pieces import PieceOf
+from outrider.config.recipe import Recipe
+from outrider.config.sft import Sft, load_sft
+from outrider.config.yaml_data import dump_yaml, read_yaml
+
+__all__ = [
+    "Evaluate",
+    "PieceOf",
+    "Recipe",
+    "RecipeInfo",
+    "Sft",
+    "dump_yaml",
+    "list_recipes",
+    "load_options",
+    "load_recipe",
+    "load_sft",
+    "read_yaml",
+    "recipe_text",
+]

@@ -1,0 +1,37 @@
+"""``outrider evaluate``: measure a model on held-out problems of a task."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outrider.cli.arguments import Commands, add_overrides, print_yaml
+from outrider.config import Evaluate, load_options, read_yaml
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("evaluate", help="measure a model on a task", description=__doc__, allow_abbrev=False)
+    parser.add_argument("model", metavar="MODEL", help="base:<name> is shipped; else a folder or a name on the hub")
+    parser.add_argument("--task", required=True, metavar="NAME|JSON", help='countdown, or {"table": {…}}')
+    parser.add_argument("--n", type=int, metavar="N", help="samples per problem (evaluate.n)")
+    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (evaluate.problems)")
+    add_overrides(parser, "sample.max_tokens=96 evaluate.greedy=false")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the rollouts and the table in this folder")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Put the evaluation together and run it, or show it."""
+    short = {"n": arguments.n, "problems": arguments.problems}
+    data = {
+        "model": arguments.model,
+        "task": read_yaml(arguments.task, f"--task {arguments.task}"),
+        "evaluate": {key: value for key, value in short.items() if value is not None},
+    }
+    evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
+    if arguments.dry_run:
+        return print_yaml(evaluation.model_dump(mode="json"))
+    from outrider.train.evaluate import evaluate_command
+
+    return evaluate_command(evaluation, out=arguments.out)

@@ -1,0 +1,37 @@
+"""``outrider recipes``: list the shipped recipes, or show one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from outrider.cli.arguments import Commands
+from outrider.config import list_recipes, recipe_text
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "recipes", help="list the shipped recipes, or show one", description=__doc__, allow_abbrev=False
+    )
+    actions = parser.add_subparsers(metavar="show NAME")
+    show = actions.add_parser("show", help="print a recipe's file, comments and profiles included")
+    show.add_argument("name", metavar="NAME")
+    show.set_defaults(run=run_show)
+    parser.set_defaults(run=run_list)
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Name, paper and summary of every shipped recipe, one line each."""
+    recipes = list_recipes()
+    name_width, paper_width = max(len(r.name) for r in recipes), max(len(r.paper) for r in recipes)
+    for recipe in recipes:
+        sys.stdout.write(f"{recipe.name:<{name_width}}  {recipe.paper:<{paper_width}}  {recipe.summary}\n")
+    return 0
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """The file as it was written."""
+    _, text = recipe_text(arguments.name)
+    sys.stdout.write(text)
+    return 0

@@ -1,0 +1,31 @@
+"""``outrider sft``: teach a small model from scratch with a task's own solutions, as the shipped base was."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outrider.cli.arguments import Commands, add_overrides, print_yaml
+from outrider.config import load_sft, read_yaml
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "sft", help="teach a small model a task from scratch", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("task", metavar="TASK", help="countdown, or another task with solutions: NAME or JSON")
+    add_overrides(parser, "steps=2000 learn.lr=2e-3 seed=1")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="model folder (default: runs/sft-<task>-<seed>)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Load the settings and run them, or show them."""
+    sft = load_sft(read_yaml(arguments.task, arguments.task), arguments.overrides)
+    if arguments.dry_run:
+        return print_yaml(sft.model_dump(mode="json"))
+    out = arguments.out or Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
+    from outrider.train.sft import sft_command
+
+    return sft_command(sft, out=out)

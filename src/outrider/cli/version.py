@@ -1,0 +1,21 @@
+"""``outrider version``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import outrider
+from outrider.cli.arguments import Commands
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("version", help="print the version")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The version of the installed package."""
+    sys.stdout.write(f"outrider {outrider.__version__}\n")
+    return 0

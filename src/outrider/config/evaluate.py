@@ -1,0 +1,19 @@
+"""What ``outrider evaluate`` is asked: the part of a recipe that measuring a model needs."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from outrider.config.recipe import AnyTask
+from outrider.options import Options
+from outrider.sample.options import SampleOptions
+from outrider.train.options import EvaluateOptions
+
+
+class Evaluate(Options):
+    """A model, a task, and how to sample and count."""
+
+    model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
+    task: AnyTask
+    sample: SampleOptions = SampleOptions()
+    evaluate: EvaluateOptions = EvaluateOptions()

@@ -1,0 +1,125 @@
+"""Recipes by name or path, with a profile and dotted overrides applied."""
+
+from __future__ import annotations
+
+import copy
+import importlib.resources
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outrider.config.overlay import Origin, Origins, assign
+from outrider.config.recipe import Recipe
+from outrider.config.sentences import Model, parse
+from outrider.config.yaml_data import read_yaml
+from outrider.errors import UserError, nearest
+
+_SHIPPED = importlib.resources.files("outrider") / "recipes"
+
+
+class RecipeInfo(NamedTuple):
+    """A shipped recipe in one line."""
+
+    name: str
+    paper: str
+    summary: str
+
+
+def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str | None = None) -> Recipe:
+    """The recipe of a shipped name or a YAML file, with a profile and then the overrides applied.
+
+    An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key
+    counts. A profile is a mapping of such keys and values in the file. It is chosen by ``profile=name`` among the
+    overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none.
+
+    Raises:
+        UserError: no such recipe, profile or key; a value out of range; not YAML. Says where.
+
+    >>> recipe = load_recipe("grpo", ["explore.0.n=16", "learn.lr=2e-4"])
+    >>> recipe.explore, recipe.learn.lr
+    ([Uniform(n=16)], 0.0002)
+    """
+    file, text = recipe_text(name_or_path)
+    data = _mapping(read_yaml(text, file), file)
+    data.setdefault("name", Path(file).stem)
+    changes = [split_override(override) for override in overrides]
+    asked = [value for key, value, _ in changes if key == "profile"]
+    default, profiles = data.pop("profile", None), data.pop("profiles", None)
+    chosen = asked[-1] if asked else default if profile is None else profile
+    origins = [] if chosen is None else _apply_profile(data, chosen, profiles, file)
+    return _override(Recipe, data, [change for change in changes if change[0] != "profile"], file, origins)
+
+
+def load_options(cls: type[Model], data: dict[str, Any], overrides: Sequence[str], source: str) -> Model:
+    """Options of a command: ``data`` from ``source``, then dotted overrides, then parsed. Raises as above."""
+    return _override(cls, copy.deepcopy(data), [split_override(override) for override in overrides], source, [])
+
+
+def list_recipes() -> list[RecipeInfo]:
+    """The shipped recipes, by name."""
+    found = []
+    for name in _shipped_names():
+        data = _mapping(read_yaml((_SHIPPED / f"{name}.yaml").read_text("utf-8"), f"{name}.yaml"), f"{name}.yaml")
+        found.append(RecipeInfo(name, str(data.get("paper", "")), str(data.get("summary", ""))))
+    return found
+
+
+def recipe_text(name_or_path: str) -> tuple[str, str]:
+    """What to call a recipe's file in sentences, and its text, comments and all.
+
+    A bare name is a shipped recipe; anything with a slash or a YAML ending is a file.
+
+    Raises:
+        UserError: neither, or a file that cannot be read as text.
+    """
+    if "/" not in name_or_path and not name_or_path.endswith((".yaml", ".yml")):
+        if name_or_path not in _shipped_names():
+            raise UserError(f"there is no recipe {name_or_path!r} ({nearest(name_or_path, _shipped_names())})")
+        return f"{name_or_path}.yaml", (_SHIPPED / f"{name_or_path}.yaml").read_text("utf-8")
+    try:
+        return name_or_path, Path(name_or_path).read_text("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{name_or_path} is not a text file in UTF-8") from None
+    except FileNotFoundError:
+        hint = nearest(Path(name_or_path).stem, _shipped_names())
+        raise UserError(f"there is no recipe file {name_or_path} ({hint})") from None
+    except OSError as error:
+        raise UserError(f"cannot read {name_or_path}: {error.strerror}") from None
+
+
+def split_override(override: str) -> tuple[str, Any, str]:
+    """``key=value`` as key, parsed value, and the whole as typed, for error sentences."""
+    key, equals, value = override.partition("=")
+    if not equals or not all(key.split(".")):
+        raise UserError(f"an override is written key=value, as in train.steps=200, not {override!r}")
+    return key, read_yaml(value, override), override
+
+
+def _shipped_names() -> list[str]:
+    return sorted(entry.name.removesuffix(".yaml") for entry in _SHIPPED.iterdir() if entry.name.endswith(".yaml"))
+
+
+def _mapping(data: Any, file: str, key: str = "") -> dict[str, Any]:
+    if isinstance(data, dict):
+        return data
+    here = f"{file}: {key}" if key else file
+    raise UserError(f"{here} is empty" if data is None else f"{here} must be a mapping of keys to values")
+
+
+def _apply_profile(data: dict[str, Any], chosen: Any, profiles: Any, file: str) -> Origins:
+    known = _mapping({} if profiles is None else profiles, file, "profiles")
+    if not isinstance(chosen, str) or chosen not in known:
+        hint = nearest(str(chosen), known) if known else "it has none"
+        raise UserError(f"{file}: there is no profile {chosen!r} ({hint})")
+    data["from_profile"] = chosen
+    origin = Origin(file, f"profiles.{chosen}.")
+    values = _mapping(known[chosen], file, f"profiles.{chosen}")
+    return [(path, origin) for key, value in values.items() for path in assign(data, key, value, origin)]
+
+
+def _override(
+    cls: type[Model], data: dict[str, Any], changes: Sequence[tuple[str, Any, str]], file: str, origins: Origins
+) -> Model:
+    for key, value, typed in changes:
+        origins += [(path, Origin(typed)) for path in assign(data, key, value, Origin(typed))]
+    return parse(cls, data, file, origins)

@@ -1,0 +1,111 @@
+"""Overlays: how a profile and dotted overrides change the data of a recipe before it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from outrider.errors import UserError
+
+Path = tuple[str | int, ...]
+
+
+class Origin(NamedTuple):
+    """Where a written value comes from: it is shown as ``where: prefix`` followed by the dotted key."""
+
+    where: str
+    prefix: str = ""
+
+
+Origins = list[tuple[Path, Origin]]
+
+
+def dotted(path: Path) -> str:
+    """A place in a recipe as it is written on the command line.
+
+    >>> dotted(("explore", 0, "uniform", "n"))
+    'explore.0.uniform.n'
+    """
+    return ".".join(map(str, path))
+
+
+def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
+    """Write ``value`` at a dotted key and return the places that were written.
+
+    A mapping is merged into the mapping that is there; anything else replaces it, a list as a whole. A piece is
+    merged with a piece of the same name and replaced by another. ``explore.0.n`` looks through the name of the piece
+    and means ``explore.0.uniform.n``.
+
+    Raises:
+        UserError: the key leads through a plain value or past the end of a list.
+
+    >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
+    >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
+    [('explore', 0, 'uniform', 'n')]
+    >>> data
+    {'explore': [{'uniform': {'n': 16}}], 'learn': {'lr': 1.0}}
+    """
+    *steps, last = key.split(".")
+    place: Any = data
+    path: Path = ()
+    for step in steps:
+        place, path = _enter(place, path, step, origin)
+    place, path = _through_name(place, path, last)
+    return list(_write(place, (*path, _index(place, path, last, origin)), value))
+
+
+def _is_piece(path: Path) -> bool:
+    """Whether a recipe holds a piece here: the task, each stage, each link of a credit chain."""
+    match path:
+        case ("task",) | ("explore", _) | ("credit", _, _):
+            return True
+    return False
+
+
+def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
+    """One step down, to a part that can be written into: made if absent, spelled out if a bare name."""
+    place, path = _through_name(place, path, step)
+    key: Any = _index(place, path, step, origin)
+    path = (*path, key)
+    if isinstance(place, dict) and place.get(key) is None:
+        place[key] = {}
+    elif _is_piece(path) and isinstance(place[key], str):
+        place[key] = {place[key]: {}}
+    return place[key], path
+
+
+def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
+    """The shorthand: where ``step`` is not the name of the piece here, go through that name to its options."""
+    if not (_is_piece(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
+        return place, path
+    [name] = place
+    if place[name] is None:
+        place[name] = {}
+    return place[name], (*path, name)
+
+
+def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
+    """``step`` as a key of ``place``: a mapping, or a list that has a member of that number."""
+    here = origin.prefix + dotted(path)
+    match place:
+        case {} if not place and step.isdecimal():
+            raise UserError(f"{origin.where}: {here} is not written yet, so write it as a whole ({here}=[...])")
+        case dict():
+            return step
+        case list() if step.isdecimal() and int(step) < len(place):
+            return int(step)
+        case list():
+            raise UserError(f"{origin.where}: {here} has no member {step!r}, it has {len(place)}, counted from 0")
+    raise UserError(f"{origin.where}: {here} is {place!r} and has no key {step!r}")
+
+
+def _write(place: Any, path: Path, value: Any) -> Iterator[Path]:
+    key: Any = path[-1]
+    old = place[key] if isinstance(place, list) else place.get(key)
+    other_piece = _is_piece(path) and isinstance(old, dict) and isinstance(value, dict) and old.keys() != value.keys()
+    if isinstance(old, dict) and isinstance(value, dict) and not other_piece:
+        for name, part in value.items():
+            yield from _write(old, (*path, name), part)
+    else:
+        place[key] = value
+        yield path

@@ -1,0 +1,127 @@
+"""The recipe: everything that defines a run, as one typed value."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from outrider.config.pieces import PieceOf
+from outrider.credit import BASELINES, SHAPERS, Baseline, Shaper
+from outrider.errors import nearest
+from outrider.explore import STAGES, Stage
+from outrider.learn.options import LearnOptions
+from outrider.objective.options import ObjectiveOptions
+from outrider.options import Options
+from outrider.sample.options import SampleOptions
+from outrider.tasks import TASKS
+from outrider.tasks.task import Task
+from outrider.train.options import EvaluateOptions, RewardOptions, TrainOptions
+
+Link = Annotated[Baseline | Shaper, PieceOf({**BASELINES, **SHAPERS}, "credit piece")]
+AnyTask = Annotated[Task, PieceOf(TASKS, "task")]
+AnyStage = Annotated[Stage, PieceOf(STAGES, "stage")]
+
+
+def _baseline_then_shapers(chain: list[Link]) -> list[Link]:
+    if not isinstance(chain[0], Baseline):
+        raise ValueError(f"a chain starts with a baseline ({', '.join(sorted(BASELINES))}), and its first is a shaper")
+    if any(isinstance(link, Baseline) for link in chain[1:]):
+        raise ValueError("a chain has one baseline, its first; every later one is a shaper")
+    return chain
+
+
+Chain = Annotated[list[Link], Field(min_length=1), AfterValidator(_baseline_then_shapers)]
+
+
+class Recipe(Options):
+    """A run, fully specified. Read one with :func:`outrider.config.load_recipe`; its sections are those of the YAML.
+
+    ``explore``, ``credit`` and ``task`` hold the stages, chains and task themselves. Stages keep state, so a recipe
+    object serves one run.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    about: ClassVar[frozenset[str]] = frozenset({"name", "from_profile", "paper", "summary"})
+    """Fields that describe a run and change nothing in it."""
+
+    name: str = Field("recipe", min_length=1, description="names the run folder; the file's name if not given")
+    from_profile: str | None = Field(None, description="the profile that these values come from; set by the loader")
+    paper: str = ""
+    summary: str = ""
+    model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
+    seed: int = Field(0, ge=0, description="master seed: every random draw of the run derives from it")
+    task: AnyTask
+    explore: list[AnyStage] = Field(min_length=1)
+    credit: dict[str, Chain] = Field(description="one chain per loss stream")
+    reward: RewardOptions = RewardOptions()
+    objective: ObjectiveOptions = ObjectiveOptions()
+    sample: SampleOptions = SampleOptions()
+    learn: LearnOptions = LearnOptions()
+    train: TrainOptions = TrainOptions()
+    evaluate: EvaluateOptions = EvaluateOptions()
+
+    @model_validator(mode="after")
+    def _streams_agree(self) -> Recipe:
+        weights = self.objective.streams
+        for stream in self.credit:
+            if stream not in weights:
+                raise ValueError(f"credit.{stream} has no weight in objective.streams ({nearest(stream, weights)})")
+        for stream in weights:
+            if stream not in self.credit:
+                raise ValueError(f"objective.streams.{stream} has no chain in credit ({nearest(stream, self.credit)})")
+        if "main" not in self.credit:
+            raise ValueError("credit has no stream 'main', the one of every rollout from a prompt")
+        return self
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Recipe:
+        if self.objective.constant_length is not None and self.objective.aggregate != "constant":
+            raise ValueError(
+                f"objective.constant_length is {self.objective.constant_length}, "
+                f"but objective.aggregate is '{self.objective.aggregate}', which does not read it"
+            )
+        if self.learn.minibatches > self.train.problems:
+            raise ValueError(
+                f"learn.minibatches is {self.learn.minibatches}, but a step has only "
+                f"{self.train.problems} problems to cut (train.problems)"
+            )
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """The recipe as plain data in a fixed order, every default filled in; it parses back to an equal recipe."""
+        return self.model_dump(mode="json")
+
+    def fingerprint(self) -> str:
+        """Identity of everything that decides how a run goes on; equal exactly where ``difference`` is empty.
+
+        Left out: names and notes (``about``), how often checkpoints are written and how many are kept, and trackers.
+        """
+        text = json.dumps(self._decisive(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def difference(self, other: Recipe) -> list[str]:
+        """What decides a run and differs in ``other``, one line a key: ``learn.lr: 1e-06 -> 0.0001``."""
+        mine, theirs = _flat(self._decisive()), _flat(other._decisive())
+        return [
+            f"{key}: {mine.get(key, 'absent')} -> {theirs.get(key, 'absent')}"
+            for key in dict.fromkeys([*mine, *theirs])
+            if mine.get(key, "absent") != theirs.get(key, "absent")
+        ]
+
+    def _decisive(self) -> dict[str, Any]:
+        return self.model_dump(
+            mode="json", exclude={**dict.fromkeys(self.about, True), "train": {"save_every", "keep", "trackers"}}
+        )
+
+
+def _flat(data: Any, prefix: str = "") -> dict[str, str]:
+    """Dotted keys to JSON texts; an empty mapping or list is a value of its own."""
+    if not isinstance(data, (Mapping, list)) or not data:
+        return {prefix: json.dumps(data)}
+    items = data.items() if isinstance(data, Mapping) else enumerate(data)
+    return {k: v for key, part in items for k, v in _flat(part, f"{prefix}.{key}" if prefix else str(key)).items()}

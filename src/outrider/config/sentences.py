@@ -1,0 +1,109 @@
+"""From what pydantic found wrong to one sentence that a user can act on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from outrider.config.overlay import Origin, Origins, Path, dotted
+from outrider.errors import UserError, nearest
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_KINDS = {
+    "int": "be a whole number",
+    "float": "be a number",
+    "finite": "be a finite number",
+    "bool": "be true or false",
+    "string": "be text",
+    "list": "be a list",
+    "tuple": "be a list",
+    "dict": "be a mapping",
+    "model": "be a mapping",
+}
+
+
+def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
+    """Parse data that was read from ``file`` and then changed; ``origins`` says what was written where, in order.
+
+    Text is never taken for a number, nor true and false for 1 and 0: a YAML file knows its types.
+
+    Raises:
+        UserError: the first thing that is wrong, where it was written, and how many more there are.
+    """
+    try:
+        parsed = cls.model_validate(data)
+        wrong = _mistyped(data, parsed.model_dump(mode="json"))
+    except ValidationError as error:
+        wrong = [(found["loc"], _sentence(found, cls)) for found in error.errors(include_url=False)]
+    if not wrong:
+        return parsed
+    path, sentence = wrong[0]
+    origin = _origin(path, origins) or Origin(file)
+    more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    raise UserError(f"{origin.where}: {origin.prefix if path else ''}{sentence}{more}")
+
+
+def _origin(path: Path, origins: Origins) -> Origin | None:
+    """Who wrote what is at ``path``: the last to write it or around it, else all overrides inside, else the profile."""
+    around = [origin for written, origin in origins if path[: len(written)] == written]
+    inside = [origin for written, origin in origins if path and written[: len(path)] == path]
+    overrides = dict.fromkeys(origin.where for origin in inside if not origin.prefix)
+    if overrides and not around:
+        return Origin(" ".join(overrides))
+    return next(reversed(around or inside), None)
+
+
+def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
+    path, kind, message = error["loc"], error["type"], error["msg"].replace(" after validation", "")
+    key = dotted(path)
+    if kind == "extra_forbidden":
+        return f"{key} is not a key{_hint(cls, path)}"
+    if kind == "missing":
+        return f"{key} is missing"
+    if kind == "value_error":
+        return f"{key}: {error['ctx']['error']}" if key else str(error["ctx"]["error"])
+    _, should, wanted = message.partition(" should ")
+    if not should:
+        return f"{key}: {message[0].lower()}{message[1:]}"
+    given = json.dumps(error["input"], default=str)
+    given = given if len(given) <= 60 else f"{given[:57]}..."
+    wanted = _KINDS.get(kind.partition("_")[0], wanted)
+    wanted = wanted.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+    return f"{key} is {given}, but should {wanted}"
+
+
+def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:
+    """Where text or a truth value was silently taken for a number, or the reverse."""
+    if isinstance(given, dict) and isinstance(parsed, dict):
+        return [w for key in given if key in parsed for w in _mistyped(given[key], parsed[key], (*path, key))]
+    if isinstance(given, list) and isinstance(parsed, list):
+        return [w for i, pair in enumerate(zip(given, parsed, strict=False)) for w in _mistyped(*pair, (*path, i))]
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text"}
+    was, wanted = kinds.get(type(given)), kinds.get(type(parsed))
+    if was is None or wanted is None or was == wanted:
+        return []
+    return [(path, f"{dotted(path)} is {json.dumps(given)}, but should be {wanted}")]
+
+
+def _hint(cls: type[BaseModel], path: Path) -> str:
+    """The nearest key at a place; for a key at the top that belongs in a section, the section's."""
+    schema = cls.model_json_schema()
+    definitions = schema.get("$defs", {})
+
+    def follow(node: dict[str, Any]) -> dict[str, Any]:
+        return definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+
+    *above, key = path
+    node: dict[str, Any] = schema
+    for step in above:
+        inner = node.get("properties", {}).get(step) or node.get("items") or node.get("additionalProperties")
+        node = follow(inner if isinstance(inner, dict) else {})
+    known = node.get("properties", {})
+    sections = [f"{name}.{key}" for name, part in known.items() if key in follow(part).get("properties", {})]
+    if sections and not above:
+        return f" (did you mean {sections[0]!r}?)"
+    return f" ({nearest(str(key), known)})" if known else ""

@@ -1,0 +1,95 @@
+"""YAML as recipes are read and written: the scalars of YAML 1.2, and no key twice."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from outrider.errors import UserError
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, strict about keys, and without the surprises of YAML 1.1 (``1e-4`` as text, ``no`` as false, octals)."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way to give a class its resolvers
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):  # a shared value would change in two places when one is overridden
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, f"write the value of *{event.anchor} out, aliases are not read", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value:
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a name", key.start_mark)
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
+            seen.add(key.value)
+        return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what ``_Loader`` reads back; lists of plain values on one line."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as above
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_SCALARS = [
+    ("null", r"~|null|Null|NULL|", "~nN"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9][0-9_]*", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
+]
+for _class in (_Loader, _Dumper):
+    for _name, _pattern, _first in _SCALARS:
+        _firsts: list[Any] = [*_first, *([""] if _name == "null" else [])]
+        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), _firsts)
+
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value.replace("_", "")))
+_Dumper.add_representer(
+    list,
+    lambda dumper, data: dumper.represent_sequence(
+        "tag:yaml.org,2002:seq", data, flow_style=not any(isinstance(x, (dict, list)) for x in data)
+    ),
+)
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """The data of one YAML document; ``where`` names its source in error sentences.
+
+    Raises:
+        UserError: not YAML, a key given twice, a key that is no name: with the line.
+
+    >>> read_yaml("lr: 1e-4\\ntokens: 1_600_000\\nanswer: no", "x.yaml")
+    {'lr': 0.0001, 'tokens': 1600000, 'answer': 'no'}
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark and "\n" in text else ""
+        raise UserError(f"{where}{line}: {error.problem or 'not valid YAML'}") from None
+    except (yaml.YAMLError, ValueError) as error:  # a character no text has; an explicit tag on the wrong text
+        raise UserError(f"{where}: {' '.join(str(error).split())}") from None
+
+
+def dump_yaml(data: Any) -> str:
+    """Plain data as YAML that :func:`read_yaml` reads back unchanged, keys in their given order.
+
+    >>> print(dump_yaml({"lr": 1e-06, "clip": [0.2, 0.2], "note": "1e-4"}), end="")
+    lr: 1.0e-06
+    clip: [0.2, 0.2]
+    note: '1e-4'
+    """
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120)
+    return text

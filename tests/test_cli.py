@@ -1,0 +1,170 @@
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import outrider
+from outrider.cli import main
+from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """Stands in for the heavy modules behind the commands, and keeps what they were called with."""
+    calls = []
+
+    def stand_in(module, function):
+        def record(*arguments, **options):
+            calls.append((function, arguments, options))
+            return 7
+
+        fake = types.ModuleType(module)
+        setattr(fake, function, record)
+        monkeypatch.setitem(sys.modules, module, fake)
+
+    stand_in("outrider.train.run", "train")
+    stand_in("outrider.train.evaluate", "evaluate_command")
+    stand_in("outrider.train.sft", "sft_command")
+    return calls
+
+
+def test_recipes_are_listed_one_a_line(capsys):
+    assert main(["recipes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["dr-grpo", "grpo"]
+    assert lines[1].split("  ")[-1] == "Group-relative policy optimisation, the baseline of everything here."
+    assert "arXiv 2402.03300" in lines[1]
+
+
+def test_a_recipe_is_shown_as_it_was_written(capsys):
+    assert main(["recipes", "show", "grpo"]) == 0
+    assert capsys.readouterr().out == (Path(outrider.__file__).parent / "recipes/grpo.yaml").read_text()
+    assert main(["recipes", "show", "gropo"]) == 2
+    assert capsys.readouterr().err == "outrider: there is no recipe 'gropo' (did you mean 'grpo'?)\n"
+
+
+def test_version(capsys):
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"outrider {outrider.__version__}\n"
+
+
+def test_a_dry_run_prints_everything_and_runs_nothing(capsys, called):
+    assert main(["train", "grpo", "seed=3", "--dry-run", "explore.0.n=4"]) == 0
+    expected = load_recipe("grpo", ["seed=3", "explore.0.n=4"])
+    printed = read_yaml(capsys.readouterr().out, "dry run")
+    assert printed == expected.resolved()
+    assert Recipe.model_validate(printed) == expected
+    assert not called
+
+
+def test_a_printed_dry_run_is_a_recipe_of_its_own(capsys, tmp_path):
+    main(["train", "grpo", "seed=3", "--dry-run"])
+    first = capsys.readouterr().out
+    (tmp_path / "mine.yaml").write_text(first)
+    main(["train", str(tmp_path / "mine.yaml"), "--dry-run"])
+    assert capsys.readouterr().out == first
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "grpo seed=3 --out there --resume explore.0.n=4",
+        "--out there grpo seed=3 explore.0.n=4 --resume",
+        "--resume grpo --out=there seed=3 explore.0.n=4",
+        "grpo --resume --out there seed=3 explore.0.n=4",
+    ],
+)
+def test_train_takes_options_and_overrides_in_any_order(called, words):
+    assert main(["train", *words.split()]) == 7  # the status is passed on
+    [(function, (recipe,), options)] = called
+    assert function == "train"
+    assert recipe == load_recipe("grpo", ["seed=3", "explore.0.n=4"])
+    assert options == {"out": Path("there"), "resume": True, "force": False}
+
+
+def test_the_run_folder_is_named_after_recipe_and_seed(called, tmp_path):
+    main(["train", "grpo", "seed=3", "--force"])
+    path = tmp_path / "mine.yaml"
+    resolved = load_recipe("grpo").resolved()
+    del resolved["name"]
+    path.write_text(dump_yaml(resolved))
+    main(["train", str(path)])
+    options = [options for _, _, options in called]
+    assert [o["out"] for o in options] == [Path("runs/grpo-3"), Path("runs/mine-0")]
+    assert [o["force"] for o in options] == [True, False]
+
+
+def test_evaluate_takes_a_name_or_json_as_task(called, capsys):
+    words = ["evaluate", "base:countdown", "--n", "4", "--problems", "9", "--task"]
+    assert main([*words, '{"countdown": {"highest": 9}}', "sample.max_tokens=96", "--out", "there"]) == 7
+    assert main([*words, "countdown", "evaluate.n=5"]) == 7
+    (name, (first,), options), (_, (second,), _) = called
+    assert (name, options) == ("evaluate_command", {"out": Path("there")})
+    assert (first.model, first.task.highest, first.sample.max_tokens) == ("base:countdown", 9, 96)
+    assert (first.evaluate.n, first.evaluate.problems) == (4, 9)
+    assert second.evaluate.n == 5
+    main([*words, "countdown", "--dry-run"])
+    assert read_yaml(capsys.readouterr().out, "dry run") == second.model_copy(
+        update={"evaluate": first.evaluate}
+    ).model_dump(mode="json")
+
+
+def test_sft_starts_from_the_base_models_own_settings(called, capsys):
+    assert main(["sft", "countdown", "steps=5", "learn.lr=1e-3"]) == 7
+    [(name, (sft,), options)] = called
+    assert (name, options) == ("sft_command", {"out": Path("runs/sft-countdown-0")})
+    assert (sft.steps, sft.learn.lr, sft.learn.betas, sft.learn.schedule) == (5, 1e-3, (0.9, 0.98), "cosine")
+    main(["sft", "countdown", "--dry-run"])
+    assert read_yaml(capsys.readouterr().out, "dry run")["learn"]["lr"] == 2e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "nosuch"], "there is no recipe 'nosuch' (known: dr-grpo, grpo)"),
+        (["train", "grpo", "lr=1e-4"], "lr=1e-4: lr is not a key (did you mean 'learn.lr'?)"),
+        (["train", "grpo", "seed"], "an override is written key=value, as in train.steps=200, not 'seed'"),
+        (
+            ["train", "grpo", "profile=cuontdown"],
+            "grpo.yaml: there is no profile 'cuontdown' (did you mean 'countdown'?)",
+        ),
+        (
+            ["evaluate", "m", "--task", "cuontdown"],
+            "evaluate: task: 'cuontdown' is not a task (did you mean 'countdown'?)",
+        ),
+        (["evaluate", "m", "--task", '{"a'], '--task {"a: found unexpected end of stream'),
+        (["evaluate", "m", "--task", "countdown", "--n", "0"], "evaluate: evaluate.n is 0, but should be at least 1"),
+        (["sft", "countdown", "step=3"], "step=3: step is not a key (did you mean 'steps'?)"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_status_2(called, capsys, words, sentence):
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"outrider: {sentence}\n")
+    assert not called
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["tarin"], ["train"], ["train", "grpo", "--dry"], ["version", "x"], ["evaluate", "m"]]
+)
+def test_a_misspelt_command_line_shows_the_usage(capsys, words):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: outrider")
+
+
+def test_an_interrupt_is_one_sentence_and_a_bug_keeps_its_traceback(monkeypatch, capsys):
+    def stop(*_, **__):
+        raise error
+
+    fake = types.ModuleType("outrider.train.run")
+    fake.train = stop
+    monkeypatch.setitem(sys.modules, "outrider.train.run", fake)
+    error = KeyboardInterrupt()
+    assert main(["train", "grpo"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+    error = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        main(["train", "grpo"])

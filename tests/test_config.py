@@ -1,0 +1,341 @@
+from pathlib import Path
+
+import pytest
+
+from outrider.config import load_recipe
+from outrider.credit import GroupMean
+from outrider.errors import UserError
+from outrider.explore import Uniform
+from outrider.tasks import TASKS
+
+RECIPE = """\
+paper: none
+model: base:countdown
+task: countdown
+explore:
+  - uniform: {n: 8}
+credit:
+  main: [group_mean]
+"""
+
+PROFILES = """\
+profile: small
+profiles:
+  small:
+    learn: {lr: 0.01, betas: [0.5, 0.6]}
+    explore.0.n: 2
+  large:
+    task: {countdown: {highest: 20}}
+    learn: {lr: 0.02}
+  wrong:
+    learn: {lrr: 0.02}
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes x.yaml into an empty working directory, so that sentences name it by that."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text=RECIPE + PROFILES, old="", new=""):
+        assert old in text
+        Path("x.yaml").write_text(text.replace(old, new))
+        return "x.yaml"
+
+    return write
+
+
+def sentence(*arguments, **options):
+    with pytest.raises(UserError) as caught:
+        load_recipe(*arguments, **options)
+    return str(caught.value)
+
+
+# What is wrong in a file.
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("n: 8", "m: 8", "x.yaml: explore.0.uniform.m is not a key (known: n)"),
+        ("n: 8", "nn: 8", "x.yaml: explore.0.uniform.nn is not a key (did you mean 'n'?)"),
+        ("n: 8", "n: 0", "x.yaml: explore.0.uniform.n is 0, but should be at least 1"),
+        ("n: 8", "n: eight", 'x.yaml: explore.0.uniform.n is "eight", but should be a whole number'),
+        ("n: 8", "n: '8'", 'x.yaml: explore.0.uniform.n is "8", but should be a number'),
+        ("n: 8", "n: true", "x.yaml: explore.0.uniform.n is true, but should be a number"),
+        ("n: 8", "n: 1.5", "x.yaml: explore.0.uniform.n is 1.5, but should be a whole number"),
+        ("uniform:", "unifrom:", "x.yaml: explore.0: 'unifrom' is not a stage (did you mean 'uniform'?)"),
+        ("uniform: {n: 8}", "{}", "x.yaml: explore.0: a stage is a name, or one name with its options"),
+        ("{n: 8}", "{n: 8}\n    more: {}", "x.yaml: explore.0: a stage is a name, or one name with its options"),
+        ("{n: 8}", "8", "x.yaml: explore.0.uniform is 8, but should be a mapping"),
+        ("task: countdown", "task: cuontdown", "x.yaml: task: 'cuontdown' is not a task (did you mean 'countdown'?)"),
+        (
+            "[group_mean]",
+            "[grupmean]",
+            "x.yaml: credit.main.0: 'grupmean' is not a credit piece (did you mean 'group_mean'?)",
+        ),
+        ("[group_mean]", "[]", "x.yaml: credit.main is [], but should have at least 1 item, not 0"),
+        (
+            "[group_mean]",
+            "[group_mean, group_mean]",
+            "x.yaml: credit.main: a chain has one baseline, its first; every later one is a shaper",
+        ),
+        ("paper: none", "papre: none", "x.yaml: papre is not a key (did you mean 'paper'?)"),
+        ("paper: none", "max_tokens: 9", "x.yaml: max_tokens is not a key (did you mean 'sample.max_tokens'?)"),
+        ("paper: none", "seed: -1", "x.yaml: seed is -1, but should be at least 0"),
+        (
+            "paper: none",
+            "seed: -1\ntrain: {steps: -1, keep: 0}",
+            "x.yaml: seed is -1, but should be at least 0, and 2 more",
+        ),
+        ("model: base:countdown\n", "", "x.yaml: model is missing"),
+        ("paper: none", "learn: {lr: .nan}", "x.yaml: learn.lr is NaN, but should be a finite number"),
+        ("paper: none", "evaluate: {greedy: yes}", 'x.yaml: evaluate.greedy is "yes", but should be true or false'),
+        (
+            "paper: none",
+            "objective: {aggregate: token_men}",
+            "x.yaml: objective.aggregate is \"token_men\", but should be 'token_mean', 'sequence_mean' or 'constant'",
+        ),
+        (
+            "paper: none",
+            "objective: {clip: [0.1, 0.2, 0.3]}",
+            "x.yaml: objective.clip is [0.1, 0.2, 0.3], but should have at most 2 items, not 3",
+        ),
+        ("paper: none", "objective: {clip: [0.1]}", "x.yaml: objective.clip.1 is missing"),
+        # sections that disagree
+        (
+            "paper: none",
+            "train: {tokens: null}",
+            "x.yaml: train: one of steps and tokens must be set, or the run never ends",
+        ),
+        (
+            "  main: [group_mean]",
+            "  main: [group_mean]\n  branch: [group_mean]",
+            "x.yaml: credit.branch has no weight in objective.streams (known: main)",
+        ),
+        (
+            "paper: none",
+            "objective: {streams: {main: 1, mian: 1}}",
+            "x.yaml: objective.streams.mian has no chain in credit (did you mean 'main'?)",
+        ),
+        (
+            "  main: [group_mean]",
+            "  branch: [group_mean]\nobjective: {streams: {branch: 1}}",
+            "x.yaml: credit has no stream 'main', the one of every rollout from a prompt",
+        ),
+        (
+            "paper: none",
+            "objective: {constant_length: 9}",
+            "x.yaml: objective.constant_length is 9, but objective.aggregate is 'token_mean', which does not read it",
+        ),
+        (
+            "paper: none",
+            "learn: {minibatches: 5}\ntrain: {problems: 4}",
+            "x.yaml: learn.minibatches is 5, but a step has only 4 problems to cut (train.problems)",
+        ),
+        # the YAML itself
+        ("paper: none", "paper: [none", "x.yaml, line 2: expected ',' or ']', but got ':'"),
+        ("paper: none", "paper: none\npaper: some", "x.yaml, line 2: 'paper' is given twice"),
+        ("{n: 8}", "{n: 8, n: 9}", "x.yaml, line 5: 'n' is given twice"),
+        ("paper: none", "? [a]\n: b", "x.yaml, line 1: a key must be a name"),
+        (
+            "  main: [group_mean]",
+            "  main: &c [group_mean]\n  branch: *c",
+            "x.yaml, line 8: write the value of *c out, aliases are not read",
+        ),
+        # profiles
+        ("profile: small", "profile: smal", "x.yaml: there is no profile 'smal' (did you mean 'small'?)"),
+        ("profile: small", "profile: wrong", "x.yaml: profiles.wrong.learn.lrr is not a key (did you mean 'lr'?)"),
+        ("lr: 0.01", "lr: 0", "x.yaml: profiles.small.learn.lr is 0, but should be greater than 0"),
+        (
+            "explore.0.n: 2",
+            "explore.1.n: 2",
+            "x.yaml: profiles.small.explore has no member '1', it has 1, counted from 0",
+        ),
+        (
+            "explore.0.n: 2",
+            "profile: wrong",
+            "x.yaml: profiles.small.profile is not a key (did you mean 'from_profile'?)",
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_sentence_with_its_place(write, old, new, expected):
+    text = RECIPE if old in RECIPE else RECIPE + PROFILES
+    assert sentence(write(text, old, new)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "x.yaml is empty"),
+        ("- 1", "x.yaml must be a mapping of keys to values"),
+        ("just text", "x.yaml must be a mapping of keys to values"),
+        ("profiles: 3", "x.yaml: profiles must be a mapping of keys to values"),
+        ("profile: a\nprofiles: {a: }", "x.yaml: profiles.a is empty"),
+        ("profile: a", "x.yaml: there is no profile 'a' (it has none)"),
+        ("profile: [a]\nprofiles: {a: {}}", "x.yaml: there is no profile ['a'] (known: a)"),
+        ("a: \x07", "x.yaml: unacceptable character #x0007"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(write, text, expected):
+    if text.startswith("profiles: 3"):
+        text += "\nprofile: a"
+    assert sentence(write(text)).startswith(expected)
+
+
+def test_files_that_cannot_be_read(write, tmp_path):
+    write()
+    assert sentence("y.yaml") == "there is no recipe file y.yaml (known: dr-grpo, grpo)"
+    assert sentence("./gpro.yaml") == "there is no recipe file ./gpro.yaml (did you mean 'grpo'?)"
+    assert sentence(f"{tmp_path}/") == f"cannot read {tmp_path}/: Is a directory"
+    Path("latin.yaml").write_bytes(b"paper: \xe9")
+    assert sentence("latin.yaml") == "latin.yaml is not a text file in UTF-8"
+    assert sentence("gpro") == "there is no recipe 'gpro' (did you mean 'grpo'?)"
+
+
+# What is wrong in an override: the sentence starts with it, as typed.
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("explore.0.m=3", "explore.0.uniform.m is not a key (known: n)"),
+        ("explore.0.uniform.n=-3", "explore.0.uniform.n is -3, but should be at least 1"),
+        ("explore.1.n=3", "explore has no member '1', it has 1, counted from 0"),
+        ("explore.first.n=3", "explore has no member 'first', it has 1, counted from 0"),
+        ("explore=uniform", 'explore is "uniform", but should be a list'),
+        ("lr=1e-4", "lr is not a key (did you mean 'learn.lr'?)"),
+        ("train.stepz=3", "train.stepz is not a key (did you mean 'steps'?)"),
+        ("train.steps.x=3", 'train.steps is {"x": 3}, but should be a whole number'),
+        ("seed=[1", "expected ',' or ']', but got '<stream end>'"),
+        ("seed=", "seed is null, but should be a whole number"),
+        ("learn.lr.x=3", "learn.lr is 0.01 and has no key 'x'"),
+        ("objective.clip.1=0.3", "objective.clip is not written yet, so write it as a whole (objective.clip=[...])"),
+        ("train.tokens=null", "train: one of steps and tokens must be set, or the run never ends"),
+        ("task.countdown.cap=5", "task.countdown: cap (5) must be at least highest (12)"),
+    ],
+)
+def test_a_mistake_in_an_override_names_the_override(write, override, expected):
+    assert sentence(write(), ["seed=1", override, "reward.error=0"]) == f"{override}: {expected}"
+
+
+def test_where_several_overrides_may_be_at_fault_all_are_named(write):
+    expected = "train.tokens=null train.keep=3: train: one of steps and tokens must be set, or the run never ends"
+    assert sentence(write(), ["train.tokens=null", "seed=1", "train.keep=3"]) == expected
+
+
+@pytest.mark.parametrize("override", ["train.steps", "=3", "train..steps=3", ""])
+def test_an_override_has_a_key_and_a_value(write, override):
+    expected = f"an override is written key=value, as in train.steps=200, not {override!r}"
+    assert sentence(write(), [override]) == expected
+
+
+def test_a_fixed_mistake_is_not_blamed_and_a_later_one_is(write):
+    path = write(old="n: 8", new="n: 0")
+    assert load_recipe(path, ["explore.0.n=3"]).explore == [Uniform(n=3)]
+    assert sentence(path, ["explore.0.n=-1", "explore=[{uniform: {n: -2}}]"]).startswith(
+        "explore=[{uniform: {n: -2}}]: "
+    )
+
+
+# What overrides and profiles mean.
+
+
+def test_overrides_are_yaml_values_at_dotted_keys(write):
+    recipe = load_recipe(
+        write(),
+        [
+            "learn.lr=1e-4",
+            "explore.0.n=3",
+            "explore.0.uniform.n=16",  # the same place in full: the last one counts
+            "credit.main.0.std=false",  # into a bare name
+            "train.tokens=1_000",
+            "train.steps=7",
+            "objective.clip=[0.2, 0.28]",
+            "model=/a folder/of mine",
+            "paper=no",
+        ],
+    )
+    assert recipe.learn.lr == 0.0001
+    assert recipe.explore == [Uniform(n=16)]
+    assert recipe.credit == {"main": [GroupMean(std=False)]}
+    assert (recipe.train.tokens, recipe.train.steps) == (1000, 7)
+    assert recipe.objective.clip == (0.2, 0.28)
+    assert (recipe.model, recipe.paper) == ("/a folder/of mine", "no")
+
+
+def test_a_mapping_is_merged_a_list_replaced_and_a_name_means_defaults(write):
+    path = write(old="task: countdown", new="task: {countdown: {highest: 9, cap: 49}}")
+
+    def load(*overrides):
+        return load_recipe(path, ["profile=null", *overrides])
+
+    assert load("task={countdown: {cap: 30}}").task == TASKS["countdown"](highest=9, cap=30)
+    assert load("task=countdown").task == TASKS["countdown"]()
+    assert load("explore=[uniform, {uniform: {n: 4}}]").explore == [Uniform(), Uniform(n=4)]
+    assert load("explore=[uniform, {uniform: {n: 4}}]", "explore.1.n=5").explore == [Uniform(), Uniform(n=5)]
+    assert load("learn={lr: 0.5}", "learn={epochs: 2}").learn.model_dump(include={"lr", "epochs"}) == {
+        "lr": 0.5,
+        "epochs": 2,
+    }
+
+
+def test_another_task_replaces_the_one_in_the_file(write):
+    other = next(name for name in TASKS if name != "countdown")
+    path = write(old="task: countdown", new="task: {countdown: {highest: 9}}")
+    assert f"task.{other}." in sentence(path, [f"task={{{other}: {{highest: 9}}}}"])  # and not countdown's `highest`
+
+
+def test_a_profile_lies_over_the_file_and_under_the_overrides(write):
+    path = write()
+    plain, small, large = (load_recipe(path, [f"profile={name}"]) for name in ("null", "small", "large"))
+    assert (plain.learn.lr, plain.explore[0].n, plain.from_profile) == (1e-6, 8, None)
+    assert (small.learn.lr, small.explore[0].n, small.from_profile) == (0.01, 2, "small")
+    assert small.learn.betas == (0.5, 0.6)
+    assert (large.learn.lr, large.explore[0].n, large.task.highest) == (0.02, 8, 20)
+    assert load_recipe(path) == small  # the file's own choice
+    assert load_recipe(path, profile="large") == large
+    assert load_recipe(path, ["profile=small"], profile="large") == small  # what is typed is stronger
+    assert load_recipe(path, ["learn.lr=3.0", "profile=large"]).learn.lr == 3.0  # in whichever order
+    assert load_recipe(path).name == "x"
+
+
+def test_a_profile_reaches_a_list_by_its_position(write):
+    path = write(old="explore.0.n: 2", new="explore:\n      - uniform: {n: 5}")
+    assert load_recipe(path, ["explore.0.n=6"]).explore == [Uniform(n=6)]
+    assert load_recipe(path).explore == [Uniform(n=5)]
+
+
+def test_as_many_minibatches_as_problems_are_fine(write):
+    assert load_recipe(write(), ["train.problems=4", "learn.minibatches=4"]).learn.minibatches == 4
+
+
+# Identity.
+
+
+def test_the_fingerprint_follows_what_decides_a_run_and_nothing_else(write):
+    path = write()
+    recipe = load_recipe(path)
+    for same in ("train.save_every=7", "train.keep=9", "train.trackers=[]", "paper=other", "name=other"):
+        assert load_recipe(path, [same]).fingerprint() == recipe.fingerprint()
+        assert recipe.difference(load_recipe(path, [same])) == []
+    changes = {
+        "learn.lr=0.5": ["learn.lr: 0.01 -> 0.5"],
+        "explore=[uniform, uniform]": ["explore.0.uniform.n: 2 -> 8", "explore.1.uniform.n: absent -> 8"],
+        "seed=3": ["seed: 0 -> 3"],
+        "reward.timeout=0": ["reward.timeout: null -> 0.0"],
+        "train.tokens=2_000_000": ["train.tokens: 1600000 -> 2000000"],
+    }
+    for override, lines in changes.items():
+        other = load_recipe(path, [override])
+        assert recipe.difference(other) == lines
+        assert other.fingerprint() != recipe.fingerprint()
+
+
+def test_the_order_of_streams_is_no_difference(write):
+    path = write(RECIPE, "[group_mean]", "[group_mean]\n  branch: [group_mean]")
+    one, other = (
+        load_recipe(path, [f"objective.streams={s}"]) for s in ("{main: 1, branch: 2}", "{branch: 2, main: 1}")
+    )
+    assert one.difference(other) == []
+    assert one.fingerprint() == other.fingerprint()

@@ -1,0 +1,73 @@
+"""The shipped recipes: that they load, say everything, and survive being written down."""
+
+import itertools
+import pickle
+
+import pytest
+from pydantic import BaseModel
+
+from outrider.config import dump_yaml, list_recipes, load_recipe
+from outrider.credit import BASELINES, SHAPERS
+from outrider.explore import STAGES
+from outrider.tasks import TASKS
+
+SHIPPED = [(info.name, profile) for info, profile in itertools.product(list_recipes(), ("countdown", None))]
+
+
+def load_shipped(name, profile):
+    return load_recipe(name, [f"profile={profile or 'null'}"])
+
+
+@pytest.mark.parametrize(("name", "profile"), SHIPPED)
+def test_a_resolved_recipe_loads_as_itself(tmp_path, name, profile):
+    recipe = load_shipped(name, profile)
+    (tmp_path / "resolved.yaml").write_text(dump_yaml(recipe.resolved()))
+    again = load_recipe(str(tmp_path / "resolved.yaml"))
+    assert again == recipe == pickle.loads(pickle.dumps(recipe))  # it is sent to the other ranks
+    assert again.resolved() == recipe.resolved()
+    assert again.fingerprint() == recipe.fingerprint()
+
+
+@pytest.mark.parametrize(("name", "profile"), SHIPPED)
+def test_a_resolved_recipe_shows_every_field_of_every_part(name, profile):
+    recipe = load_shipped(name, profile)
+
+    def check(part, data):
+        if isinstance(part, BaseModel):
+            if part.__class__ in {*STAGES.values(), *BASELINES.values(), *SHAPERS.values(), *TASKS.values()}:
+                [(_, data)] = data.items()  # a piece, under its name
+            assert list(data) == list(type(part).model_fields)
+            for key, value in data.items():
+                check(getattr(part, key), value)
+        elif isinstance(part, dict):
+            assert list(data) == list(part)
+            for key in part:
+                check(part[key], data[key])
+        elif isinstance(part, (list, tuple)):
+            for inner, value in zip(part, data, strict=True):
+                check(inner, value)
+        else:
+            assert data == (part if part is None or isinstance(part, (bool, int, float)) else str(part))
+
+    check(recipe, recipe.resolved())
+
+
+def test_every_shipped_recipe_says_what_it_is():
+    infos = list_recipes()
+    assert [info.name for info in infos] == ["dr-grpo", "grpo"]
+    assert all(info.paper.startswith("arXiv ") and info.summary.endswith(".") for info in infos)
+
+
+def test_grpo_and_dr_grpo_differ_on_countdown_only_in_what_the_papers_differ_in():
+    grpo, dr_grpo = (load_recipe(name) for name in ("grpo", "dr-grpo"))
+    assert grpo.difference(dr_grpo) == [
+        "credit.main.0.group_mean.std: true -> false",
+        'objective.aggregate: "token_mean" -> "constant"',
+    ]
+
+
+def test_the_countdown_profile_has_room_for_the_longest_solution():
+    # 6 numbers up to 12 and values up to 60: the longest solution of many, one token a character, and the end token
+    task = load_recipe("grpo").task
+    longest = max(len(task.train(i).metadata["solution"]) for i in range(3000))
+    assert longest + 1 <= load_recipe("grpo").sample.max_tokens
