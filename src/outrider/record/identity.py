@@ -36,7 +36,7 @@ def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> 
     """One uniform number in (0, 1) per (seed, token position): float64 of shape ``[B, T]``.
 
     Counter based (SplitMix64's output function over ``seed + position * golden gamma``), so the number of a
-    position does not depend on which positions were drawn before. Values are odd multiples of 2^-54: neither 0
+    position does not depend on which positions were drawn before. Values are odd multiples of 2^-53: neither 0
     nor 1 occurs. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 
     >>> a = uniforms(np.array([7]), np.arange(4))
@@ -50,4 +50,5 @@ def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> 
         x = (x ^ (x >> np.uint64(30))) * _MIX_1
         x = (x ^ (x >> np.uint64(27))) * _MIX_2
         x = x ^ (x >> np.uint64(31))
-    return ((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    odd_BT: NDArray[np.uint64] = (x >> np.uint64(11)) | np.uint64(1)  # 53 bits: exact in float64, so never rounded to 1
+    return odd_BT.astype(np.float64) * 2.0**-53
