@@ -42,6 +42,7 @@ def test_never_falls_with_k_or_c_and_hits_its_ends_exactly(problem):
     assert (np.diff(by_c) >= 0).all()
     assert by_c[0] == 0.0
     assert (by_c[n - k + 1 :] == 1.0).all()  # fewer than k failures: every subset holds a success
+    assert not np.signbit(pass_power_k(n, np.arange(n + 1), k)).any()  # no -0.0 where c < k
     by_k = np.array([pass_at_k(n, c, j) for j in range(1, n + 1)])
     assert (np.diff(by_k) >= 0).all()
 

@@ -55,11 +55,12 @@ def bootstrap_mean(values_P: ArrayLike, resamples: int = 2000, seed: int = 0, le
     if problems < 2 or not resamples:
         return Interval(value, np.nan, np.nan, problems)
     generator = np.random.default_rng(seed)
-    means_B = np.empty(resamples)
-    step = max(1, _CHUNK // problems)
-    for start in range(0, resamples, step):
-        rows = len(means_B[start : start + step])
-        means_B[start : start + rows] = known_P[generator.integers(problems, size=(rows, problems))].mean(axis=1)
+    rows = max(1, _CHUNK // problems)
+    draws = (
+        generator.integers(problems, size=(min(rows, resamples - start), problems))
+        for start in range(0, resamples, rows)
+    )
+    means_B = np.concatenate([known_P[drawn_BP].mean(axis=1) for drawn_BP in draws])
     low, high = np.quantile(means_B, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high), problems)
 
