@@ -18,14 +18,14 @@ class Baseline(Options):
 
 
 class Shaper(Options):
-    """Changes the advantages of one group, per own token. Pure: reads the group, returns new arrays."""
+    """Changes the advantages of one group, per trainable token. Pure: reads the group, returns new arrays."""
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         raise NotImplementedError
 
 
 def advantages(chain: Sequence[Baseline | Shaper], members: Members, step: int = 0) -> list[Floats]:
-    """Run a credit chain over one group: one float64 array per member, one number per own token.
+    """Run a credit chain over one group: one float64 array per member, one number per trainable token.
 
     The first link is the baseline; its value per member is repeated over the member's tokens. Every later link is a
     shaper and sees the result of the one before, so the order matters.

@@ -17,11 +17,14 @@ Floats = NDArray[np.float64]
 class Members:
     """The rollouts of one group, as arrays over its ``G`` members. Ragged: every member has its own length.
 
+    Only trainable tokens count: those a member sampled itself. Observed tokens (tool output) and a branch's prefix
+    are left out of every array.
+
     Attributes:
         rewards_G: float64; NaN is *unscorable* (the verifier failed).
         success_G: bool; the verdict, whatever the reward says.
-        tokens_G: int64; trainable own tokens of each member, may be 0.
-        logprobs_GT, entropies_GT: float64 per own token and member; empty arrays where not recorded.
+        tokens_G: int64; trainable tokens of each member, may be 0.
+        logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays where not recorded.
     """
 
     rewards_G: Floats
@@ -44,13 +47,12 @@ class Members:
 
     @staticmethod
     def of(rollouts: Sequence[Rollout]) -> Members:
-        empty = np.zeros(0)
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
             tokens_G=np.array([r.trainable_tokens for r in rollouts], dtype=np.int64),
-            logprobs_GT=[r.logprobs_T.astype(np.float64) for r in rollouts],
-            entropies_GT=[empty if r.entropies_T is None else r.entropies_T.astype(np.float64) for r in rollouts],
+            logprobs_GT=[_trainable(r, r.logprobs_T) for r in rollouts],
+            entropies_GT=[_trainable(r, r.entropies_T) for r in rollouts],
         )
 
 
@@ -60,3 +62,10 @@ def members_by_stream(group: Group) -> dict[str, list[Rollout]]:
     for rollout in group.rollouts:
         streams.setdefault(rollout.stream, []).append(rollout)
     return streams
+
+
+def _trainable(rollout: Rollout, values_T: NDArray[np.float32] | None) -> Floats:
+    if values_T is None:
+        return np.zeros(0)
+    chosen = values_T if rollout.trainable_T is None else values_T[rollout.trainable_T]
+    return chosen.astype(np.float64)

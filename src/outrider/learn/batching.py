@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from outrider.objective.row import Row
+
+
+class HasLength(Protocol):
+    """Anything that takes up tokens."""
+
+    @property
+    def length(self) -> int: ...
+
+
+Sized = TypeVar("Sized", bound=HasLength)
 
 
 def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
@@ -25,9 +36,9 @@ def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
     return [[row for g in cut for row in ordered[g]] for cut in cuts if len(cut)]
 
 
-def micro_batches(rows: Sequence[Row], tokens: int) -> list[list[Row]]:
+def micro_batches(rows: Sequence[Sized], tokens: int) -> list[list[Sized]]:
     """Rows sorted by length and filled into micro-batches of at most ``tokens``; a longer row gets one of its own."""
-    batches: list[list[Row]] = []
+    batches: list[list[Sized]] = []
     room = 0
     for row in sorted(rows, key=lambda r: r.length):
         if row.length > room:
@@ -38,10 +49,10 @@ def micro_batches(rows: Sequence[Row], tokens: int) -> list[list[Row]]:
     return batches
 
 
-def split_by_tokens(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+def split_by_tokens(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
     """Rows over ranks: longest first, each to the rank with the fewest tokens so far. Ties go to the lowest rank."""
     loads = [0] * parts
-    split: list[list[Row]] = [[] for _ in range(parts)]
+    split: list[list[Sized]] = [[] for _ in range(parts)]
     for row in sorted(rows, key=lambda r: -r.length):
         rank = loads.index(min(loads))
         split[rank].append(row)

@@ -120,6 +120,12 @@ class Learner:
         shape = {"constant": 1.0, "linear": 1.0 - rest, "cosine": 0.5 * (1.0 + math.cos(math.pi * rest))}
         return options.lr * warm * shape[options.schedule]
 
+    @torch.no_grad()
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over the parameters of a checkpoint; the reference model stays the one that training began with."""
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(weights[name])
+
     def state_dict(self) -> dict[str, Any]:
         return {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
 
@@ -153,7 +159,7 @@ class Learner:
         sums: dict[str, Tensor] = {}
         for micro in micro_batches(share, self.options.micro_tokens):
             loss, diagnostics = self._micro_loss(micro)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
         if self.size > 1:

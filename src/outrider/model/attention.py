@@ -32,12 +32,13 @@ def use_plans(model: PreTrainedModel) -> None:
     Raises:
         UserError: the architecture does not let its attention be replaced (state-space models, remote code).
     """
+    refusal = UserError(f"{type(model).__name__} does not let its attention be replaced, so it cannot run here")
     try:
         model.set_attn_implementation(NAME)
     except (ValueError, NotImplementedError) as error:
-        raise UserError(f"{type(model).__name__} does not let its attention be replaced, so it cannot run here") from error
+        raise refusal from error
     if model.config._attn_implementation != NAME:
-        raise UserError(f"{type(model).__name__} does not let its attention be replaced, so it cannot run here")
+        raise refusal
 
 
 def _attend(
@@ -91,7 +92,7 @@ class Packed:
         return out_BL.index_select(0, self._cells_T)[None]
 
     def _pad(self, x: Tensor) -> Tensor:
-        """``[1, H, T, D]`` to ``[B, H, L, D]``; cells after a sequence's end are zero and only attend among dead rows."""
+        """``[1, H, T, D]`` to ``[B, H, L, D]``; what the cells after a sequence's end attend to is never read."""
         flat_T = x[0].transpose(0, 1)
         padded = flat_T.new_zeros(self.rows * self.width, *flat_T.shape[1:]).index_copy(0, self._cells_T, flat_T)
         return padded.view(self.rows, self.width, *flat_T.shape[1:]).transpose(1, 2)

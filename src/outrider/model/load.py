@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from outrider.errors import UserError, nearest
+from outrider.record import Ids, Problem
+from outrider.record.store import disk_refused
 
 
 class Policy(NamedTuple):
@@ -17,6 +22,20 @@ class Policy(NamedTuple):
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+
+    def encode(self, problem: Problem) -> Ids:
+        """The plain prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
+
+        Raises:
+            UserError: the tokenizer cannot write the prompt, or makes no token of it.
+        """
+        try:
+            ids = self.tokenizer(problem.prompt)["input_ids"]
+        except Exception as error:
+            raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
+        if not ids:
+            raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
+        return np.array(ids, np.int32)
 
 
 def model_folder(name: str) -> str:
@@ -58,12 +77,42 @@ def load_policy(name: str, dtype: torch.dtype = torch.float32) -> Policy:
         raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
     if tokenizer.eos_token_id is None:
         raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
-    return Policy(model.eval(), tokenizer)
+    _refuse_unusual_head(name, model.eval())
+    return Policy(model, tokenizer)
+
+
+def save_policy(policy: Policy, folder: Path) -> None:
+    """Write a Hugging Face folder that ``AutoModelForCausalLM.from_pretrained`` loads; it appears when it is whole.
+
+    Raises:
+        UserError: the disk refuses, or the folder exists.
+    """
+    if folder.exists():
+        raise UserError(f"{folder} exists; choose another folder for the model")
+    part = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        policy.model.save_pretrained(part)
+        policy.tokenizer.save_pretrained(part)
+        os.replace(part, folder)
+    except OSError as error:
+        raise disk_refused(folder, error) from error
 
 
 def context_length(model: PreTrainedModel) -> int:
     """The most tokens of prompt and response together."""
     return int(getattr(model.config, "max_position_embeddings", 0) or 1 << 30)
+
+
+@torch.no_grad()
+def _refuse_unusual_head(name: str, model: PreTrainedModel) -> None:
+    """Sampler and learner apply the head themselves; a model that scales or caps logits would be trained wrongly."""
+    ids = torch.arange(4, device=model.device)[None] % model.config.get_text_config().vocab_size
+    hidden = model.get_decoder()(input_ids=ids).last_hidden_state
+    if not torch.allclose(model.get_output_embeddings()(hidden), model(input_ids=ids).logits, rtol=1e-2, atol=1e-2):
+        raise UserError(
+            f"model {name!r}: {type(model).__name__} changes its logits after the head, which is not supported"
+        )
 
 
 def _tokenizer_trouble(local: bool) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from tokenizers import processors
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from outrider.model.load import Policy
 
@@ -12,27 +12,33 @@ CHARACTERS = "0123456789+-*/=,;:>. %#AB|()\n"
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 
 
-def character_tokenizer(characters: str = CHARACTERS) -> PreTrainedTokenizerFast:
-    """One token per character, ``<s>`` put in front; unknown characters are an error, not a silent token.
+def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
+    """One token per character, ``<s>`` put in front.
+
+    A byte-level BPE without merges rather than a plain word table: for a model of the Qwen2 family transformers
+    builds a Qwen2Tokenizer whatever class the folder names, so only such a tokenizer comes back as it was saved.
+    Characters outside ``characters`` have no token and are left out by the tokenizer.
 
     >>> tokenizer = character_tokenizer()
     >>> ids = tokenizer("7 5>12:")["input_ids"]
     >>> tokenizer.decode(ids, skip_special_tokens=True)
     '7 5>12:'
     """
-    vocabulary = {token: i for i, token in enumerate([PAD, BOS, EOS, *characters])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.post_processor = processors.TemplateProcessing(f"{BOS} $A", special_tokens=[(BOS, vocabulary[BOS])])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=PAD,
+    as_bytes = characters.translate({ord(" "): "Ġ", ord("\n"): "Ċ"})  # how byte-level BPE writes the two
+    vocabulary = {token: i for i, token in enumerate([PAD, BOS, EOS, *as_bytes])}
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocabulary,
+        merges=[],
+        unk_token=None,
         bos_token=BOS,
         eos_token=EOS,
+        pad_token=PAD,
         clean_up_tokenization_spaces=False,
         padding_side="left",
     )
+    start = processors.TemplateProcessing(f"{BOS} $A", special_tokens=[(BOS, vocabulary[BOS])])
+    tokenizer.backend_tokenizer.post_processor = start
+    return tokenizer
 
 
 def tiny_policy(seed: int, context: int = 256) -> Policy:

@@ -42,15 +42,21 @@ class Row:
         return bool((self.advantages_N != 0).any())
 
 
-def row_of(rollout: Rollout, advantages_N: NDArray[np.float64]) -> Row:
-    """The row of a rollout whose prefix is masked: it is context, and the parent's row trains it."""
+def row_of(rollout: Rollout, advantages: NDArray[np.float64]) -> Row:
+    """The row of a rollout, from one advantage per trainable token.
+
+    Its prefix is masked: it is context here, and the parent's row trains it.
+    """
     own = len(rollout.token_ids)
+    trainable_N = np.ones(own, np.bool_) if rollout.trainable_T is None else rollout.trainable_T
+    advantages_N = np.zeros(own)
+    advantages_N[trainable_N] = advantages
     return Row(
         context_ids=np.concatenate([rollout.prompt_ids, rollout.prefix_ids]),
         token_ids=rollout.token_ids,
         old_logprobs_N=rollout.logprobs_T,
         advantages_N=advantages_N,
-        trainable_N=np.ones(own, np.bool_) if rollout.trainable_T is None else rollout.trainable_T,
+        trainable_N=trainable_N,
         stream=rollout.stream,
         group=rollout.group_id,
         mode=rollout.mode,

@@ -35,7 +35,9 @@ def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: in
     per_token = np.zeros(len(rows))
     for stream in dict.fromkeys(row.stream for row in rows):
         if stream not in options.streams:
-            raise UserError(f"objective.streams has no weight for stream {stream!r} ({nearest(stream, options.streams)})")
+            raise UserError(
+                f"objective.streams has no weight for stream {stream!r} ({nearest(stream, options.streams)})"
+            )
         of_stream = (streams == stream) & (trainable > 0)
         if not of_stream.any():
             continue

@@ -47,6 +47,7 @@ class Rollout:
         text: own tokens decoded; special tokens left out.
         prefix_text: ``prefix_ids`` decoded, so that a branch can be judged as a whole.
         verdict, reward: judgement, and its worth under the run's reward map.
+        advantage: mean over the trainable tokens of what credit assigned; None where it assigned nothing.
         unused: the reason for not being trained on; ``""`` if it was.
     """
 
@@ -71,6 +72,7 @@ class Rollout:
     prefix_text: str = ""
     verdict: Verdict | None = None
     reward: float | None = None
+    advantage: float | None = None
     unused: str = ""
 
     @property

@@ -67,6 +67,7 @@ _COLUMNS = (
     _Column("answer", _TEXT, lambda r: r.verdict and r.verdict.answer, nullable=True),
     _Column("detail", _TEXT, lambda r: r.verdict and r.verdict.detail, nullable=True),
     _Column("reward", _DOUBLE, lambda r: r.reward, nullable=True),  # null: not assigned; NaN: unscorable
+    _Column("advantage", _DOUBLE, lambda r: r.advantage, nullable=True),  # null: not assigned
     _Column("unused", _TEXT, lambda r: r.unused),
 )
 SCHEMA = pa.schema(
@@ -222,15 +223,19 @@ def sync_folder(folder: Path) -> None:
 
 
 def move(path: Path, into: Path) -> Path:
-    """Move a file into a folder of the same disk, durably."""
+    """Move a file into a folder of the same disk, durably; ``.2``, ``.3``, … is added to a name that is taken there."""
+    place, copies = into / path.name, 1
+    while place.exists():
+        copies += 1
+        place = into / f"{path.name}.{copies}"
     try:
         into.mkdir(parents=True, exist_ok=True)
-        os.replace(path, into / path.name)
+        os.replace(path, place)
         sync_folder(into)
         sync_folder(path.parent)
     except OSError as error:
-        raise disk_refused(into / path.name, error) from error
-    return into / path.name
+        raise disk_refused(place, error) from error
+    return place
 
 
 def sweep(folder: Path) -> list[Path]:
@@ -331,6 +336,7 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
             prefix_text=c["prefix_text"],
             verdict=verdict,
             reward=c["reward"],
+            advantage=c["advantage"],
             unused=c["unused"],
         )
 

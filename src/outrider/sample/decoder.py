@@ -38,9 +38,7 @@ class GenericDecoder:
     def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
         positions_BQ = store.positions(ids_BQ.shape[1])
         body = self._model.get_decoder()
-        hidden_BQH = body(
-            input_ids=ids_BQ, position_ids=positions_BQ, plan=store, use_cache=False
-        ).last_hidden_state
+        hidden_BQH = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=store, use_cache=False).last_hidden_state
         store.column += ids_BQ.shape[1]
         logits_BV: Tensor = self._model.get_output_embeddings()(hidden_BQH[:, -1])
         return logits_BV

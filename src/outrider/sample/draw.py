@@ -11,7 +11,7 @@ from outrider.record import SamplingParams
 
 
 class Drawn(NamedTuple):
-    """``ids`` int64, ``logprobs`` and ``entropies`` in nats, all ``[B]``, under the parameters' log-probability mode."""
+    """``ids`` int64, ``logprobs`` and ``entropies`` in nats, all ``[B]``, in the parameters' log-probability mode."""
 
     ids: Tensor
     logprobs: Tensor
@@ -51,7 +51,7 @@ def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
     """Probabilities with everything outside the kept set at 0; not renormalised. Ties keep the lower id."""
     if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
         return probs_BV
-    ordered_BV, order_BV = probs_BV.sort(-1, descending=True, stable=True)
+    ordered_BV, order_BV = probs_BV.sort(dim=-1, descending=True, stable=True)
     keep_BV = torch.ones_like(ordered_BV, dtype=torch.bool)
     if top_k > 0:
         keep_BV[:, top_k:] = False

@@ -8,7 +8,7 @@ queries and keys are permuted alike.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,7 +69,7 @@ class FastDecoder:
 
     @torch.no_grad()
     def updated(self) -> None:
-        body = self._model.get_decoder()
+        body: Any = self._model.get_decoder()
         self._layers = [self._fuse(layer) for layer in body.layers]
         self._embedding = body.embed_tokens.weight.detach()
         self._norm = body.norm.weight.detach()
@@ -120,16 +120,17 @@ class FastDecoder:
         cos, sin = self._model.get_decoder().rotary_emb(like, positions)
         self._rotary = torch.complex(cos[0, :, : self._dim // 2].float(), sin[0, :, : self._dim // 2].float())
 
-    def _fuse(self, layer: torch.nn.Module) -> Layer:
+    def _fuse(self, layer: Any) -> Layer:
         attention, mlp = layer.self_attn, layer.mlp
         order_q, order_k = self._paired(self._heads), self._paired(self._kv_heads)
-        biases = [getattr(p, "bias", None) for p in (attention.q_proj, attention.k_proj, attention.v_proj)]
+        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+        weights, biases = [p.weight for p in projections], [p.bias for p in projections]
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         head_order = self._paired(1)
         return Layer(
             norm_attention=layer.input_layernorm.weight.detach(),
-            qkv=torch.cat([attention.q_proj.weight[order_q], attention.k_proj.weight[order_k], attention.v_proj.weight]),
-            qkv_bias=None if biases[0] is None else torch.cat([biases[0][order_q], biases[1][order_k], biases[2]]),
+            qkv=torch.cat([weights[0][order_q], weights[1][order_k], weights[2]]),
+            qkv_bias=torch.cat([biases[0][order_q], biases[1][order_k], biases[2]]) if biases[2] is not None else None,
             norm_q=None if norm_q is None else norm_q.weight[head_order],
             norm_k=None if norm_k is None else norm_k.weight[head_order],
             out=attention.o_proj.weight.detach(),

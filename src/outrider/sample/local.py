@@ -51,7 +51,7 @@ class LocalSampler:
             chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
             for wave in self._waves(requests, chosen, params):
                 owns = decode_wave(self.decoder, wave, params, self.stop_ids, self.options.rows, self.device)
-                found.update({(row.request, row.index): own for row, own in zip(wave.flat(), owns, strict=True)})
+                found.update({(row.request, row.sibling): own for row, own in zip(wave.flat(), owns, strict=True)})
                 self.prefilled_tokens += sum(map(len, wave.contexts))
         return self._rollouts(requests, found)
 
@@ -99,7 +99,7 @@ class LocalSampler:
                 entropies_T=found[i, k].entropies,
                 prefix_ids=_prefix(requests[i]),
                 mode=self._params(requests[i]).logprob_mode,
-                parent=None if requests[i].prefix is None else requests[i].prefix.parent,
+                parent=prefix.parent if (prefix := requests[i].prefix) else None,
                 context=requests[i].context,
                 stream=requests[i].stream,
                 stage=requests[i].stage,

@@ -23,7 +23,7 @@ class Row(NamedTuple):
     """One rollout to be: which request and member it is, its seed, its most own tokens, and what hitting them means."""
 
     request: int
-    index: int
+    sibling: int
     seed: int
     limit: int
     reason: StopReason
@@ -52,7 +52,7 @@ class Own:
 def decode_wave(
     decoder: Decoder, wave: Wave, params: SamplingParams, stops: list[int], most_rows: int, device: torch.device
 ) -> list[Own]:
-    """Prefill the contexts once, then decode their rows, at most ``most_rows`` together. In order of ``wave.flat()``."""
+    """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``."""
     contexts, logits_CV = _prefill(decoder, wave.contexts, device)
     rows = wave.flat()
     context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])

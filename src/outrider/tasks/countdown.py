@@ -113,6 +113,12 @@ class Countdown(Options):
             return incorrect(str(value), "not the target")
         return correct(str(value))
 
+    def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
+        return [self.verify(*item) for item in items]
+
+    def close(self) -> None:
+        """Holds nothing."""
+
     def _draw(self, draw: _Draw, size: int) -> Problem:
         numbers, steps = _random_solution(draw, size, self.highest, self.cap)
         target = steps[-1][3]

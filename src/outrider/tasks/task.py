@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from outrider.record import Problem, Verdict
@@ -31,4 +32,12 @@ class Task(Protocol):
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Judge a response. ``finished`` is False where it was cut off by a limit."""
+        ...
+
+    def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
+        """``verify`` of many at once, in order; where a process pool judges, this is what makes it fast."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes and files; the task may be used again afterwards."""
         ...

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from outrider.options import Options
+from outrider.record import Outcome, Verdict
 
 
 class TrainOptions(Options):
@@ -16,6 +20,9 @@ class TrainOptions(Options):
     evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after")
     save_every: int = Field(20, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")
+    trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field(
+        ["tensorboard"], description="where metrics go besides metrics.jsonl"
+    )
     ranks: int = Field(0, ge=0, description="processes; 0: one per core on a CPU, one otherwise")
 
     @model_validator(mode="after")
@@ -49,3 +56,10 @@ class RewardOptions(Options):
     unparseable: float | None = 0.0
     timeout: float | None = None
     error: float | None = None
+
+    def of(self, verdict: Verdict) -> float:
+        """The reward of a verdict; NaN where it is unscorable."""
+        if verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT):
+            return self.incorrect + verdict.score * (self.correct - self.incorrect)
+        worth = {"unparseable": self.unparseable, "timeout": self.timeout, "error": self.error}[verdict.outcome.value]
+        return math.nan if worth is None else worth

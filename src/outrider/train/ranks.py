@@ -30,6 +30,13 @@ class Ranks:
         dist.init_process_group("gloo", timeout=_WAIT)
         return Ranks(dist.get_rank(), size)
 
+    @staticmethod
+    def meet(rank: int, size: int, meeting: str) -> Ranks:
+        """The ranks of one machine, which find each other through a file (``meeting``, a ``file://`` address)."""
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host name that resolves to nothing must not matter
+        dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
+        return Ranks(rank, size)
+
     def leave(self) -> None:
         if self.size > 1:
             dist.destroy_process_group()

@@ -1,0 +1,58 @@
+"""Credit for a step's groups: rollouts become training rows, and those that teach nothing say why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from outrider.credit import Baseline, Members, Shaper, advantages, members_by_stream
+from outrider.objective.row import Row, row_of
+from outrider.record import Group, Rollout
+
+
+class Assigned(NamedTuple):
+    """Training rows, and the groups with each rollout's advantage and reason filled in."""
+
+    rows: list[Row]
+    groups: list[Group]
+
+
+def assign(
+    groups: Sequence[Group], chains: Mapping[str, Sequence[Baseline | Shaper]], step: int, always_trained: bool
+) -> Assigned:
+    """Run each stream's credit chain over each group.
+
+    All rollouts with trainable tokens become rows, in order: a row without advantage still counts in denominators.
+    ``always_trained`` says that such a row is trained on all the same (a KL pulls on it); otherwise its rollout is
+    marked with the reason for being unused: ``unscorable``, ``no tokens`` or ``no advantage``.
+
+    Raises:
+        ValueError: a rollout belongs to a stream without a chain.
+    """
+    rows: list[Row] = []
+    finished = []
+    for group in groups:
+        told: dict[str, Rollout] = {}
+        for stream, rollouts in members_by_stream(group).items():
+            if stream not in chains:
+                raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
+            shares = advantages(chains[stream], Members.of(rollouts), step)
+            for rollout, share_N in zip(rollouts, shares, strict=True):
+                if rollout.trainable_tokens:
+                    rows.append(row_of(rollout, share_N))
+                    told[rollout.id] = replace(rollout, advantage=float(share_N.mean()))
+                reason = _unused(rollout, bool((share_N != 0).any()), always_trained)
+                told[rollout.id] = told.get(rollout.id, rollout).left_out(reason) if reason else told[rollout.id]
+        finished.append(replace(group, rollouts=tuple(told[r.id] for r in group.rollouts)))
+    return Assigned(rows, finished)
+
+
+def _unused(rollout: Rollout, signal: bool, always_trained: bool) -> str:
+    if not rollout.trainable_tokens:
+        return "no tokens"
+    if signal or always_trained:
+        return ""
+    unscorable = rollout.reward is None or math.isnan(rollout.reward)
+    return "unscorable" if unscorable else "no advantage"

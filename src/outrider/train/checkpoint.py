@@ -1,0 +1,123 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+There is no random state among it: every draw derives from the identity of what it is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load, save
+
+from outrider.errors import UserError
+from outrider.record.store import disk_refused, move, sync_folder, write_atomically
+
+SCHEMA_VERSION = 1
+_NAME = re.compile(r"step-(\d{8})")
+_MANIFEST = "manifest.json"
+
+
+class Checkpoint(NamedTuple):
+    """The state of a run after a step.
+
+    Attributes:
+        step: finished steps.
+        state: plain JSON data: counters, stages, data position, configuration and data identity.
+        weights: the policy's parameters.
+        optimizer: the learner's ``state_dict``.
+    """
+
+    step: int
+    state: dict[str, Any]
+    weights: dict[str, torch.Tensor]
+    optimizer: dict[str, Any]
+
+
+class Checkpoints:
+    """Checkpoints of a run, one folder each. A folder appears under its name only when it is whole; the manifest
+    holds a hash of every file, so a damaged one is noticed."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint, then drop the oldest beyond ``keep``.
+
+        Raises:
+            UserError: the disk refuses; earlier checkpoints are untouched.
+        """
+        final = self.folder / f"step-{checkpoint.step:08d}"
+        parts = final.with_name(f".{final.name}.part")
+        optimizer = io.BytesIO()
+        torch.save(checkpoint.optimizer, optimizer)
+        files = {
+            "weights.safetensors": save({name: tensor.contiguous() for name, tensor in checkpoint.weights.items()}),
+            "optimizer.pt": optimizer.getvalue(),
+            "state.json": json.dumps({"schema_version": SCHEMA_VERSION, **checkpoint.state}, indent=1).encode(),
+        }
+        try:
+            shutil.rmtree(parts, ignore_errors=True)
+            parts.mkdir(parents=True)
+            for name, content in files.items():
+                write_atomically(parts / name, content)
+            hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+            write_atomically(parts / _MANIFEST, json.dumps(hashes).encode())
+            if final.exists():  # a damaged one that the run went back behind
+                move(final, self.folder / "superseded")
+            os.replace(parts, final)
+            sync_folder(self.folder)
+            for old in self._found()[: -self.keep]:
+                shutil.rmtree(old)
+        except OSError as error:
+            raise disk_refused(final, error) from error
+        return final
+
+    def load_last(self) -> tuple[Checkpoint, list[str]]:
+        """The newest whole checkpoint, and one sentence for each newer one that is damaged.
+
+        Raises:
+            UserError: there is none, or all are damaged.
+        """
+        troubles: list[str] = []
+        for folder in reversed(self._found()):
+            trouble = _damage(folder)
+            if trouble is None:
+                return _load(folder), troubles
+            troubles.append(trouble)
+        if troubles:
+            raise UserError(f"no checkpoint can be loaded: {'; '.join(troubles)}")
+        raise UserError(f"{self.folder} holds no checkpoint to resume from")
+
+    def _found(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
+
+
+def _damage(folder: Path) -> str | None:
+    try:
+        hashes = json.loads((folder / _MANIFEST).read_bytes())
+        for name, expected in hashes.items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+                return f"{folder / name} is damaged"
+    except (OSError, ValueError) as error:
+        return f"{folder} is damaged ({error})"
+    return None
+
+
+def _load(folder: Path) -> Checkpoint:
+    state = json.loads((folder / "state.json").read_bytes())
+    version = state.pop("schema_version")
+    if version != SCHEMA_VERSION:
+        raise UserError(f"{folder} has schema version {version}, and this Outrider reads {SCHEMA_VERSION} only")
+    optimizer = torch.load(io.BytesIO((folder / "optimizer.pt").read_bytes()), weights_only=True, map_location="cpu")
+    weights = load((folder / "weights.safetensors").read_bytes())
+    return Checkpoint(int(_NAME.fullmatch(folder.name)[1]), state, weights, optimizer)  # type: ignore[index]

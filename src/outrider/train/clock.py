@@ -1,0 +1,45 @@
+"""Where a step's time goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Clock:
+    """Adds up wall time by phase. Phases do not nest: the inner one's time is taken from the outer one.
+
+    ``watch`` is told the name of every phase that begins, for a progress display.
+    """
+
+    def __init__(self, watch: Callable[[str], None] = lambda phase: None) -> None:
+        self.watch = watch
+        self.seconds: dict[str, float] = {}
+        self._stack: list[str] = []
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self._switch()
+        self._stack.append(name)
+        self.watch(name)
+        try:
+            yield
+        finally:
+            self._switch()
+            self._stack.pop()
+            if self._stack:
+                self.watch(self._stack[-1])
+
+    def take(self) -> dict[str, float]:
+        """The seconds of each phase since the last call."""
+        self._switch()
+        taken, self.seconds = self.seconds, {}
+        return taken
+
+    def _switch(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self.seconds[self._stack[-1]] = self.seconds.get(self._stack[-1], 0.0) + now - self._since
+        self._since = now

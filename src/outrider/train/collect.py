@@ -1,0 +1,79 @@
+"""Requests in, judged rollouts out: sampling and verification, split over ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from outrider.record import Rollout, SampleRequest
+from outrider.sample.sampler import Sampler
+from outrider.tasks.task import Task
+from outrider.train.clock import Clock
+from outrider.train.options import RewardOptions
+from outrider.train.ranks import Ranks
+
+
+class Collector:
+    """Draws and judges rollouts on all ranks and returns them on all ranks, in the order of the requests.
+
+    Requests are split by the tokens they are expected to cost: ``n`` times the mean length seen so far at the
+    problem's level. The estimate moves work between ranks and no result, but batches decide the last bits of
+    floating-point sums, so it is part of the state.
+    """
+
+    def __init__(self, sampler: Sampler, task: Task, reward: RewardOptions, ranks: Ranks, clock: Clock) -> None:
+        self.sampler, self.task, self.reward, self.ranks, self.clock = sampler, task, reward, ranks, clock
+        self._lengths: dict[str, list[float]] = {}  # level: tokens, rollouts
+
+    def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        mine = self.split(requests)[self.ranks.rank]
+        with self.clock.phase("sample"):
+            drawn = self.sampler.sample([requests[i] for i in mine])
+        with self.clock.phase("verify"):
+            judged = self._judge([requests[i] for i in mine], drawn)
+        with self.clock.phase("gather"):
+            parts = dict(self.ranks.gather(_by_request(mine, requests, judged)))
+        rollouts = [rollout for i in range(len(requests)) for rollout in parts[i]]
+        for i, request in enumerate(requests):
+            seen = self._lengths.setdefault(request.problem.level, [0.0, 0.0])
+            seen[0] += sum(len(r.token_ids) for r in parts[i])
+            seen[1] += len(parts[i])
+        return rollouts
+
+    def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
+        """Indices of the requests per rank: dearest first, each to the rank with the least so far."""
+        known = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())
+        overall = known[0] / known[1] if known[1] else 1.0
+
+        def cost(i: int) -> float:
+            tokens, rollouts = self._lengths.get(requests[i].problem.level, (0.0, 0.0))
+            return requests[i].n * (tokens / rollouts if rollouts else overall)
+
+        loads = [0.0] * self.ranks.size
+        parts: list[list[int]] = [[] for _ in loads]
+        for i in sorted(range(len(requests)), key=lambda i: (-cost(i), i)):
+            rank = loads.index(min(loads))
+            parts[rank].append(i)
+            loads[rank] += cost(i)
+        return [sorted(part) for part in parts]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"lengths": self._lengths}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._lengths = {level: list(seen) for level, seen in state["lengths"].items()}
+
+    def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
+        problems = [request.problem for request in requests for _ in range(request.n)]
+        items = [(p, r.response_text, not r.truncated) for p, r in zip(problems, rollouts, strict=True)]
+        verdicts = self.task.verify_all(items)
+        return [r.judged(v, self.reward.of(v)) for r, v in zip(rollouts, verdicts, strict=True)]
+
+
+def _by_request(
+    mine: Sequence[int], requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]
+) -> list[tuple[int, list[Rollout]]]:
+    ends = np.cumsum([requests[i].n for i in mine])
+    return [(i, list(rollouts[end - requests[i].n : end])) for i, end in zip(mine, ends, strict=True)]

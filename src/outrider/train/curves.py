@@ -1,0 +1,167 @@
+"""The picture of a run: reward, entropy, what groups looked like, and pass@k before and after."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record.store import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, float]]
+Placed = list[tuple[float, Mapping[str, Any]]]  # generated tokens and the evaluation made there
+Floats = NDArray[np.float64]
+
+_BLUE, _ORANGE, _GREEN, _GREY, _RED = "#0072B2", "#E69F00", "#009E73", "#999999", "#D55E00"  # told apart by all eyes
+_SHARES = {"solved": _GREEN, "mixed": _ORANGE, "unsolved": _GREY}
+
+
+def draw_curves(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]], path: Path) -> None:
+    """Write :func:`curves_figure` as a PNG, replaced atomically.
+
+    Raises:
+        UserError: the disk refuses.
+    """
+    image = io.BytesIO()
+    curves_figure(rows, evaluations).savefig(image, format="png")
+    write_atomically(path, image.getvalue())
+
+
+def curves_figure(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
+    """Four panels: three over generated tokens, one over k.
+
+    Evaluations stand at the generated tokens of their step, 0 for the one before the first. Bars and bands are their
+    intervals. Thin lines are steps, thick ones running means. What is missing (a metric, an evaluation, a NaN) leaves
+    a gap, or a panel that says so.
+
+    Args:
+        rows: the lines of ``metrics.jsonl``: ``step``, ``tokens`` (cumulative) and, where known, ``reward``,
+            ``entropy`` and the shares ``solved``, ``mixed``, ``unsolved``.
+        evaluations: by step, as :meth:`outrider.measure.evaluation.Evaluation.to_json` makes them.
+    """
+    from matplotlib.figure import Figure  # not pyplot, which keeps figures and a backend for the whole process
+
+    figure = Figure(figsize=(11, 7), dpi=130, layout="constrained")
+    reward, entropy, shares, pass_at_k = figure.subplots(2, 2).flat
+    tokens, placed = _column(rows, "tokens"), _placed(rows, evaluations)
+    _reward(reward, rows, tokens, placed)
+    _entropy(entropy, rows, tokens)
+    _shares(shares, rows, tokens)
+    _pass_at_k(pass_at_k, placed)
+    last = max(np.nanmax(tokens, initial=0.0), 1.0)
+    for axes in (reward, entropy, shares):
+        axes.set_xlim(-0.02 * last, 1.02 * last)
+        axes.set_xlabel("generated tokens")
+        axes.xaxis.set_major_formatter(_short)
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        if not axes.has_data():
+            axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", color=_GREY)
+    return figure
+
+
+def _reward(axes: Axes, rows: Rows, tokens: Floats, placed: Placed) -> None:
+    axes.set_title(loc="left", label="reward in training, pass@1 on held-out problems")
+    _line(axes, tokens, _column(rows, "reward"), _BLUE, "reward")
+    points = [(x, pass_at[1]) for x, pass_at in ((x, _pass_at(e)) for x, e in placed) if 1 in pass_at]
+    if points:
+        x, y = [x for x, _ in points], np.array([p for _, p in points])
+        bars = np.abs(np.nan_to_num(y[:, 1:] - y[:, :1])).T
+        axes.errorbar(x, y[:, 0], bars, fmt="o", color=_RED, capsize=3, label="pass@1", zorder=3)
+    if axes.has_data():
+        axes.legend(frameon=False, loc="lower right")
+
+
+def _entropy(axes: Axes, rows: Rows, tokens: Floats) -> None:
+    axes.set_title(loc="left", label="entropy of the policy (nats per token)")
+    entropy = _column(rows, "entropy")
+    _line(axes, tokens, entropy, _BLUE, "entropy")
+    axes.set_ylim(0, 1.1 * np.nanmax(entropy, initial=0.0) or 1.0)
+
+
+def _shares(axes: Axes, rows: Rows, tokens: Floats) -> None:
+    axes.set_title(loc="left", label="groups: all solved, mixed, none solved")
+    columns = [_smooth(_column(rows, name)) for name in _SHARES]
+    known = np.isfinite(columns).all(axis=0) & np.isfinite(tokens) if rows else np.zeros(0, np.bool_)
+    axes.set_ylim(0, 1)
+    if not known.any():
+        return
+    stack = axes.stackplot(tokens[known], [c[known] for c in columns], colors=list(_SHARES.values()), alpha=0.85)
+    axes.legend(stack, _SHARES, frameon=True, loc="upper left", ncols=3)
+
+
+def _pass_at_k(axes: Axes, placed: Placed) -> None:
+    axes.set_title(loc="left", label="pass@k on held-out problems")
+    axes.set_xlabel("k")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    first_and_last = placed if len(placed) < 2 else [placed[0], placed[-1]]
+    for (tokens, evaluation), colour in zip(first_and_last, (_GREY, _RED), strict=False):
+        pass_at = _pass_at(evaluation)
+        if not pass_at:
+            continue
+        ks, values = list(pass_at), np.array(list(pass_at.values()))
+        axes.fill_between(ks, values[:, 1], values[:, 2], color=colour, alpha=0.15, linewidth=0)
+        label = f"after {_short(tokens)} tokens" if tokens else "before"
+        axes.plot(ks, values[:, 0], "o-", color=colour, markersize=4, label=label)
+        axes.set_xticks(ks)
+    if axes.has_data():
+        axes.legend(frameon=False, loc="lower right")
+
+
+def _placed(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]]) -> Placed:
+    """Evaluations with the tokens that were generated before them: those of the last row up to their step."""
+    placed = []
+    for step in sorted(evaluations):
+        before = [row["tokens"] for row in rows if row["step"] <= step]
+        placed.append((max(before, default=0.0), evaluations[step]))
+    return placed
+
+
+def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
+    """k to (value, low, high), k ascending, without those that no problem has enough samples for."""
+    found = {}
+    for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
+        value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))
+        if not math.isnan(value):
+            found[int(k)] = (value, low, high)
+    return found
+
+
+def _line(axes: Axes, x: Floats, y: Floats, colour: str, label: str) -> None:
+    if np.isfinite(y).any():
+        axes.plot(x, y, color=colour, alpha=0.3, linewidth=0.8)
+        axes.plot(x, _smooth(y), color=colour, linewidth=1.8, label=label, marker="." if len(y) == 1 else "")
+
+
+def _column(rows: Rows, name: str) -> Floats:
+    return np.array([row.get(name, math.nan) for row in rows], dtype=np.float64)
+
+
+def _smooth(y: Floats) -> Floats:
+    """Centred running mean over a 20th of the run, shorter at the ends; NaN members count nowhere."""
+    half = len(y) // 40
+    known = np.isfinite(y)
+    totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(known)])
+    low = np.maximum(np.arange(len(y)) - half, 0)
+    high = np.minimum(np.arange(len(y)) + half + 1, len(y))
+    with np.errstate(invalid="ignore"):
+        return np.where(known, (totals[high] - totals[low]) / (counts[high] - counts[low]), math.nan)
+
+
+def _short(number: float, _position: int | None = None) -> str:
+    """``1.2M``, for ticks; matplotlib also passes the tick's position."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"

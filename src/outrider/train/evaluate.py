@@ -1,0 +1,65 @@
+"""Evaluation: held-out problems, many samples and one greedy response each, judged and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from outrider.measure.evaluation import Evaluation, evaluate
+from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
+from outrider.train.collect import Collector
+from outrider.train.options import EvaluateOptions
+
+_CHUNK = 32  # problems drawn together: enough rows for full waves, few enough to be gathered at once
+
+
+class Evaluated(NamedTuple):
+    """An evaluation with the rollouts that it stands on."""
+
+    evaluation: Evaluation
+    sampled: list[Rollout]
+    greedy: list[Rollout]
+
+
+class Evaluator:
+    """Measures the sampler's current policy on a fixed set of problems.
+
+    The draws depend on ``options.seed`` and the problem alone, not on the step or the run: two policies see the same
+    random numbers, which takes noise out of their paired difference.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        encode: Callable[[Problem], Ids],
+        collect: Collector,
+        options: EvaluateOptions,
+        params: SamplingParams,
+    ) -> None:
+        self.problems, self.encode, self.collect = list(problems), encode, collect
+        self.options, self.params = options, params
+
+    def run(self) -> Evaluated:
+        """Sample, judge and count."""
+        greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
+        sampled: list[Rollout] = []
+        greedy: list[Rollout] = []
+        for start in range(0, len(self.problems), _CHUNK):
+            chunk = self.problems[start : start + _CHUNK]
+            sampled += self.collect([self._request(p, "evaluate", self.options.n, self.params) for p in chunk])
+        if self.options.greedy:
+            greedy = self.collect([self._request(p, "greedy", 1, greedy_params) for p in self.problems])
+        evaluation = evaluate(self.problems, sampled, greedy, self.options.bootstrap, self.options.seed)
+        return Evaluated(evaluation, sampled, greedy)
+
+    def _request(self, problem: Problem, purpose: str, n: int, params: SamplingParams) -> SampleRequest:
+        return SampleRequest(
+            problem,
+            n=n,
+            prompt_ids=self.encode(problem),
+            params=params,
+            stage=purpose,
+            group_id=f"{purpose}:{problem.id}",
+            seed=self.options.seed,
+        )

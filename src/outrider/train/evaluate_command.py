@@ -1,0 +1,51 @@
+"""``outrider evaluate``: measure one model, show the table, keep the rollouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from outrider.config import Evaluation
+from outrider.measure.table import as_markdown, as_table
+from outrider.model.attention import use_plans
+from outrider.model.load import load_policy
+from outrider.record.store import write_atomically
+from outrider.sample.local import LocalSampler
+from outrider.train.clock import Clock
+from outrider.train.collect import Collector
+from outrider.train.evaluate import Evaluator
+from outrider.train.folder import RunFolder
+from outrider.train.launch import launch
+from outrider.train.options import RewardOptions
+from outrider.train.ranks import Ranks
+
+
+def evaluate_command(asked: Evaluation, out: Path | None) -> int:
+    """Evaluate on all cores and print the table; with ``out``, keep rollouts, numbers and table there.
+
+    Raises:
+        UserError: the model or the task cannot be had, or ``out`` holds something already.
+    """
+    return launch(0, _evaluate, asked, out)
+
+
+def _evaluate(ranks: Ranks, asked: Evaluation, out: Path | None) -> int:
+    folder = RunFolder.create(out, asked.model_dump(mode="json")) if out is not None and ranks.main else None
+    try:
+        policy = load_policy(asked.model)
+        use_plans(policy.model)
+        collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
+        heldout = asked.task.heldout(asked.evaluate.problems)
+        evaluator = Evaluator(heldout, policy.encode, collect, asked.evaluate, asked.sample.params())
+        evaluated = evaluator.run()
+        if folder is not None:
+            folder.keep_evaluation(0, evaluated, heldout)
+            write_atomically(folder.path / "table.md", as_markdown(evaluated.evaluation).encode())
+        if ranks.main:
+            Console().print(as_table(evaluated.evaluation, title=f"{asked.model} on held-out {asked.task.name}"))
+    finally:
+        asked.task.close()
+        if folder is not None:
+            folder.close()
+    return 0

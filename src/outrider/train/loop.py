@@ -1,0 +1,141 @@
+"""The loop: explore, credit, update, record, evaluate, save. It knows no method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.explore.explorer import Explorer
+from outrider.learn.learner import Learner
+from outrider.record import Group
+from outrider.train.assign import assign
+from outrider.train.checkpoint import Checkpoint
+from outrider.train.clock import Clock
+from outrider.train.collect import Collector
+from outrider.train.metrics import step_metrics
+from outrider.train.ranks import Ranks
+
+MOST_NONFINITE = 3
+
+
+@dataclass(slots=True)
+class Counters:
+    """How far a run has come.
+
+    Attributes:
+        step: finished steps.
+        tokens: generated tokens, of training alone.
+        nonfinite: steps in a row whose update was skipped because loss or gradient was not finite.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    nonfinite: int = 0
+
+
+@dataclass(slots=True)
+class Watcher:
+    """What happens beside the loop; each hook is called on every rank.
+
+    Attributes:
+        stepped: after each step, with its groups, metrics and seconds by phase.
+        evaluate, save: when they are due.
+    """
+
+    stepped: Callable[[int, Sequence[Group], Mapping[str, float], Mapping[str, float]], None]
+    evaluate: Callable[[int], None]
+    save: Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Trainer:
+    """A run's parts, put together by :mod:`outrider.train.run`, and the loop over them."""
+
+    recipe: Recipe
+    ranks: Ranks
+    clock: Clock
+    explorer: Explorer
+    collect: Collector
+    learner: Learner
+    counters: Counters = field(default_factory=Counters)
+
+    def train(self, watch: Watcher) -> None:
+        """Steps until a limit is reached.
+
+        Raises:
+            UserError: three updates in a row were not finite; the state before them is saved.
+        """
+        every = self.recipe.train
+        while self.progress < 1.0:
+            groups, metrics = self.step()
+            step = self.counters.step
+            watch.stepped(step, groups, metrics, self.clock.take())
+            done = self.progress >= 1.0
+            if every.evaluate_every and step % every.evaluate_every == 0 and not done:
+                watch.evaluate(step)
+            if step % every.save_every == 0 or done or self.counters.nonfinite == MOST_NONFINITE:
+                watch.save(step)
+            if self.counters.nonfinite == MOST_NONFINITE:
+                raise UserError(
+                    f"step {step}: loss or gradient was not finite in {MOST_NONFINITE} steps in a row; the run is "
+                    "stopped and saved (lower learn.lr, or look at the rollouts of these steps)"
+                )
+
+    def step(self) -> tuple[list[Group], dict[str, float]]:
+        """One step: explore, credit, update."""
+        step = self.counters.step + 1
+        with self.clock.phase("explore"):
+            explored = self.explorer.explore(step, self.recipe.train.problems, self.collect)
+        with self.clock.phase("credit"):
+            rows, groups = assign(explored, self.recipe.credit, step, self.learner.loss.needs_reference)
+        with self.clock.phase("learn"):
+            learned = self.learner.update(rows, self.progress)
+        with self.clock.phase("sync"):
+            self.collect.sampler.updated(step)
+        self.counters.step = step
+        self.counters.tokens += sum(group.generated_tokens for group in groups)
+        self.counters.nonfinite = self.counters.nonfinite + 1 if learned.get("skipped_nonfinite") else 0
+        with self.clock.phase("record"):
+            metrics = step_metrics(groups, self.counters.tokens) | prefixed("learn", learned) | self.explorer.metrics()
+        return groups, metrics
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that is spent: of steps or tokens, whichever is further."""
+        train, counters = self.recipe.train, self.counters
+        by_steps = 0.0 if train.steps is None else _share(counters.step, train.steps)
+        by_tokens = 0.0 if train.tokens is None else _share(counters.tokens, train.tokens)
+        return max(by_steps, by_tokens)
+
+    def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
+        """The state after the last finished step; ``identity`` says what run it belongs to."""
+        state = {
+            **identity,
+            "counters": asdict(self.counters),
+            "explorer": self.explorer.state_dict(),
+            "collector": self.collect.state_dict(),
+        }
+        weights = {name: p.detach() for name, p in self.learner.model.named_parameters()}
+        return Checkpoint(self.counters.step, state, weights, self.learner.state_dict())
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on after ``checkpoint``."""
+        self.counters = Counters(**checkpoint.state["counters"])
+        self.explorer.load_state_dict(checkpoint.state["explorer"])
+        self.collect.load_state_dict(checkpoint.state["collector"])
+        self.learner.load(checkpoint.weights)
+        self.learner.load_state_dict(checkpoint.optimizer)
+        self.collect.sampler.updated(self.counters.step)
+
+
+def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
+    """The same numbers under ``prefix/name``."""
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
+def _share(spent: int, budget: int) -> float:
+    return spent / budget if budget else math.inf

@@ -1,0 +1,50 @@
+"""The numbers of a step that follow from its rollouts alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from outrider.record import Group, Outcome
+
+
+def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
+    """Deterministic numbers of one step; a mean over nothing is NaN.
+
+    ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
+    ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in tokens;
+    ``verdict/…`` and ``unused/…`` are counts.
+    """
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    sampled = [group for group in groups if group.size]
+    solved = sum(group.successes == group.size for group in sampled)
+    unsolved = sum(group.successes == 0 for group in sampled)
+    entropies = [
+        r.entropies_T if r.trainable_T is None else r.entropies_T[r.trainable_T]
+        for r in rollouts
+        if r.entropies_T is not None
+    ]
+    outcomes = Counter(r.verdict.outcome for r in rollouts if r.verdict is not None)
+    unused = Counter(r.unused for r in rollouts if r.unused)
+    return {
+        "tokens": tokens,
+        "step_tokens": sum(len(r.token_ids) for r in rollouts),
+        "groups": len(sampled),
+        "rollouts": len(rollouts),
+        "reward": _mean([r.reward for r in rollouts if r.reward is not None and np.isfinite(r.reward)]),
+        "success": _mean([float(r.success) for r in rollouts]),
+        "entropy": float(np.concatenate(entropies).mean(dtype=np.float64)) if entropies else np.nan,
+        "solved": solved / len(sampled) if sampled else np.nan,
+        "mixed": (len(sampled) - solved - unsolved) / len(sampled) if sampled else np.nan,
+        "unsolved": unsolved / len(sampled) if sampled else np.nan,
+        "length": _mean([float(len(r.token_ids)) for r in rollouts]),
+        "truncated": _mean([float(r.truncated) for r in rollouts]),
+        **{f"verdict/{outcome.value}": float(outcomes[outcome]) for outcome in Outcome},
+        **{f"unused/{reason.replace(' ', '_')}": float(count) for reason, count in sorted(unused.items())},
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")

@@ -1,0 +1,176 @@
+"""What a run shows while it goes on: two live lines on a terminal, one plain line now and then in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+_SHOWN = {"reward": ".3f", "entropy": ".3f", "solved": ".0%", "mixed": ".0%", "unsolved": ".0%"}
+_COLOURS = {"solved": "green", "mixed": "yellow", "unsolved": "red"}
+_NOT_WORK = frozenset({"evaluate", "save"})
+_WIDEST_PHASE = 8
+
+
+class Progress:
+    """A bar over the budget of a run, its phase, its speed and its latest metrics.
+
+    On a terminal the two lines are redrawn in place and never wrap (80 columns show everything). Elsewhere a plain
+    line is printed at most every ``every`` seconds, whenever something is reported, and once at the end.
+
+    The speed counts the time since the start without the phases ``evaluate`` and ``save``; the time left is what
+    the rest of the budget takes at that speed, so it leaves out evaluations to come.
+
+    >>> import io
+    >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
+    ...     progress.phase("sample")
+    ...     progress.advance(250)
+    ...     progress.stats({"reward": 0.5})
+    >>> progress.share
+    0.25
+
+    Args:
+        total: the budget, in ``unit``; 0 counts as done.
+        unit: what is counted, ``"tokens"`` or ``"steps"``.
+        console: where to draw; None is the standard error, which leaves the standard output to results.
+        every: seconds between plain lines.
+    """
+
+    def __init__(self, total: int, unit: str = "tokens", console: Console | None = None, every: float = 10.0) -> None:
+        self._total, self._unit = total, unit
+        self._begin = self._done = 0
+        self._console = console or Console(stderr=True)
+        self._every = every
+        self._phase = ""
+        self._stats: dict[str, float] = {}
+        self._worked = 0.0
+        self._since = self._printed = time.monotonic()
+        self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=4, transient=False)
+
+    @property
+    def share(self) -> float:
+        """The used share of the budget, at most 1 (the last step may overrun it)."""
+        return min(self._done / self._total, 1.0) if self._total else 1.0
+
+    def phase(self, name: str) -> None:
+        """Say what the run does now: sample, verify, learn, evaluate, save."""
+        self._pause()
+        self._phase = name
+        self._report()
+
+    def resume_at(self, done: int) -> None:
+        """Count what an earlier part of the run has used, without taking it for speed."""
+        self._begin = self._done = done
+
+    def advance(self, amount: int) -> None:
+        """Use ``amount`` more of the budget."""
+        self._done += amount
+        self._report()
+
+    def stats(self, metrics: Mapping[str, float]) -> None:
+        """Show the newest metrics; of a whole row those that are known here: reward, entropy and the three shares."""
+        self._stats |= {name: metrics[name] for name in _SHOWN if name in metrics}
+        self._report()
+
+    def say(self, message: str) -> None:
+        """Print a message that stays: a notice, a warning, the row of an evaluation."""
+        self._console.print(message, markup=False, highlight=False)
+
+    def __enter__(self) -> Self:
+        self._since = self._printed = time.monotonic()
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._pause()
+        if self._console.is_terminal:
+            self._live.stop()
+        else:
+            self._print_line()
+
+    def _pause(self) -> None:
+        """Book the time since the last phase began."""
+        now = time.monotonic()
+        self._worked += 0.0 if self._phase in _NOT_WORK else now - self._since
+        self._since = now
+
+    def _speed(self) -> float:
+        """Units per second; 0 before anything is done."""
+        running = 0.0 if self._phase in _NOT_WORK else time.monotonic() - self._since
+        worked = self._worked + running
+        return (self._done - self._begin) / worked if worked > 0 else 0.0
+
+    def _left(self) -> str:
+        speed = self._speed()
+        return _clock(max(self._total - self._done, 0) / speed) if speed else "-:--"
+
+    def _numbers(self) -> list[tuple[str, str]]:
+        return [(name, format(value, _SHOWN[name])) for name, value in self._stats.items()]
+
+    def _report(self) -> None:
+        if not self._console.is_terminal and time.monotonic() - self._printed >= self._every:
+            self._print_line()
+
+    def _print_line(self) -> None:
+        self._printed = time.monotonic()
+        parts = [
+            f"{self.share:.0%}",
+            f"{_short(self._done)} of {_short(self._total)} {self._unit}",
+            f"{_short(self._speed())} {self._unit}/s",
+            f"{self._left()} left",
+            *([self._phase] if self._phase else []),
+            *(f"{name} {number}" for name, number in self._numbers()),
+        ]
+        # Straight to the file: a log has no width, and rich would wrap the line at 80 columns.
+        self._console.file.write(" | ".join(parts) + "\n")
+        self._console.file.flush()
+
+    def _render(self) -> Group:
+        first = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        first.add_column(width=_WIDEST_PHASE, no_wrap=True)
+        first.add_column(ratio=1)
+        for _ in range(4):
+            first.add_column(no_wrap=True, justify="right")
+        first.add_row(
+            Text(self._phase, "bold cyan"),
+            ProgressBar(total=1.0, completed=self.share),
+            f"{self.share:4.0%}",
+            f"{_short(self._done)}/{_short(self._total)} {self._unit}",
+            f"{_short(self._speed())}/s",
+            f"{self._left()} left",
+        )
+        second = Text(no_wrap=True, overflow="ellipsis")
+        for name, number in self._numbers():
+            second.append(f"{name} ", "dim").append(number, _COLOURS.get(name, "")).append("  ")
+        return Group(first, second)
+
+
+def _short(number: float) -> str:
+    """Three digits and a unit.
+
+    >>> [_short(n) for n in (0, 7.25, 999, 1_600_000, 12_345, 2.5e9)]
+    ['0', '7.2', '999', '1.60M', '12.3k', '2.50G']
+    """
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            value = number / size
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}{unit}"
+    return str(int(number)) if number == int(number) or number >= 100 else f"{number:.1f}"
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any.
+
+    >>> _clock(92), _clock(3 * 3600 + 65)
+    ('1:32', '3:01:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,202 @@
+"""A run: its parts put together, its folder written, its end reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.explore.explorer import Explorer
+from outrider.explore.stream import ProblemStream
+from outrider.learn.learner import Learner
+from outrider.model.attention import use_plans
+from outrider.model.load import Policy, load_policy, save_policy
+from outrider.objective.policy_loss import PolicyLoss
+from outrider.objective.weights import token_weights
+from outrider.record import Group
+from outrider.record.store import move
+from outrider.sample.local import LocalSampler
+from outrider.train.checkpoint import Checkpoint, Checkpoints
+from outrider.train.clock import Clock
+from outrider.train.collect import Collector
+from outrider.train.evaluate import Evaluator
+from outrider.train.folder import RunFolder
+from outrider.train.launch import launch
+from outrider.train.loop import Trainer, Watcher
+from outrider.train.ranks import Ranks
+from outrider.train.screen import Screen
+from outrider.train.trackers import Tracker, open_trackers
+
+
+def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) -> int:
+    """Run a recipe in the folder ``out``, on as many processes as it asks for, and return the exit status.
+
+    Raises:
+        UserError: anything that the user can mend; see the bad-input table in the docs.
+    """
+    return launch(recipe.train.ranks, _train, recipe, out, resume, force)
+
+
+def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
+    screen = Screen(recipe, out, ranks.main)
+    clock = Clock(screen.phase)
+    policy = load_policy(recipe.model)
+    trainer = build(recipe, policy, ranks, clock)
+    run = Run(trainer, policy, ranks, screen, out)
+    try:
+        run.begin(resume, force)
+        with screen:
+            run.train()
+        run.finish()
+    finally:
+        run.close()
+    return 0
+
+
+def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
+    """A trainer for a recipe: the one place where the parts meet."""
+    use_plans(policy.model)
+    objective, max_tokens = recipe.objective, recipe.sample.max_tokens
+    sampler = LocalSampler(policy, recipe.sample)
+    return Trainer(
+        recipe=recipe,
+        ranks=ranks,
+        clock=clock,
+        explorer=Explorer(
+            recipe.explore, ProblemStream(recipe.task.train), policy.encode, recipe.seed, share=ranks.from_main
+        ),
+        collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock),
+        learner=Learner(
+            policy.model,
+            recipe.learn,
+            PolicyLoss(objective),
+            lambda rows: token_weights(rows, objective, max_tokens),
+            ranks.rank,
+            ranks.size,
+            ranks.sum_,
+        ),
+    )
+
+
+class Run:
+    """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder."""
+
+    def __init__(self, trainer: Trainer, policy: Policy, ranks: Ranks, screen: Screen, out: Path) -> None:
+        self.trainer, self.policy, self.ranks, self.screen, self.out = trainer, policy, ranks, screen, out
+        self.recipe = trainer.recipe
+        self.folder: RunFolder | None = None
+        self.trackers: Sequence[Tracker] = ()
+        self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
+        heldout = self.recipe.task.heldout(self.recipe.evaluate.problems)
+        self.evaluator = Evaluator(
+            heldout, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
+        )
+
+    def begin(self, resume: bool, force: bool) -> None:
+        """Make the folder, or open it and go on after its last whole checkpoint.
+
+        Raises:
+            UserError: the folder holds another run, or what it holds does not fit the recipe.
+        """
+        checkpoint = self.ranks.from_main(lambda: self._open(force) if resume else self._create())
+        if checkpoint is not None:
+            self.trainer.restore(checkpoint)
+        if self.ranks.main:
+            self.trackers = open_trackers(
+                self.recipe.train.trackers, self.out, self.recipe.resolved(), self.trainer.counters.step
+            )
+        if checkpoint is None:
+            self.save(0)
+
+    def train(self) -> None:
+        """Evaluate, train, evaluate; what is there already is not done again."""
+        options, counters = self.recipe.evaluate, self.trainer.counters
+        self.screen.resumed(counters.step, counters.tokens)
+        if options.before and counters.step == 0:
+            self.evaluate(0)
+        self.trainer.train(Watcher(self.stepped, self.evaluate, self.save))
+        if options.after:
+            self.evaluate(counters.step)
+
+    def stepped(
+        self, step: int, groups: Sequence[Group], metrics: Mapping[str, float], seconds: Mapping[str, float]
+    ) -> None:
+        """Put a step on disk and on the screen."""
+        if self.folder is None:
+            return
+        levels = {group.problem.id: group.problem.level for group in groups}
+        self.folder.rollouts.write(step, [r for group in groups for r in group.rollouts], levels=levels)
+        self.folder.append_metrics(step, metrics)
+        rate = metrics["step_tokens"] / max(sum(seconds.values()), 1e-9)
+        self.folder.append_timing(step, {**seconds, "tokens_per_second": rate})
+        for tracker in self.trackers:
+            tracker.log(step, metrics)
+        self.screen.stepped(metrics)
+
+    def evaluate(self, step: int) -> None:
+        """Measure the policy on the held-out problems, unless this step has been measured."""
+        if self.ranks.from_main(lambda: self.folder is not None and step in self.folder.evaluations()):
+            return
+        with self.trainer.clock.phase("evaluate"):
+            evaluated = self.evaluator.run()
+        self.trainer.clock.take()
+        if self.folder is None:
+            return
+        for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
+            path = self.folder.rollouts.folder / f"{name}-{step:08d}.parquet"
+            if path.exists():  # a kill came between the rollouts and their evaluation
+                move(path, self.out / "superseded" / "evaluations")
+            levels = {problem.id: problem.level for problem in self.evaluator.problems}
+            self.folder.rollouts.write(step, rollouts, name, levels)
+        self.folder.write_evaluation(step, evaluated.evaluation.to_json())
+        self.screen.evaluated(step, evaluated.evaluation)
+
+    def save(self, step: int) -> None:
+        """Write a checkpoint of the state after ``step``."""
+        if self.ranks.main:
+            with self.trainer.clock.phase("save"):
+                self.checkpoints.save(self.trainer.checkpoint(self._identity()))
+
+    def finish(self) -> None:
+        """Export the model, draw the curves, print the table."""
+        if self.folder is not None:
+            if not self.folder.model.exists():
+                save_policy(self.policy, self.folder.model)
+            self.screen.report(self.folder)
+
+    def close(self) -> None:
+        """Let go of everything, whatever happened."""
+        for tracker in self.trackers:
+            tracker.close()
+        self.recipe.task.close()
+        if self.folder is not None:
+            self.folder.close()
+
+    def _create(self) -> None:
+        self.folder = RunFolder.create(self.out, self.recipe.resolved())
+
+    def _open(self, force: bool) -> Checkpoint:
+        self.folder = RunFolder.open(self.out)
+        checkpoint, troubles = self.checkpoints.load_last()
+        differences = self._differences(checkpoint.state)
+        if differences and not force:
+            raise UserError(
+                f"{self.out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
+                "or add --force to go on with the new ones"
+            )
+        self.folder.rewind(checkpoint.step)
+        for notice in [*troubles, *differences, *self.folder.notices]:
+            self.screen.say(notice)
+        self.screen.say(f"going on after step {checkpoint.step}")
+        return checkpoint
+
+    def _identity(self) -> dict[str, Any]:
+        return {"config": self.recipe.resolved(), "task": self.recipe.task.fingerprint, "ranks": self.ranks.size}
+
+    def _differences(self, state: Mapping[str, Any]) -> list[str]:
+        """What is not as it was when the run began, one line each; empty where resuming is exact."""
+        lines = Recipe.model_validate(state["config"]).difference(self.recipe)
+        now = {"task": self.recipe.task.fingerprint, "ranks": self.ranks.size}
+        return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]

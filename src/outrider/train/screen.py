@@ -1,0 +1,91 @@
+"""What a run tells the user: progress while it goes on, the table and the curves at its end. Rank 0 only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+
+from outrider.config import Recipe
+from outrider.measure.compare import Comparison, compare
+from outrider.measure.evaluation import Evaluation
+from outrider.measure.table import as_markdown, as_table
+from outrider.record.store import write_atomically
+from outrider.train.folder import RunFolder
+from outrider.train.progress import Progress
+
+
+class Screen:
+    """Progress on standard error, results on standard output; silent where ``shown`` is False."""
+
+    def __init__(self, recipe: Recipe, out: Path, shown: bool) -> None:
+        self._shown, self._out, self._recipe = shown, out, recipe
+        budget, unit = (recipe.train.tokens, "tokens") if recipe.train.tokens else (recipe.train.steps or 0, "steps")
+        self._unit = unit
+        self._progress = Progress(budget, unit)
+        self._evaluating = False
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._progress.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._shown:
+            self._progress.__exit__(*exception)
+
+    def say(self, message: str) -> None:
+        """A notice that stays."""
+        if self._shown:
+            self._progress.say(message)
+
+    def phase(self, name: str) -> None:
+        """What the run does now; an evaluation is one phase, whatever happens within."""
+        if self._shown and not (self._evaluating and name in ("sample", "verify", "gather")):
+            self._evaluating = name == "evaluate"
+            self._progress.phase(name)
+
+    def resumed(self, step: int, tokens: int) -> None:
+        """Part of the budget was used before."""
+        if self._shown:
+            self._progress.advance(tokens if self._unit == "tokens" else step)
+
+    def stepped(self, metrics: Mapping[str, float]) -> None:
+        """A step is done."""
+        if self._shown:
+            self._progress.advance(int(metrics["step_tokens"]) if self._unit == "tokens" else 1)
+            self._progress.stats(metrics)
+
+    def evaluated(self, step: int, evaluation: Evaluation) -> None:
+        """One line for an evaluation."""
+        overall = evaluation.overall
+        largest = max(overall.pass_at)
+        self.say(
+            f"step {step}: pass@1 {overall.pass_at[1].value:.3f}  pass@{largest} {overall.pass_at[largest].value:.3f}  "
+            f"greedy {overall.greedy.value:.3f}  entropy {overall.entropy:.3f}  ({overall.problems} held-out problems)"
+        )
+
+    def report(self, folder: RunFolder) -> None:
+        """The table of the first and the last evaluation, and the curves; on the screen and in the folder."""
+        from outrider.train.curves import draw_curves
+
+        evaluations = folder.evaluations()
+        if folder.metrics():
+            draw_curves(folder.metrics(), evaluations, folder.curves)
+        console = Console(width=None)
+        if evaluations:
+            result = _result(evaluations)
+            write_atomically(self._out / "table.md", as_markdown(result).encode())
+            console.print(as_table(result, title=f"{self._recipe.name} on held-out {self._recipe.task.name}"))
+        tokens = folder.metrics()[-1]["tokens"] if folder.metrics() else 0
+        console.print(
+            f"{len(folder.metrics())} steps, {tokens:,.0f} generated tokens; everything is in {self._out}",
+            highlight=False,
+        )
+
+
+def _result(evaluations: Mapping[int, dict[str, object]]) -> Evaluation | Comparison:
+    first, last = (Evaluation.from_json(evaluations[step]) for step in (min(evaluations), max(evaluations)))
+    return compare(first, last) if len(evaluations) > 1 else last

@@ -1,0 +1,79 @@
+"""Rollouts as a table to read: what the policy really writes, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from outrider.record import Outcome, Rollout
+
+_LONGEST = 400
+_JUDGEMENT = 28
+_COLOURS = {
+    Outcome.CORRECT: "green",
+    Outcome.INCORRECT: "red",
+    Outcome.UNPARSEABLE: "yellow",
+    Outcome.TIMEOUT: "magenta",
+    Outcome.ERROR: "magenta",
+}
+
+
+def rollout_table(rollouts: Sequence[Rollout], n: int, prompts: Mapping[str, str] | None = None) -> Table:
+    """At most ``n`` rollouts, evenly spread over those given, as a table for ``rich.print``.
+
+    The prefix of a branch is dim, its own tokens are not. Long texts are cut, saying by how much; characters that
+    would command the terminal are shown as escapes. No reward is a dash, no advantage is left out, NaN is ``NaN``.
+
+    Args:
+        rollouts: in any order; none make an empty table.
+        n: how many rows at most.
+        prompts: text by problem id; without it the id is shown.
+    """
+    shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
+    table.title = f"{len(shown)} of {len(rollouts)} rollouts"
+    table.add_column("problem", ratio=2, overflow="fold")
+    table.add_column("response", ratio=5, overflow="fold")
+    table.add_column("verdict", width=_JUDGEMENT, overflow="fold")
+    for r in shown:
+        problem = _visible((prompts or {}).get(r.problem_id, r.problem_id))
+        response = Text.assemble((_visible(r.prefix_text), "dim"), _visible(r.text))
+        table.add_row(Text(problem), response, _judgement(r))
+    return table
+
+
+def _judgement(rollout: Rollout) -> Text:
+    text = Text()
+    if rollout.verdict is None:
+        text.append("no verdict", "dim")
+    else:
+        text.append(rollout.verdict.outcome.value, _COLOURS[rollout.verdict.outcome])
+    text.append(f"\nreward {_number(rollout.reward)}")
+    if rollout.advantage is not None:
+        text.append(f", advantage {_number(rollout.advantage)}")
+    text.append(f"\n{len(rollout.token_ids)} tokens, {rollout.stop.value}")
+    if rollout.verdict is not None and rollout.verdict.detail:
+        text.append("\n" + _visible(rollout.verdict.detail), "dim")
+    if rollout.unused:
+        text.append(f"\nunused: {_visible(rollout.unused)}", "dim")
+    return text
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else "NaN" if value != value else f"{value:.3g}"
+
+
+def _visible(text: str) -> str:
+    r"""A text that is safe to print, cut where it is long.
+
+    >>> _visible("a\x1b[2Jb\nc")
+    'a\\x1b[2Jb\nc'
+    >>> _visible("x" * 1000)[-24:]
+    'xxxxx… (+600 characters)'
+    """
+    cut = text[:_LONGEST]
+    safe = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in cut)
+    return safe if len(text) <= _LONGEST else f"{safe}… (+{len(text) - _LONGEST:,} characters)"
