@@ -304,6 +304,19 @@ def test_entropies_pass_where_recorded():
     assert Members.of([recorded]).entropies_GT[0].tolist() == [0.25, 0.5]
 
 
+def test_observed_tokens_are_in_no_array_of_the_members():
+    turn = rollout(own=(1, 2, 3), trainable_T=np.array([True, False, True]))
+    turn = replace(
+        turn,
+        logprobs_T=np.array([-1, np.nan, -3], np.float32),
+        entropies_T=np.array([0.5, np.nan, 0.25], np.float32),
+    )
+    members = Members.of([turn])
+    assert members.tokens_G.tolist() == [2]
+    assert members.logprobs_GT[0].tolist() == [-1, -3]
+    assert members.entropies_GT[0].tolist() == [0.5, 0.25]
+
+
 def test_streams_are_split_and_none_is_lost():
     parts = members_by_stream(
         Group(PROBLEM, "g", tuple(replace(rollout(m), stream=s) for m, s in enumerate(["main", "branch", "main"])))
