@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
@@ -10,17 +11,24 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from outrider.config import read_yaml
 from outrider.errors import UserError
-from outrider.record import Rollout
+from outrider.measure.evaluation import evaluate
+from outrider.record import Problem, Rollout, correct, incorrect
+from outrider.train.curves import _smooth, curves_figure, draw_curves
 from outrider.train.folder import JsonLines, RunFolder, environment
+from outrider.train.progress import Progress
+from outrider.train.show import rollout_table
+from outrider.train.trackers import open_trackers
 
 CONFIG = {"seed": 0, "explore": [{"uniform": {"n": 8}}]}
 
@@ -109,11 +117,10 @@ HOLD = """
 import os, sys, time
 from outrider.train.folder import RunFolder
 run = RunFolder.open(sys.argv[1])
-if sys.argv[2] == "fork" and os.fork() == 0:
-    time.sleep(5)  # a worker that outlives the kill of its parent
-    os._exit(0)
-print("held", flush=True)
-time.sleep(30)
+worker = os.fork() if sys.argv[2] == "fork" else 0
+if sys.argv[2] == "none" or worker:
+    print(worker, flush=True)
+time.sleep(600)  # the worker outlives the kill of its parent
 """
 
 
@@ -122,7 +129,7 @@ def test_two_processes_cannot_write_one_run_and_a_kill_lets_go(tmp_path: Path, w
     RunFolder.create(tmp_path / "run", CONFIG).close()
     holder = python(HOLD, tmp_path / "run", workers)
     assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
+    worker = int(holder.stdout.readline())
     try:
         with pytest.raises(UserError, match=rf"is being written by process {holder.pid} on "):
             RunFolder.open(tmp_path / "run")
@@ -130,7 +137,11 @@ def test_two_processes_cannot_write_one_run_and_a_kill_lets_go(tmp_path: Path, w
     finally:
         holder.kill()
         holder.wait()
-    RunFolder.open(tmp_path / "run").close()
+    try:
+        RunFolder.open(tmp_path / "run").close()
+    finally:
+        if worker:
+            os.kill(worker, signal.SIGKILL)
 
 
 @settings(max_examples=60, deadline=None)
@@ -329,7 +340,7 @@ def test_a_run_killed_again_and_again_keeps_every_finished_step(tmp_path: Path) 
     for _ in range(3):
         goal = lines.read_bytes().count(b"\n") + 4
         writer = python(WRITER, tmp_path / "run")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while writer.poll() is None and lines.read_bytes().count(b"\n") < goal:
             assert time.monotonic() < deadline
             time.sleep(0.001)
@@ -355,3 +366,207 @@ def test_a_leftover_of_a_killed_write_is_removed_and_told(tmp_path: Path) -> Non
     with RunFolder.open(tmp_path / "run") as run:
         assert run.notices == ["removed rollouts/.train-00000002.parquet.tmp, which a cut-off write had left."]
     assert len(list((tmp_path / "run" / "rollouts").iterdir())) == 1
+
+
+def evaluation(*pass_at: float | None) -> dict[str, object]:
+    """As ``Evaluation.to_json`` writes it: text keys, null for NaN."""
+    intervals = {
+        str(2**i): {"value": p, "low": None if p is None else p - 0.1, "high": None if p is None else p + 0.1}
+        for i, p in enumerate(pass_at)
+    }
+    return {"schema_version": 1, "overall": {"pass_at": intervals}}
+
+
+def test_curves_put_evaluations_at_the_tokens_of_their_step() -> None:
+    rows = [{"step": s, "tokens": 1000.0 * s, "reward": 0.1 * s, "entropy": 1 / s} for s in range(1, 5)]
+    figure = curves_figure(rows, {0: evaluation(0.2, 0.3), 2: evaluation(0.5, None), 4: evaluation(0.4, 0.6)})
+    reward, entropy, shares, pass_at_k = figure.axes
+    (points,) = reward.containers
+    assert points.lines[0].get_xdata().tolist() == [0, 2000, 4000]
+    assert points.lines[0].get_ydata().tolist() == [0.2, 0.5, 0.4]
+    assert entropy.lines[0].get_ydata().tolist() == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert [t.get_text() for t in shares.texts] == ["no data"]
+    before, after = pass_at_k.lines
+    assert (before.get_label(), after.get_label()) == ("before", "after 4k tokens")
+    assert before.get_xydata().tolist() == [[1, 0.2], [2, 0.3]]
+    assert after.get_xydata().tolist() == [[1, 0.4], [2, 0.6]]
+
+
+def test_curves_of_a_real_evaluation() -> None:
+    """The names that the picture reads are those that the measure writes."""
+    problems = [Problem(id=str(i), prompt="") for i in range(4)]
+    judged = [
+        replace(rollout(0), problem_id=p.id, member=i, verdict=correct() if i <= int(p.id) else incorrect())
+        for p in problems
+        for i in range(4)
+    ]
+    written = evaluate(problems, judged, resamples=50).to_json()
+    (line,) = curves_figure([], {0: written}).axes[3].lines
+    assert line.get_xydata().tolist()[0] == [1, (1 + 2 + 3 + 4) / 16]
+    assert line.get_xydata().tolist()[-1] == [4, 1.0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("rows", "evaluations"),
+    [
+        ([], {}),
+        ([], {0: evaluation(0.5)}),
+        ([{"step": 1, "tokens": 10.0, "reward": math.nan, "entropy": math.nan}], {1: evaluation(None)}),
+        ([{"step": 1, "tokens": 10.0, "solved": 0.1, "mixed": 0.2, "unsolved": 0.7}], {}),
+        ([{"step": s, "tokens": 9.0 * s, "reward": math.inf, "solved": math.nan} for s in range(1, 99)], {}),
+    ],
+)
+def test_curves_are_drawn_from_whatever_there_is(
+    tmp_path: Path, rows: list[dict[str, float]], evaluations: dict[int, dict[str, object]]
+) -> None:
+    draw_curves(rows, evaluations, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in tmp_path.iterdir()] == ["curves.png"]
+
+
+@given(st.lists(st.none() | st.floats(-9, 9), max_size=130))
+def test_the_running_mean_is_that_of_the_known_neighbours(values: list[float | None]) -> None:
+    y = np.array([math.nan if v is None else v for v in values])
+    half = len(y) // 40
+    for i, smooth in enumerate(_smooth(y)):
+        near = [v for v in values[max(i - half, 0) : i + half + 1] if v is not None]
+        assert math.isnan(smooth) if values[i] is None else smooth == pytest.approx(sum(near) / len(near), abs=1e-9)
+
+
+def test_drawing_leaves_no_global_state_and_needs_no_torch() -> None:
+    program = (
+        "import sys; from pathlib import Path; from outrider.train.curves import curves_figure; "
+        "curves_figure([], {}); print([m for m in sys.modules if m in ('matplotlib.pyplot', 'torch')])"
+    )
+    output, errors = python(program).communicate()
+    assert output.strip() == "[]", errors
+
+
+def shown(width: int) -> list[str]:
+    """The two live lines at a terminal width, as a terminal would get them."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    progress = Progress(1_600_000, "tokens", console=console)
+    progress.phase("evaluate")
+    progress.advance(1_234_567)
+    progress.stats({"reward": -0.123, "entropy": 10.5, "solved": 1.0, "mixed": 1.0, "unsolved": 1.0, "loss": 3.0})
+    with console.capture() as capture:
+        console.print(progress._render())
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
+def test_progress_never_wraps(width: int) -> None:
+    lines = shown(width)
+    assert len(lines) == 2
+    assert all(len(line) <= width for line in lines)
+
+
+def test_progress_shows_everything_at_80_columns() -> None:
+    first, second = shown(80)
+    assert first.startswith("evaluate ")
+    assert " 77%  1.23M/1.60M tokens " in first
+    assert first.rstrip().endswith(" left")
+    assert second.rstrip() == "reward -0.123  entropy 10.500  solved 100%  mixed 100%  unsolved 100%"
+
+
+def test_progress_in_a_log_is_a_plain_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("outrider.train.progress.time.monotonic", lambda: now)
+    log = io.StringIO()
+    with Progress(1000, "tokens", console=Console(file=log, width=40), every=10) as progress:
+        progress.resume_at(200)
+        progress.phase("sample")
+        now += 9
+        progress.advance(200)
+        assert log.getvalue() == "", "nothing before ten seconds are over"
+        progress.phase("evaluate")
+        now += 100  # an evaluation does not count as slow training
+        progress.phase("learn")
+        now += 1
+        progress.stats({"reward": 0.5, "mixed": 0.25})
+        progress.say("[a notice] that stays")
+    assert log.getvalue().splitlines() == [
+        "40% | 400 of 1.00k tokens | 22.2 tokens/s | 0:27 left | learn",
+        "[a notice] that stays",
+        "40% | 400 of 1.00k tokens | 20 tokens/s | 0:30 left | learn | reward 0.500 | mixed 25%",
+    ]
+
+
+def test_progress_of_an_overrun_or_empty_budget_is_whole() -> None:
+    console = Console(file=io.StringIO())
+    over, none = Progress(10, "steps", console=console), Progress(0, "steps", console=console)
+    over.advance(12)
+    assert (over.share, none.share) == (1.0, 1.0)
+    assert over._left() == "0:00"
+
+
+def text_of(table: object, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_rollouts_are_shown_with_their_judgement_and_harmless_text() -> None:
+    wrong = replace(
+        rollout(0),
+        text="\x1b[2J3+4=8 [bold]",
+        prefix_text="1+2=3;",
+        verdict=incorrect(detail="3+4 is 7"),
+        reward=math.nan,
+        advantage=-0.25,
+        unused="unscorable",
+    )
+    output = text_of(rollout_table([wrong], 5, {"p": "1 2 3 4>8:"}))
+    for part in (
+        *("1 of 1 rollouts", "1 2 3 4>8:", r"1+2=3;\x1b[2J3+4=8 [bold]", "incorrect", "3+4 is 7"),
+        *("reward NaN, advantage -0.25", "2 tokens, stop", "unused: unscorable"),
+    ):
+        assert part in output
+    assert "\x1b" not in output
+    bare = text_of(rollout_table([rollout(0)], 5))
+    assert "no verdict" in bare
+    assert "reward —" in bare
+    assert "advantage" not in bare
+
+
+@given(total=st.integers(0, 40), n=st.integers(0, 12))
+def test_shown_rollouts_are_spread_over_all(total: int, n: int) -> None:
+    many = [replace(rollout(0), problem_id=f"problem-{i}.") for i in range(total)]
+    output = text_of(rollout_table(many, n))
+    found = [i for i in range(total) if f"problem-{i}." in output]
+    assert len(found) == min(n, total)
+    gaps = np.diff([*found, total])
+    assert not found or (found[0] == 0 and gaps.max() - gaps.min() <= 1)
+
+
+def test_an_unknown_tracker_and_a_missing_package_are_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert open_trackers([], tmp_path, {}) == ()
+    with pytest.raises(UserError, match="unknown tracker 'tensorbord'; did you mean 'tensorboard'"):
+        open_trackers(["tensorbord"], tmp_path, {})
+    for package in ("wandb", "trackio"):
+        monkeypatch.setitem(sys.modules, package, None)  # what an import finds where nothing is installed
+        with pytest.raises(UserError, match=rf"pip install 'outrider\[{package}\]'"):
+            open_trackers([package], tmp_path, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensorboard_holds_each_step_once_also_after_a_resume(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    # killed after step 3, before the first checkpoint; again after 6, then resumed from the checkpoint of 4
+    for session, (start, end) in enumerate([(0, 3), (0, 6), (4, 8)], start=1):
+        (tracker,) = open_trackers(["tensorboard"], tmp_path, {}, start)
+        for step in range(start + 1, end + 1):
+            tracker.log(step, {"reward": step + session / 100, "bad": math.nan})
+        tracker.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert {e.step: round(e.value, 2) for e in events.Scalars("reward")} == {
+        **{s: s + 0.02 for s in range(1, 5)},
+        **{s: s + 0.03 for s in range(5, 9)},
+    }
+    assert len(events.Scalars("reward")) == 8

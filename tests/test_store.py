@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import UserError
 from outrider.record import Context, Mode, Outcome, Rollout, StopReason, Verdict, correct
-from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore, write_atomically
+from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore, move, write_atomically
 
 
 def rollout(member: int = 0, **changes: Any) -> Rollout:
@@ -88,6 +88,7 @@ def rollouts(draw: st.DrawFn) -> Rollout:
         prefix_text=draw(texts),
         verdict=draw(st.none() | verdicts),
         reward=draw(st.none() | doubles),
+        advantage=draw(st.none() | doubles),
         unused=draw(texts),
     )
 
@@ -113,7 +114,7 @@ def test_every_field_of_a_rollout_has_its_column_in_the_round_trip() -> None:
     assert drawn == {
         *("problem_id", "group_id", "member", "prompt_ids", "token_ids", "logprobs_T", "prefix_ids", "entropies_T"),
         *("mode", "trainable_T", "parent", "context", "stream", "stage", "policy_version", "seed", "stop", "text"),
-        *("prefix_text", "verdict", "reward", "unused"),
+        *("prefix_text", "verdict", "reward", "advantage", "unused"),
     }, "a new field of Rollout needs a column, a new SCHEMA_VERSION and a place in the strategy above"
 
 
@@ -228,6 +229,17 @@ def test_later_steps_are_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:
     store.write(3, [rollout()])
 
 
+def test_moving_never_overwrites(tmp_path: Path) -> None:
+    for content in "abc":
+        (tmp_path / "file").write_text(content)
+        move(tmp_path / "file", tmp_path / "aside")
+    assert {p.name: p.read_text() for p in (tmp_path / "aside").iterdir()} == {
+        "file": "a",
+        "file.2": "b",
+        "file.3": "c",
+    }
+
+
 def test_an_unknown_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout()])
@@ -333,7 +345,7 @@ def killed_writer(folder: Path, how: str, files: int) -> None:
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(folder), how])
     try:
         goal = len(list(folder.glob("*.parquet"))) + files
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while process.poll() is None and len(list(folder.glob("*.parquet"))) < goal:
             assert time.monotonic() < deadline
             time.sleep(0.0005)
