@@ -9,6 +9,12 @@ from outrider.cli import main
 from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Whatever a command writes by mistake does not land in the checkout."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def called(monkeypatch):
     """Stands in for the heavy modules behind the commands, and keeps what they were called with."""
@@ -24,7 +30,7 @@ def called(monkeypatch):
         monkeypatch.setitem(sys.modules, module, fake)
 
     stand_in("outrider.train.run", "train")
-    stand_in("outrider.train.evaluate", "evaluate_command")
+    stand_in("outrider.train.evaluate_command", "evaluate_command")
     stand_in("outrider.train.sft", "sft_command")
     return calls
 

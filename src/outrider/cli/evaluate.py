@@ -32,6 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
     evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
     if arguments.dry_run:
         return print_yaml(evaluation.model_dump(mode="json"))
-    from outrider.train.evaluate import evaluate_command
+    from outrider.train.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)

@@ -40,8 +40,8 @@ class Group:
 
     @property
     def generated_tokens(self) -> int:
-        """Own tokens of all members: what the group cost."""
-        return sum(len(r.token_ids) for r in self.rollouts)
+        """Tokens that the members sampled: what the group cost. Observed tokens are not generated."""
+        return sum(r.trainable_tokens for r in self.rollouts)
 
     @property
     def roots(self) -> tuple[Rollout, ...]:
@@ -51,6 +51,12 @@ class Group:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
     def joined(self, rollouts: Iterable[Rollout]) -> Group:
-        """The group with more members, ordered by member index whatever order they arrive in."""
+        """The group with more members, ordered by member index whatever order they arrive in.
+
+        Raises:
+            ValueError: two rollouts claim the same place.
+        """
         members = sorted((*self.rollouts, *rollouts), key=lambda r: r.member)
+        if len({r.member for r in members}) < len(members):
+            raise ValueError(f"group {self.id} has two rollouts with one member index")
         return replace(self, rollouts=tuple(members))

@@ -22,11 +22,16 @@ def identity_seed(*parts: int | str) -> int:
     63 bits, so that it fits a signed Parquet and torch integer. Parts are length-prefixed: ``("a", "bc")`` and
     ``("ab", "c")`` differ, and so do ``1`` and ``"1"``.
 
+    Raises:
+        TypeError: a part is anything else, also a NumPy integer or a bool, which would hash to another seed unnoticed.
+
     >>> identity_seed(0, "a", "bc") == identity_seed(0, "ab", "c")
     False
     """
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:
+        if type(part) is not int and type(part) is not str:
+            raise TypeError(f"{part!r} is {type(part).__name__}; a seed is made of int and str alone")
         text = f"{type(part).__name__}:{part}".encode("utf-8", "surrogatepass")
         digest.update(len(text).to_bytes(4, "little") + text)
     return int.from_bytes(digest.digest(), "little") >> 1

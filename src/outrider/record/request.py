@@ -71,7 +71,7 @@ class Context:
 PLAIN = Context()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prefix:
     """The part of an earlier rollout's response that a branch continues.
 
@@ -89,7 +89,7 @@ class Prefix:
         return len(self.ids)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SampleRequest:
     """``n`` rollouts of one problem from one context.
 

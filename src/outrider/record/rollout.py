@@ -21,7 +21,7 @@ class StopReason(StrEnum):
     CONTEXT = "context"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
 class Rollout:
     """One response with everything needed to judge it, train on it and explain it.
 
@@ -103,6 +103,7 @@ class Rollout:
 
     @property
     def trainable_tokens(self) -> int:
+        """Own tokens that the policy sampled; the rest were observed."""
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
 
     def judged(self, verdict: Verdict, reward: float) -> Rollout:

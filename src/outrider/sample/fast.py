@@ -144,4 +144,5 @@ class FastDecoder:
         """Row order that puts element i of each head next to element i + D/2, the pair that is rotated together."""
         half = self._dim // 2
         within = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
-        return (torch.arange(heads)[:, None] * self._dim + within).reshape(-1)
+        order: Tensor = (torch.arange(heads)[:, None] * self._dim + within).reshape(-1)
+        return order

@@ -122,7 +122,8 @@ def stop_ids(policy: Policy) -> list[int]:
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
     """Texts without special tokens."""
-    return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True))
+    # an empty batch is not asked for: transformers would take it for one empty text
+    return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True)) if len(ids) else []
 
 
 def _prompt(request: SampleRequest) -> Ids:

@@ -92,26 +92,27 @@ class Countdown(Options):
         was cut off is incorrect whatever it says. Bounded by the length of the text; no process is needed.
         """
         left = Counter(problem.answer["numbers"])
-        value = None
-        for number, part in enumerate(text.split(";"), 1):
-            match = _STEP.fullmatch(part.split(",")[0])
+        value, steps = None, [part.split(",")[0] for part in text.split(";")]
+        answer = ";".join(steps)  # what a majority is over: most final values are the target, which says nothing
+        for number, step in enumerate(steps, 1):
+            match = _STEP.fullmatch(step)
             if match is None:
                 return unparseable(f"step {number} is not a calculation")
             a, operator, b, value = int(match[1]), match[2], int(match[3]), int(match[4])
             for operand in (a, b):
                 if left[operand] == 0:
-                    return incorrect(str(value), f"step {number}: {operand} is not at hand")
+                    return incorrect(answer, f"step {number}: {operand} is not at hand")
                 left[operand] -= 1
             if _apply(a, operator, b) != value:
-                return incorrect(str(value), f"step {number}: wrong arithmetic")
+                return incorrect(answer, f"step {number}: wrong arithmetic")
             left[value] += 1
         if not finished:
-            return incorrect(str(value), "cut off")
+            return incorrect(answer, "cut off")
         if left.total() != 1:
-            return incorrect(str(value), f"{left.total() - 1} numbers unused")
+            return incorrect(answer, f"{left.total() - 1} numbers unused")
         if value != problem.answer["target"]:
-            return incorrect(str(value), "not the target")
-        return correct(str(value))
+            return incorrect(answer, "not the target")
+        return correct(answer)
 
     def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
         return [self.verify(*item) for item in items]

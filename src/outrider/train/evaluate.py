@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
+from outrider.record.store import move
 from outrider.train.collect import Collector
+from outrider.train.folder import RunFolder
 from outrider.train.options import EvaluateOptions
 
 _CHUNK = 32  # problems drawn together: enough rows for full waves, few enough to be gathered at once
@@ -63,3 +65,14 @@ class Evaluator:
             group_id=f"{purpose}:{problem.id}",
             seed=self.options.seed,
         )
+
+
+def keep(folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
+    """Put an evaluation on disk: its rollouts first, so that numbers never stand without them."""
+    levels = {problem.id: problem.level for problem in problems}
+    for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
+        path = folder.rollouts.folder / f"{name}-{step:08d}.parquet"
+        if path.exists():  # a kill came between the rollouts and their numbers
+            move(path, folder.path / "superseded" / "evaluations")
+        folder.rollouts.write(step, rollouts, name, levels)
+    folder.write_evaluation(step, evaluated.evaluation.to_json())

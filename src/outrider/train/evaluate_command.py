@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrider.config import Evaluation
+from outrider.config import Evaluate
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
@@ -14,14 +14,14 @@ from outrider.record.store import write_atomically
 from outrider.sample.local import LocalSampler
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator
+from outrider.train.evaluate import Evaluator, keep
 from outrider.train.folder import RunFolder
 from outrider.train.launch import launch
 from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
 
 
-def evaluate_command(asked: Evaluation, out: Path | None) -> int:
+def evaluate_command(asked: Evaluate, out: Path | None) -> int:
     """Evaluate on all cores and print the table; with ``out``, keep rollouts, numbers and table there.
 
     Raises:
@@ -30,7 +30,7 @@ def evaluate_command(asked: Evaluation, out: Path | None) -> int:
     return launch(0, _evaluate, asked, out)
 
 
-def _evaluate(ranks: Ranks, asked: Evaluation, out: Path | None) -> int:
+def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
     folder = RunFolder.create(out, asked.model_dump(mode="json")) if out is not None and ranks.main else None
     try:
         policy = load_policy(asked.model)
@@ -40,7 +40,7 @@ def _evaluate(ranks: Ranks, asked: Evaluation, out: Path | None) -> int:
         evaluator = Evaluator(heldout, policy.encode, collect, asked.evaluate, asked.sample.params())
         evaluated = evaluator.run()
         if folder is not None:
-            folder.keep_evaluation(0, evaluated, heldout)
+            keep(folder, 0, evaluated, heldout)
             write_atomically(folder.path / "table.md", as_markdown(evaluated.evaluation).encode())
         if ranks.main:
             Console().print(as_table(evaluated.evaluation, title=f"{asked.model} on held-out {asked.task.name}"))

@@ -18,6 +18,7 @@ from outrider.errors import UserError
 from outrider.train.ranks import Ranks
 
 RankMain = Callable[..., int]
+_LEAVE_SECONDS = 30
 
 
 def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
@@ -45,16 +46,10 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
         try:
             with _Pinned(pins, 0):
                 result = _call(Ranks.meet(0, size, meeting), main, arguments)
-        except UserError:
-            raise
-        except RuntimeError as error:
-            dead = [f"rank {r} ended with exit code {p.exitcode}" for r, p in enumerate(others, 1) if p.exitcode]
-            if dead:
-                raise RuntimeError("; ".join(dead)) from error
-            raise
-        finally:
             for process in others:
-                process.join(timeout=10)
+                process.join(timeout=_LEAVE_SECONDS)
+        finally:
+            for process in others:  # after an error here, they wait for a message that will not come
                 process.kill()
     return result
 

@@ -16,12 +16,11 @@ from outrider.model.load import Policy, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Group
-from outrider.record.store import move
 from outrider.sample.local import LocalSampler
 from outrider.train.checkpoint import Checkpoint, Checkpoints
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator
+from outrider.train.evaluate import Evaluator, keep
 from outrider.train.folder import RunFolder
 from outrider.train.launch import launch
 from outrider.train.loop import Trainer, Watcher
@@ -144,13 +143,7 @@ class Run:
         self.trainer.clock.take()
         if self.folder is None:
             return
-        for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
-            path = self.folder.rollouts.folder / f"{name}-{step:08d}.parquet"
-            if path.exists():  # a kill came between the rollouts and their evaluation
-                move(path, self.out / "superseded" / "evaluations")
-            levels = {problem.id: problem.level for problem in self.evaluator.problems}
-            self.folder.rollouts.write(step, rollouts, name, levels)
-        self.folder.write_evaluation(step, evaluated.evaluation.to_json())
+        keep(self.folder, step, evaluated, self.evaluator.problems)
         self.screen.evaluated(step, evaluated.evaluation)
 
     def save(self, step: int) -> None:
