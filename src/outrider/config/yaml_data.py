@@ -57,6 +57,10 @@ for _class in (_Loader, _Dumper):
 
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value.replace("_", "")))
 _Dumper.add_representer(
+    str,
+    lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", data, style='"' if "\n" in data else None),
+)
+_Dumper.add_representer(
     list,
     lambda dumper, data: dumper.represent_sequence(
         "tag:yaml.org,2002:seq", data, flow_style=not any(isinstance(x, (dict, list)) for x in data)
