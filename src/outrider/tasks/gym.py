@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, PrivateAttr, field_validator
@@ -17,11 +17,14 @@ from pydantic import Field, PrivateAttr, field_validator
 from outrider.errors import UserError, nearest
 from outrider.options import Options
 from outrider.record import Outcome, Problem, Verdict, identity_seed, unparseable
-from outrider.verify.pool import Item, VerifierPool
+
+if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
+    from outrider.verify.pool import Item, VerifierPool
 
 log = logging.getLogger(__name__)
 
-BLOCK = 64  # items per dataset object: some datasets prepare all of theirs when they are made
+BLOCK = 256  # items per dataset object: making one can take a second, and some prepare all their items then
+BLOCKS_KEPT = 8
 ATTEMPTS = 50  # draws for one problem before the dataset counts as used up
 PROBES = 4  # questions by which two processes make sure that they generate the same
 
@@ -52,6 +55,7 @@ class Gym(Options):
     workers: int = Field(1, ge=1, description="processes that judge")
 
     _redrawn: int = PrivateAttr(0)
+    _blocks: dict[int, Any] = PrivateAttr(default_factory=dict)
 
     @field_validator("prompt")
     @classmethod
@@ -104,12 +108,17 @@ class Gym(Options):
 
     @cached_property
     def _pool(self) -> VerifierPool:
+        from outrider.verify.pool import VerifierPool
+
         return VerifierPool(Scorer(self.dataset, self.config, self.answer), self.workers, self.seconds)
 
-    @cached_property
-    def _block(self) -> Callable[[int], Any]:
+    def _block(self, seed: int) -> Any:
         """The dataset object of a seed; the last few are kept."""
-        return lru_cache(maxsize=8)(lambda seed: make_dataset(self.dataset, self.config, seed))
+        if seed not in self._blocks:
+            if len(self._blocks) == BLOCKS_KEPT:
+                self._blocks.pop(next(iter(self._blocks)))
+            self._blocks[seed] = make_dataset(self.dataset, self.config, seed)
+        return self._blocks[seed]
 
     @cached_property
     def _heldout(self) -> dict[str, Problem]:
@@ -133,6 +142,7 @@ class Gym(Options):
             return dict(dataset[place])
         except Exception as error:  # noqa: BLE001 - third-party generators fail now and then; the caller counts
             log.debug("reasoning-gym %s: item %d of stream %d failed: %r", self.dataset, index, stream, error)
+            self._blocks.clear()  # some datasets shrink after a failure, and later items must not depend on that
             return None
         finally:
             np.random.set_state(state)  # noqa: NPY002

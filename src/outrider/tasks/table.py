@@ -22,7 +22,7 @@ from outrider.errors import UserError, nearest
 from outrider.options import Options
 from outrider.record import Problem, Verdict, identity_seed, uniforms
 from outrider.tasks.rows import Row, read_rows
-from outrider.verify.answers import Match, extract, judge, number
+from outrider.verify.answers import Match, extract, judge, normalise, number
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Table(Options):
         answer = _text(row, self.answer).strip()
         if "####" in answer or "\\boxed" in answer:
             answer = extract(answer) or ""
-        if not answer:
+        if not normalise(answer):
             raise UserError(f"{row.place}: the field {self.answer!r} holds no answer")
         if self.match == "number" and number(answer) is None:
             raise UserError(f"{row.place}: the answer {answer[:80]!r} is not a number; match: exact compares text")

@@ -20,7 +20,7 @@ LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+])?\$?{_DECIMAL}(?:/{_DIGITS})?")
+_NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
 _RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)({_DECIMAL})(?:/({_DIGITS}))?%?")
 _LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}")
 _BOX_TOKENS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
@@ -81,7 +81,7 @@ def normalise(answer: str) -> str:
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
     """
-    answer = _SPACE.sub(" ", _NOTHING.sub("", _TEXT.sub(r"\1", answer)))
+    answer = _SPACE.sub(" ", _NOTHING.sub("", _TEXT.sub(r"\1", answer))).replace("\u2212", "-")
     answer = _NEEDLESS_SPACE.sub("", " ".join(answer.split())).rstrip(".")
     return _SHORT_FRACTION.sub(lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else r"\frac", answer)
 

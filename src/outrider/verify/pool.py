@@ -17,7 +17,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Pipe, wait
+from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.reduction import send_handle
 from signal import SIGKILL
 
 from outrider.errors import UserError
@@ -27,7 +28,7 @@ Item = tuple[Problem, str, bool]  # a problem, the text of a response, whether t
 Verify = Callable[[Problem, str, bool], Verdict]
 
 LARGEST_BATCH = 64  # items handed to a worker at once
-START_SECONDS = 120.0  # for the imports of a worker, on a busy machine
+START_SECONDS = 120.0  # for imports, or until a worker takes its items: generous, as they wait for a busy machine
 
 
 class VerifierPool:
@@ -38,25 +39,27 @@ class VerifierPool:
     message. Workers stay warm between calls. Any thread may call; calls take turns.
 
     Args:
-        verify: picklable, and not defined in ``__main__``. Unpickling it is the start-up of a worker and not under
-            ``seconds``: the place for slow imports.
+        verify: picklable, and not defined in ``__main__``. It is unpickled once, in the process that the workers are
+            forked from, and not under ``seconds``: the place for slow imports. It must not start threads there.
         workers: number of processes.
         seconds: wall-clock limit per verdict.
-        memory_gb: GiB by which a worker's address space may grow after start-up. Enforced on Linux.
+        memory_gb: GiB by which a worker's address space may grow. Enforced on Linux.
 
     Raises:
-        UserError: ``verify`` is defined in ``__main__``, or raises one while it is unpickled in a worker.
-        RuntimeError: a worker cannot start, or the pool is closed.
+        UserError: ``verify`` is defined in ``__main__``, or raises one while it is unpickled.
+        RuntimeError: ``verify`` cannot be unpickled, or the pool is closed.
     """
 
     def __init__(self, verify: Verify, workers: int = 2, seconds: float = 5.0, memory_gb: float = 2.0) -> None:
         if getattr(verify, "__module__", None) == "__main__":
             raise UserError(f"move the verifier {verify!r} to a module: workers do not import the main script")
         self._payload = pickle.dumps(verify)
+        self._size = workers
         self._seconds = seconds
         self._memory_gb = memory_gb
         self._turn = threading.Lock()
-        self._workers = [self._start() for _ in range(workers)]
+        self._workers: list[_Worker] = []
+        self._template: _Template | None = _Template(self._payload, memory_gb)  # imports while the caller goes on
 
     def __enter__(self) -> VerifierPool:
         return self
@@ -65,20 +68,23 @@ class VerifierPool:
         self.close()
 
     def close(self) -> None:
-        """End the workers. A second time does nothing."""
-        while self._workers:
-            self._workers.pop().kill()
+        """End all processes. A second time does nothing."""
+        with self._turn:
+            self._size = 0
+            self._end()
 
     def verify(self, items: Sequence[Item]) -> list[Verdict]:
         """One verdict per item, in the order of the items."""
         with self._turn:
-            if not self._workers:
+            if not self._size:
                 raise RuntimeError("this VerifierPool is closed")
             try:
+                self._template = self._template or _Template(self._payload, self._memory_gb)
+                while len(self._workers) < self._size:
+                    self._workers.append(_Worker(self._template, self._seconds))
                 return self._judge(items)
             except BaseException:  # verdicts of an interrupted call are still under way; the next must not get them
-                for slot in range(len(self._workers)):
-                    self._replace(slot)
+                self._end()
                 raise
 
     def _judge(self, items: Sequence[Item]) -> list[Verdict]:
@@ -86,13 +92,11 @@ class VerifierPool:
         waiting = deque(range(len(items)))
         while len(verdicts) < len(items):
             for worker in self._workers:
-                if waiting and worker.idle:
+                if waiting and not worker.under_way:
                     size = min(LARGEST_BATCH, math.ceil(len(waiting) / (2 * len(self._workers))))
                     worker.hand({i: items[i] for i in (waiting.popleft() for _ in range(size))})
-            ready = wait(
-                [worker.channel for worker in self._workers],
-                timeout=max(0.0, min(worker.deadline for worker in self._workers) - time.monotonic()),
-            )
+            deadline = min(worker.deadline for worker in self._workers)
+            ready = wait([w.channel for w in self._workers], timeout=max(0.0, deadline - time.monotonic()))
             for slot, worker in enumerate(self._workers):
                 if worker.fit and worker.channel in ready:
                     verdicts.update(worker.receive())
@@ -100,93 +104,122 @@ class VerifierPool:
                     verdicts.update(worker.give_up())
                 if not worker.fit:
                     waiting.extendleft(reversed(worker.under_way))
-                    self._replace(slot)
+                    self._workers[slot] = _Worker(worker.template, self._seconds)
         return [verdicts[i] for i in range(len(items))]
 
-    def _start(self) -> _Worker:
-        return _Worker(self._payload, self._seconds, self._memory_gb)
+    def _end(self) -> None:
+        for worker in self._workers:
+            if worker.fit:
+                worker.kill()
+        self._workers.clear()
+        if self._template is not None:
+            self._template.kill()
+            self._template = None
 
-    def _replace(self, slot: int) -> None:
-        self._workers[slot].kill()
-        self._workers[slot] = self._start()
 
+class _Template:
+    """The process that imports the verifier and forks the workers."""
 
-class _Worker:
-    """The parent's view of one worker process: what it works on, until when, and whether it is still of use."""
-
-    def __init__(self, payload: bytes, seconds: float, memory_gb: float) -> None:
-        self.seconds = seconds
-        self.fit = True
-        self.started = False
-        self.under_way: deque[int] = deque()  # the first is the one in work
-        self.deadline = time.monotonic() + START_SECONDS
-        self.channel, theirs = Pipe()
+    def __init__(self, payload: bytes, memory_gb: float) -> None:
+        self.control, theirs = Pipe()
         search_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-        arguments = [str(theirs.fileno()), str(os.getpid()), str(memory_gb)]
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "outrider.verify.worker", *arguments],
+            [sys.executable, "-P", "-m", "outrider.verify.worker", str(theirs.fileno()), str(memory_gb)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
             env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C goes to the parent alone, and a kill takes grandchildren along
+            start_new_session=True,  # Ctrl-C goes to the run alone
         )
         theirs.close()
-        with contextlib.suppress(ConnectionError):  # it died already: receive() will say so
-            self.channel.send_bytes(payload)
+        self.ready = False
+        with contextlib.suppress(ConnectionError):  # it died already: the first fork will say so
+            self.control.send_bytes(payload)
 
-    @property
-    def idle(self) -> bool:
-        return self.started and self.fit and not self.under_way
+    def fork(self, channel: Connection) -> int:
+        """The pid of a new worker at the other end of the channel."""
+        if not self.ready:
+            if not self.control.poll(START_SECONDS):
+                raise RuntimeError(f"the verifier is not imported after {START_SECONDS:g} s")
+            if (failure := self.control.recv()) is not None:
+                kind, reason = failure
+                raise kind(f"the verifier cannot be loaded: {reason}")
+            self.ready = True
+        self.control.send("fork")
+        send_handle(self.control, channel.fileno(), self.process.pid)
+        pid: int = self.control.recv()
+        return pid
+
+    def reap(self, pid: int) -> int:
+        """The exit status of a worker, which is taken off the process table."""
+        self.control.send(pid)
+        status: int = self.control.recv()
+        return status
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.control.close()
+
+
+class _Worker:
+    """One worker process: what it works on, until when, and whether it is still of use."""
+
+    def __init__(self, template: _Template, seconds: float) -> None:
+        self.template = template
+        self.seconds = seconds
+        self.fit = True
+        self.proven = False  # has taken a batch before
+        self.begun = False  # has taken the present one
+        self.under_way: deque[int] = deque()  # indices of items; the first is the one in work
+        self.deadline = math.inf
+        self.channel, theirs = Pipe()
+        self.pid = template.fork(theirs)
+        theirs.close()
 
     def hand(self, batch: dict[int, Item]) -> None:
-        """Send items for judgement, by their index. The clock of the first one starts."""
+        """Send items for judgement, by their index. The clock starts when the worker says that it has them."""
         self.under_way.extend(batch)
-        self.deadline = time.monotonic() + self.seconds
-        try:
+        self.begun = False
+        self.deadline = time.monotonic() + START_SECONDS
+        with contextlib.suppress(ConnectionError):  # it died while idle: receive() finds its end
             self.channel.send(list(batch.values()))
-        except ConnectionError:
-            self.fit = False  # it died while idle: none of the batch was begun
 
     def receive(self) -> dict[int, Verdict]:
-        """Take one message off the channel: a verdict, a sign of life after start-up, or the end."""
+        """Take a message off the channel: the batch has arrived, a verdict, or the end of the worker."""
         try:
             message = self.channel.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
-            return self._died()
-        if self.started:
-            verdict, self.fit = message
-            done = {self.under_way.popleft(): verdict}
-        elif message is None:
-            self.started, done = True, {}
-        else:
-            kind, reason = message
-            raise kind(f"a verifier worker cannot start: {reason}")
-        self.deadline = time.monotonic() + self.seconds if self.under_way else math.inf
-        return done
+            status = self._retire()
+            if self.proven and not self.begun:
+                return {}  # it died while idle. One that never took a batch may have died of it: that is a verdict
+            return self._done(Verdict(Outcome.ERROR, math.nan, detail=f"the worker died, with status {status}"))
+        if message is None:
+            self.proven = self.begun = True
+            self.deadline = time.monotonic() + self.seconds
+            return {}
+        verdict, fit = message
+        if not fit:
+            self._retire()
+        return self._done(verdict)
 
     def give_up(self) -> dict[int, Verdict]:
         """The deadline has passed: the verdict in work will not come."""
-        self.fit = False
-        if not self.started:
-            raise RuntimeError(f"a verifier worker did not start within {START_SECONDS:g} s")
-        return self._lost(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
-
-    def _died(self) -> dict[int, Verdict]:
-        self.fit = False
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(1.0)  # the channel closes a moment before the status is known
-        end = f"with status {self.process.poll()}"
-        if not self.started:
-            raise RuntimeError(f"a verifier worker died while starting, {end}")
-        return self._lost(Verdict(Outcome.ERROR, math.nan, detail=f"the worker died, {end}"))
-
-    def _lost(self, verdict: Verdict) -> dict[int, Verdict]:
-        return {self.under_way.popleft(): verdict} if self.under_way else {}
+        self._retire()
+        return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
 
     def kill(self) -> None:
-        """End the process and all that it has started, and take it off the process table."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, SIGKILL)
-        self.process.wait()
-        self.channel.close()
+        for end in (os.killpg, os.kill):  # the second where it is so young that it has no group yet
+            with contextlib.suppress(ProcessLookupError):
+                end(self.pid, SIGKILL)
+
+    def _retire(self) -> int:
+        self.fit = False
+        self.kill()
+        return self.template.reap(self.pid)
+
+    def _done(self, verdict: Verdict) -> dict[int, Verdict]:
+        """The verdict of the item in work, if there is one. The clock of the next one starts."""
+        done = {self.under_way.popleft(): verdict} if self.under_way else {}
+        self.deadline = time.monotonic() + self.seconds if self.under_way else math.inf
+        return done

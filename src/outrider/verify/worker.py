@@ -1,6 +1,8 @@
-"""The worker's side of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CHANNEL PARENT MEMORY_GB``.
+"""The other side of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
 
-A process of its own, not a fork: it holds no lock, no thread and no torch of its parent.
+A fresh process, the *template*, imports the verifier once and forks the workers on request, so that a new worker is
+there within milliseconds, whatever the verifier imports. Forking is safe here and not in the parent: the template has
+one thread, no lock and no torch.
 """
 
 from __future__ import annotations
@@ -15,12 +17,55 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
 
+Verify = Callable[[Problem, str, bool], Verdict]
 
-def judge(verify: Callable[[Problem, str, bool], Verdict], item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
+
+def be_template(control: Connection, memory_gb: float) -> None:
+    """Receive the verifier, then orders: ``"fork"`` and a channel, answered by a pid; or a pid, by its exit status."""
+    try:
+        verify = pickle.loads(control.recv_bytes())
+    except BaseException as error:  # noqa: BLE001 - the parent raises it
+        control.send((UserError, str(error)) if isinstance(error, UserError) else (RuntimeError, repr(error)))
+        return
+    control.send(None)
+    while True:
+        order = control.recv()
+        if order != "fork":
+            control.send(os.waitstatus_to_exitcode(os.waitpid(order, 0)[1]))
+            continue
+        channel = Connection(recv_handle(control))
+        template = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            threading.Thread(target=_end_with, args=(template,), daemon=True).start()
+            be_worker(verify, channel, memory_gb)
+            return
+        channel.close()
+        control.send(pid)
+
+
+def be_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
+    """Receive lists of items, say so, and send each verdict as soon as it is there, with whether one can follow."""
+    os.setsid()  # a group of its own: whatever the verifier starts is killed with it
+    _limit_memory(memory_gb)
+    fit = True
+    while fit:
+        items = channel.recv()
+        channel.send(None)
+        for item in items:
+            verdict, fit = judge(verify, item)
+            channel.send((verdict, fit))
+            if not fit:
+                break
+
+
+def judge(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
     """One verdict with its wall time, and whether this process is still fit for the next one.
 
     Whatever ``verify`` raises, or returns instead of a verdict, is ``ERROR``: unscorable, never zero. The fields are
@@ -40,46 +85,31 @@ def judge(verify: Callable[[Problem, str, bool], Verdict], item: tuple[Problem, 
     return Verdict(Outcome(outcome), score, time.perf_counter() - start, _plain(answer), _plain(detail)), fit
 
 
-def serve(channel: Connection, memory_gb: float) -> None:
-    """Receive the verifier, then lists of items; send each verdict as soon as it is there."""
-    try:
-        verify = pickle.loads(channel.recv_bytes())
-    except BaseException as error:  # noqa: BLE001 - the parent raises it
-        channel.send((UserError, str(error)) if isinstance(error, UserError) else (RuntimeError, repr(error)))
-        return
-    _limit_memory(memory_gb)
-    channel.send(None)
-    while True:
-        for item in channel.recv():
-            verdict, fit = judge(verify, item)
-            channel.send((verdict, fit))
-            if not fit:
-                return
-
-
 def _plain(text: str) -> str:
     """A plain string without lone surrogates, which UTF-8 cannot hold."""
     return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def _limit_memory(gigabytes: float) -> None:
-    """Let the address space grow by so much beyond what start-up took. Other systems than Linux do not enforce it."""
+    """Let the address space grow by so much from here on. Systems other than Linux do not enforce it."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
             pages = int(statm.read().split()[0])
         limit = pages * resource.getpagesize() + int(gigabytes * 2**30)
+        _, highest = resource.getrlimit(resource.RLIMIT_AS)
+        if highest != resource.RLIM_INFINITY:
+            limit = min(limit, highest)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _end_with(parent: int) -> None:
-    """Exit once the parent is gone, even in the middle of a verdict that would never come."""
-    while os.getppid() == parent:
+def _end_with(template: int) -> None:
+    """Exit once the template is gone, which goes with the run: even in a verdict that nobody waits for any more."""
+    while os.getppid() == template:
         time.sleep(1.0)
     os._exit(1)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with, args=(int(sys.argv[2]),), daemon=True).start()
-    with contextlib.suppress(EOFError, ConnectionError):  # the parent has closed the channel: nothing is left to judge
-        serve(Connection(int(sys.argv[1])), float(sys.argv[3]))
+    with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed: nothing is left to do
+        be_template(Connection(int(sys.argv[1])), float(sys.argv[2]))
     os._exit(0)  # skips the exit handlers of third-party modules, which may hang

@@ -1,0 +1,335 @@
+"""The verifier pool: whatever a verifier does, every item gets a verdict in time, and only the culprit's is lost."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from outrider.errors import UserError
+from outrider.record import Outcome, Problem, Verdict, correct
+from outrider.verify.pool import VerifierPool
+
+PROBLEM = Problem("p", "what?", answer="yes")
+
+# In a module of its own: the functions reach the workers by name, as those of a third-party package would.
+MISBEHAVIOUR = """
+import os, subprocess, sys, time
+from outrider.errors import UserError
+from outrider.record import Verdict, Outcome, correct
+
+def obey(problem, text, finished):
+    command, _, argument = text.partition(" ")
+    if command == "sleep":
+        time.sleep(float(argument))
+    elif command == "spin":
+        10 ** 10 ** 10  # one long C call that holds the interpreter lock: no alarm, no thread gets in
+    elif command == "exit":
+        os._exit(int(argument))
+    elif command == "raise":
+        raise {"KeyError": KeyError, "SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[argument]("why")
+    elif command == "bomb":
+        bytearray(10 ** 11)
+    elif command == "grow":
+        heap = []
+        while True:
+            heap.append(bytes(10 ** 8))
+    elif command == "none":
+        return None
+    elif command == "surrogate":
+        return correct("\\ud800")
+    elif command == "modules":
+        return correct(",".join(sorted(sys.modules)))
+    elif command == "pid":
+        return correct(str(os.getpid()))
+    elif command == "child":
+        return correct(str(subprocess.Popen(["sleep", "60"]).pid))
+    elif command == "print":
+        print("noise")
+    return correct(f"{problem.id} {text} {finished}")
+
+class Deadly:
+    def __reduce__(self):
+        return os._exit, (7,)
+
+class Refuses:
+    def __init__(self, kind):
+        if kind:
+            raise {"user": UserError, "bug": ValueError}[kind]("no licence key")
+    def __reduce__(self):
+        return Refuses, (self.kind,)
+    def __call__(self, problem, text, finished):
+        return correct()
+"""
+
+
+@pytest.fixture(scope="module")
+def misbehaviour(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verifiers")
+    (folder / "misbehaviour.py").write_text(MISBEHAVIOUR)
+    sys.path.insert(0, str(folder))
+    import misbehaviour
+
+    yield misbehaviour
+    sys.path.remove(str(folder))
+    del sys.modules["misbehaviour"]
+
+
+@pytest.fixture(scope="module")
+def pool(misbehaviour):
+    with VerifierPool(misbehaviour.obey, workers=2, seconds=0.5, memory_gb=0.5) as pool:
+        yield pool
+
+
+def items(*texts: str) -> list[tuple[Problem, str, bool]]:
+    return [(PROBLEM, text, True) for text in texts]
+
+
+def state(pid: int) -> tuple[int, ...]:
+    """The pid of a running process and of its parent; nothing for one that is gone or a zombie."""
+    try:
+        letter, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ()
+    return () if letter == "Z" else (pid, int(parent))
+
+
+def alive(pid: int) -> bool:
+    return bool(state(pid))
+
+
+def children(parent: int) -> list[int]:
+    """The running processes that a process has started."""
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if state(pid)[1:] == (parent,)]
+
+
+def wait_until_dead(pid: int, seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def test_verdicts_come_in_the_order_of_the_items(pool):
+    problems = [Problem(str(i), "") for i in range(500)]
+    verdicts = pool.verify([(p, "x" * (i % 7), i % 2 == 0) for i, p in enumerate(problems)])
+    assert [v.answer for v in verdicts] == [f"{i} {'x' * (i % 7)} {i % 2 == 0}" for i in range(500)]
+    assert all(0 < v.seconds < 0.5 for v in verdicts)
+
+
+def test_no_items_no_verdicts(pool):
+    assert pool.verify([]) == []
+
+
+def test_a_hang_ends_at_its_limit(pool):
+    pool.verify(items("warm", "up"))
+    start = time.monotonic()
+    [verdict] = pool.verify(items("sleep 3"))
+    assert 0.5 <= time.monotonic() - start < 1.0
+    assert verdict.outcome is Outcome.TIMEOUT
+    assert math.isnan(verdict.score)
+    assert verdict.seconds == 0.5
+
+
+def test_a_hang_in_c_code_ends_too(pool):
+    assert [v.outcome for v in pool.verify(items("spin", "fine"))] == [Outcome.TIMEOUT, Outcome.CORRECT]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "detail"),
+    [
+        ("raise KeyError", Outcome.ERROR, "KeyError: 'why'"),
+        ("raise SystemExit", Outcome.ERROR, "SystemExit: why"),
+        ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt: why"),
+        ("none", Outcome.ERROR, "TypeError: the verifier returned NoneType, not a Verdict"),
+        ("exit 3", Outcome.ERROR, "the worker died, with status 3"),
+        ("bomb", Outcome.ERROR, "MemoryError"),
+        ("grow", Outcome.ERROR, "MemoryError"),
+    ],
+)
+def test_only_the_culprit_loses_its_verdict(pool, text, outcome, detail):
+    texts = [f"before {i}" for i in range(40)] + [text] + [f"after {i}" for i in range(40)]
+    verdicts = pool.verify(items(*texts))
+    culprit = verdicts.pop(40)
+    assert culprit.outcome is outcome
+    assert math.isnan(culprit.score)
+    assert culprit.detail.startswith(detail)
+    assert [v.answer for v in verdicts] == [f"p {t} True" for t in texts if t != text]
+
+
+def test_time_limits_are_per_verdict_not_per_batch(pool):
+    """Twelve waits of 0.1 s on two workers take longer than the limit of 0.5 s, and each is within it."""
+    start = time.monotonic()
+    verdicts = pool.verify(items(*["sleep 0.1"] * 12))
+    assert time.monotonic() - start > 0.5
+    assert [v.outcome for v in verdicts] == [Outcome.CORRECT] * 12
+
+
+def test_a_hundred_hangs_leave_the_pool_as_it_was(misbehaviour):
+    texts = [f"fine {i}" if i % 2 else "sleep 30" for i in range(200)]
+    with VerifierPool(misbehaviour.obey, workers=8, seconds=0.3) as pool:
+        verdicts = pool.verify(items(*texts))
+        template = pool._template.process.pid
+        assert len(children(template)) == 8
+    assert {v.outcome for v in verdicts[::2]} == {Outcome.TIMEOUT}
+    assert sum(v.success for v in verdicts[1::2]) >= 95  # a busy machine may well sleep through 0.3 s
+    assert not children(template)
+
+
+def test_workers_stay_warm(pool):
+    first = {v.answer for v in pool.verify(items(*["pid"] * 100))}
+    second = {v.answer for v in pool.verify(items(*["pid"] * 100))}
+    assert first | second == first
+    assert len(first) <= 2
+
+
+def test_workers_run_side_by_side(pool):
+    pool.verify(items("warm", "up"))
+    start = time.monotonic()
+    pool.verify(items("sleep 0.45", "sleep 0.45"))
+    assert time.monotonic() - start < 0.85
+
+
+def test_works_from_threads_and_while_torch_computes(pool):
+    torch = pytest.importorskip("torch")
+    busy = threading.Event()
+
+    def compute() -> None:
+        while not busy.is_set():
+            torch.randn(64, 64) @ torch.randn(64, 64)
+
+    results: dict[int, list[Verdict]] = {}
+
+    def call(caller: int) -> None:
+        results[caller] = pool.verify(
+            [(Problem(f"{caller}", ""), text, True) for text in ("a", "sleep 2", "exit 1", "b")]
+        )
+
+    background = threading.Thread(target=compute)
+    callers = [threading.Thread(target=call, args=(i,)) for i in range(3)]
+    for thread in [background, *callers]:
+        thread.start()
+    for thread in callers:
+        thread.join(60)
+    busy.set()
+    background.join()
+    expected = [Outcome.CORRECT, Outcome.TIMEOUT, Outcome.ERROR, Outcome.CORRECT]
+    for caller in range(3):
+        assert [v.outcome for v in results[caller]] == expected
+        assert results[caller][3].answer == f"{caller} b True"
+
+
+def test_workers_import_neither_torch_nor_the_callers_modules(pool):
+    [verdict] = pool.verify(items("modules"))
+    modules = verdict.answer.split(",")
+    assert "outrider.record" in modules
+    assert not {"torch", "transformers", "pytest", Path(__file__).stem} & set(modules)
+
+
+def test_a_worker_prints_nothing_into_the_runs_output(misbehaviour, capfd):
+    with VerifierPool(misbehaviour.obey, workers=1) as pool:
+        pool.verify(items("print"))
+    assert capfd.readouterr().out == ""
+
+
+def test_text_that_no_file_can_hold_is_made_plain(pool):
+    assert pool.verify(items("surrogate"))[0].answer == "?"
+
+
+def test_what_a_killed_verifier_has_started_ends_with_it(misbehaviour):
+    with VerifierPool(misbehaviour.obey, workers=1) as pool:
+        child = int(pool.verify(items("child"))[0].answer)
+        assert alive(child)
+    assert wait_until_dead(child)
+
+
+def test_workers_end_with_a_parent_that_is_killed_even_while_they_hang(misbehaviour, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(misbehaviour.__file__).parent)!r})\n"
+        "import misbehaviour, threading, time\n"
+        "from outrider.record import Problem\n"
+        "from outrider.verify.pool import VerifierPool\n"
+        "pool = VerifierPool(misbehaviour.obey, workers=1, seconds=60)\n"
+        "print(pool.verify([(Problem('p', ''), 'pid', True)])[0].answer, flush=True)\n"
+        "pool.verify([(Problem('p', ''), 'sleep 60', True)])\n"
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    assert alive(worker)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert wait_until_dead(worker)
+
+
+def test_verdicts_of_an_interrupted_call_do_not_reach_the_next(misbehaviour, monkeypatch):
+    """Ctrl-C while items are under way, then the same pool is used again."""
+    from outrider.verify import pool as module
+
+    with VerifierPool(misbehaviour.obey, workers=1, seconds=5) as pool:
+        pool.verify(items("warm"))
+        wait = module.wait
+
+        def interrupted(*arguments, **options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.verify(items("old 1", "old 2"))
+        monkeypatch.setattr(module, "wait", wait)
+        assert [v.answer for v in pool.verify(items("new"))] == ["p new True"]
+
+
+def test_a_worker_that_dies_between_calls_costs_nothing(misbehaviour):
+    with VerifierPool(misbehaviour.obey, workers=1) as pool:
+        pid = int(pool.verify(items("pid"))[0].answer)
+        os.kill(pid, 9)
+        assert wait_until_dead(pid)
+        assert pool.verify(items("again"))[0].success
+
+
+def test_a_worker_that_cannot_take_its_items_ends_the_matter(misbehaviour):
+    """Items that kill whoever unpickles them: an error each, and no endless supply of workers."""
+    deadly = Problem("p", "", answer=misbehaviour.Deadly())
+    with VerifierPool(misbehaviour.obey, workers=2) as pool:
+        assert pool.verify(items("fine"))[0].success
+        verdicts = pool.verify([(deadly, "a", True), (deadly, "b", True)])
+        assert [v.outcome for v in verdicts] == [Outcome.ERROR] * 2
+        assert pool.verify(items("fine"))[0].success
+
+
+def test_a_verifier_that_cannot_be_loaded_is_an_error_and_not_a_loop(misbehaviour):
+    bug, user = misbehaviour.Refuses(None), misbehaviour.Refuses(None)
+    bug.kind, user.kind = "bug", "user"
+    with (
+        VerifierPool(bug, workers=1) as pool,
+        pytest.raises(RuntimeError, match=r"cannot be loaded: ValueError.*licence"),
+    ):
+        pool.verify(items("a"))
+    with VerifierPool(user, workers=1) as pool, pytest.raises(UserError, match="cannot be loaded: no licence key"):
+        pool.verify(items("a"))
+
+
+def test_a_verifier_of_the_main_script_is_refused():
+    def verify(problem: Problem, text: str, finished: bool) -> Verdict:
+        return correct()
+
+    verify.__module__ = "__main__"
+    with pytest.raises(UserError, match="move the verifier"):
+        VerifierPool(verify)
+
+
+def test_a_closed_pool_says_so(misbehaviour):
+    pool = VerifierPool(misbehaviour.obey, workers=1)
+    pool.close()
+    pool.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.verify(items("a"))
