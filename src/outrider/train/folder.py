@@ -40,7 +40,7 @@ class RunFolder:
     ``evaluations/``        ``step-00000012.json``
     ``checkpoints/``        what a resumed run starts from
     ``model/``              the trained policy in Hugging Face format
-    ``tensorboard/``        event files, where that tracker is on
+    ``tensorboard/`` …      what trackers write, where they are on (``wandb/`` too)
     ``curves.png``          the picture of the run
     ``superseded/<n>/``     what the n-th resume set aside: the steps after its checkpoint
     ======================  ==========================================================================
