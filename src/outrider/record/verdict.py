@@ -41,12 +41,15 @@ class Verdict:
 
 
 def correct(answer: str = "", detail: str = "") -> Verdict:
+    """A success, score 1."""
     return Verdict(Outcome.CORRECT, 1.0, answer=answer, detail=detail)
 
 
 def incorrect(answer: str = "", detail: str = "") -> Verdict:
+    """A wrong answer, score 0."""
     return Verdict(Outcome.INCORRECT, 0.0, answer=answer, detail=detail)
 
 
 def unparseable(detail: str = "") -> Verdict:
+    """No answer could be read, score 0."""
     return Verdict(Outcome.UNPARSEABLE, 0.0, detail=detail)

@@ -150,7 +150,7 @@ def write_solution(numbers: list[int], steps: list[Step]) -> str:
     for a, operator, b, value in steps:
         left.remove(a)
         left.remove(b)
-        remainder = "," + " ".join(map(str, left + [value])) if left else ""
+        remainder = "," + " ".join(map(str, [*left, value])) if left else ""
         left.append(value)
         written.append(f"{a}{operator}{b}={value}{remainder}")
     return ";".join(written)

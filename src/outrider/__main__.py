@@ -1,0 +1,7 @@
+"""``python -m outrider``."""
+
+import sys
+
+from outrider.cli import main
+
+sys.exit(main())

@@ -1,0 +1,238 @@
+"""A run as a whole: its folder, kill and resume, refusals, the stop at non-finite updates, the exported model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from outrider.config import Recipe, load_recipe
+from outrider.errors import UserError
+from outrider.record import Rollout
+from outrider.record.store import RolloutStore
+from outrider.train.run import train
+
+SMALL = [
+    "train.problems=4",
+    "explore.0.n=4",
+    "train.tokens=null",
+    "train.steps=4",
+    "train.save_every=2",
+    "train.trackers=[]",
+    "train.ranks=1",
+    "sample.max_tokens=40",
+    "task.countdown.sizes=[3,4]",  # short responses, mixed groups
+    "evaluate.problems=4",
+    "evaluate.n=2",
+    "evaluate.bootstrap=50",
+]
+
+
+def recipe(*overrides: str, name: str = "grpo") -> Recipe:
+    return load_recipe(name, [*SMALL, *overrides])
+
+
+def plain(rollout: Rollout) -> tuple[object, ...]:
+    """Everything of a rollout but the seconds its verdict took."""
+    assert rollout.verdict is not None
+    verdict = rollout.verdict
+    arrays = (rollout.token_ids, rollout.logprobs_T, rollout.entropies_T, rollout.prompt_ids, rollout.prefix_ids)
+    return (
+        rollout.id,
+        *(None if a is None else a.tobytes() for a in arrays),
+        (verdict.outcome, verdict.score, verdict.answer, verdict.detail),
+        (rollout.reward, rollout.advantage, rollout.unused, rollout.seed, rollout.policy_version, rollout.stop),
+    )
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """What two equal runs share to the last bit."""
+    store = RolloutStore(folder / "rollouts")
+    return {
+        "weights": (folder / "model" / "model.safetensors").read_bytes(),
+        "metrics": (folder / "metrics.jsonl").read_bytes(),
+        "rollouts": [plain(r) for name in store.names() for step in store.steps(name) for r in store.read(step, name)],
+        "evaluations": [(p.name, p.read_bytes()) for p in sorted((folder / "evaluations").iterdir())],
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    assert train(recipe(), folder) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["grpo", "dr-grpo"])
+def test_a_run_leaves_what_it_promises(name: str, tmp_path: Path, finished: Path) -> None:
+    folder = finished
+    if name != "grpo":
+        folder = tmp_path / "run"
+        train(recipe(name=name), folder)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert {"tokens", "reward", "entropy", "solved", "mixed", "unsolved", "truncated", "learn/loss"} <= rows[0].keys()
+    assert rows[-1]["tokens"] == sum(row["step_tokens"] for row in rows)
+    store = RolloutStore(folder / "rollouts")
+    for step in (1, 2, 3, 4):
+        rollouts = store.read(step)
+        assert len(rollouts) == 16
+        assert sum(len(r.token_ids) for r in rollouts) == rows[step - 1]["step_tokens"]
+        assert {r.policy_version for r in rollouts} == {step - 1}
+        for group in {r.group_id for r in rollouts}:
+            members = [r for r in rollouts if r.group_id == group]
+            assert [r.member for r in members] == [0, 1, 2, 3]
+            mixed = 0 < sum(r.success for r in members) < 4
+            assert {r.unused for r in members} == ({""} if mixed else {"no advantage"})
+            assert sum(r.advantage for r in members) == pytest.approx(0, abs=1e-9)
+    assert len(store.read(0, "evaluate")) == len(store.read(4, "evaluate")) == 8
+    assert {p.name for p in (folder / "evaluations").iterdir()} == {"step-00000000.json", "step-00000004.json"}
+    assert (folder / "curves.png").stat().st_size > 10_000
+    assert "pass@1" in (folder / "table.md").read_text()
+
+
+def test_the_exported_model_is_an_ordinary_one(finished: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(finished / "model")
+    tokenizer = AutoTokenizer.from_pretrained(finished / "model")
+    assert model.config._attn_implementation == "sdpa"
+    ids = tokenizer("3 4 5>12:", return_tensors="pt")["input_ids"]
+    assert model.generate(ids, do_sample=False, max_new_tokens=20).shape[1] > ids.shape[1]
+    base = AutoModelForCausalLM.from_pretrained(Path(__file__).parents[1] / "src/outrider/base/countdown")
+    moved = [not torch.equal(a, b) for a, b in zip(model.parameters(), base.parameters(), strict=True)]
+    assert all(moved)
+
+
+def test_two_equal_runs_are_equal_to_the_last_bit(finished: Path, tmp_path: Path) -> None:
+    train(recipe(), tmp_path / "again")
+    assert contents(tmp_path / "again") == contents(finished)
+
+
+def test_another_seed_is_another_run(finished: Path, tmp_path: Path) -> None:
+    train(recipe("seed=1", "evaluate.before=false", "evaluate.after=false"), tmp_path / "other")
+    ours, theirs = (RolloutStore(f / "rollouts").read(1) for f in (tmp_path / "other", finished))
+    assert [r.text for r in ours] != [r.text for r in theirs]
+
+
+_RUN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_run import recipe
+from outrider.train.run import train
+sys.exit(train(recipe(*sys.argv[2:]), Path(sys.argv[1]), resume=(Path(sys.argv[1]) / "config.yaml").exists()))
+"""
+
+
+def start(folder: Path, *overrides: str) -> subprocess.Popen[bytes]:
+    code = _RUN.format(tests=str(Path(__file__).parent))
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder), *overrides], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+def wait_for(condition: object, process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "the run did not get that far"
+        assert process.poll() is None, process.stderr.read().decode()[-2000:]
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, tmp_path: Path) -> None:
+    """kill -9 after the start, in the first steps, just after a checkpoint and late; bit-identical all the same."""
+    overrides = (f"train.ranks={ranks}", "train.steps=9", "train.save_every=3", "train.evaluate_every=4")
+    whole = start(tmp_path / "whole", *overrides)
+    assert whole.wait(300) == 0, whole.stderr.read().decode()[-2000:]
+    folder = tmp_path / "killed"
+    moments = [
+        lambda: (folder / "checkpoints" / "step-00000000").exists(),
+        lambda: (folder / "rollouts" / "train-00000002.parquet").exists(),
+        lambda: (folder / "checkpoints" / "step-00000003").exists(),
+        lambda: (folder / "evaluations" / "step-00000004.json").exists(),
+        lambda: (folder / "rollouts" / "train-00000008.parquet").exists(),
+    ]
+    for moment in moments:
+        process = start(folder, *overrides)
+        wait_for(moment, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    last = start(folder, *overrides)
+    assert last.wait(300) == 0, last.stderr.read().decode()[-2000:]
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert list((folder / "superseded").rglob("*.parquet"))  # what the kills made worthless is kept, not overwritten
+
+
+def test_resuming_with_other_settings_is_refused_with_the_difference(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(recipe("train.steps=2"), folder)
+    with pytest.raises(UserError, match=r"begun otherwise \(learn.lr: 0.0001 -> 0.001; .*--force"):
+        train(recipe("train.steps=4", "learn.lr=0.001"), folder, resume=True)
+    with pytest.raises(UserError, match=r"task.countdown.seed: 0 -> 3"):
+        train(recipe("train.steps=2", "task.countdown.seed=3"), folder, resume=True)
+    assert train(recipe("train.steps=4"), folder, resume=True, force=True) == 0
+    # more steps, resumed exactly: what the uninterrupted run of four steps has
+    ours, theirs = contents(folder), contents(finished)
+    assert ours["metrics"] == theirs["metrics"]
+
+
+def test_a_folder_with_a_run_or_without_one(finished: Path, tmp_path: Path) -> None:
+    before = contents(finished)
+    with pytest.raises(UserError, match="holds a run already"):
+        train(recipe(), finished)
+    assert contents(finished) == before
+    with pytest.raises(UserError, match="holds no run"):
+        train(recipe(), tmp_path / "nothing", resume=True)
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    train(recipe(), folder)
+    reference = contents(folder)
+    weights = folder / "checkpoints" / "step-00000004" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    (folder / "model").rename(tmp_path / "aside")
+    train(recipe(), folder, resume=True)
+    assert "step-00000004/weights.safetensors is damaged" in capsys.readouterr().err.replace("\n", "")
+    assert contents(folder) == reference
+    for checkpoint in (folder / "checkpoints").glob("step-*"):
+        (checkpoint / "optimizer.pt").write_bytes(b"")
+    with pytest.raises(UserError, match="no checkpoint can be loaded"):
+        train(recipe(), folder, resume=True)
+
+
+def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outrider.train import assign
+
+    honest = assign.row_of
+    monkeypatch.setattr(assign, "row_of", lambda rollout, a: honest(rollout, np.full_like(a, np.nan)))
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match="step 3: loss or gradient was not finite in 3 steps in a row"):
+        train(recipe("train.steps=9", "evaluate.before=false"), folder)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["learn/skipped_nonfinite"] for row in rows] == [1, 1, 1]
+    assert (folder / "checkpoints" / "step-00000003").is_dir()
+
+
+def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "outrider", "train", "grpo", *SMALL, "train.steps=50", "--out", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for(lambda: (folder / "rollouts" / "train-00000002.parquet").exists(), process)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+    assert train(recipe("train.steps=50", "train.steps=4"), folder, resume=True, force=True) == 0
