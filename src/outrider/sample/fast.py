@@ -1,7 +1,7 @@
 """A fused decoder for the Llama and Qwen families: the same numbers with fewer and larger operations.
 
-Against the model's own forward pass: query, key and value are one product, gate and up another, norms fold into
-one kernel, and the rotary embedding is one complex multiplication. The last needs the two halves of a rotated pair
+Against the model's own forward pass: query, key and value are one product, gate and up another, the weights of a norm
+are part of the product that follows, and the rotary embedding is one complex multiplication. The last needs the two halves of a rotated pair
 side by side, so the rows of the query and key weights are reordered when they are copied; scores do not change when
 queries and keys are permuted alike.
 """
@@ -22,16 +22,15 @@ _FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # the others change with
 
 
 class Layer(NamedTuple):
-    """Weights of one layer, copied and fused; biases and query-key norms are None where the family has none."""
+    """Weights of one layer, copied and fused, with the weights of the norm before them multiplied in; biases and
+    query-key norms are None where the family has none."""
 
-    norm_attention: Tensor
     qkv: Tensor
     qkv_bias: Tensor | None
     norm_q: Tensor | None
     norm_k: Tensor | None
     out: Tensor
     out_bias: Tensor | None
-    norm_mlp: Tensor
     gate_up: Tensor
     down: Tensor
 
@@ -72,9 +71,8 @@ class FastDecoder:
         body: Any = self._model.get_decoder()
         self._layers = [self._fuse(layer) for layer in body.layers]
         self._embedding = body.embed_tokens.weight.detach()
-        self._norm = body.norm.weight.detach()
         head = self._model.get_output_embeddings()
-        self._head, self._head_bias = head.weight.detach(), getattr(head, "bias", None)
+        self._head, self._head_bias = _scaled(head.weight, body.norm.weight), getattr(head, "bias", None)
 
     @torch.no_grad()
     def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
@@ -85,19 +83,18 @@ class FastDecoder:
         x = F.embedding(ids_BQ.reshape(-1), self._embedding)
         for i, layer in enumerate(self._layers):
             x = self._attention(i, layer, x, turn, rows, width, store)
-            h = F.rms_norm(x, (x.shape[-1],), layer.norm_mlp, self._epsilon)
+            h = _normed(x, self._epsilon)
             gate, up = F.linear(h, layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, F.silu(gate).mul_(up), layer.down.t())
         store.column += width
         last = x.view(rows, width, -1)[:, -1]
-        last = F.rms_norm(last, (last.shape[-1],), self._norm, self._epsilon)
-        return F.linear(last, self._head, self._head_bias)
+        return F.linear(_normed(last, self._epsilon), self._head, self._head_bias)
 
     def _attention(
         self, index: int, layer: Layer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
     ) -> Tensor:
         heads, kv, dim = self._heads, self._kv_heads, self._dim
-        h = F.rms_norm(x, (x.shape[-1],), layer.norm_attention, self._epsilon)
+        h = _normed(x, self._epsilon)
         qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, heads + 2 * kv, dim)
         qk, v = qkv[:, : heads + kv], qkv[:, heads + kv :]
         if layer.norm_q is not None and layer.norm_k is not None:
@@ -128,15 +125,17 @@ class FastDecoder:
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         head_order = self._paired(1)
         return Layer(
-            norm_attention=layer.input_layernorm.weight.detach(),
-            qkv=torch.cat([weights[0][order_q], weights[1][order_k], weights[2]]),
+            qkv=_scaled(
+                torch.cat([weights[0][order_q], weights[1][order_k], weights[2]]), layer.input_layernorm.weight
+            ),
             qkv_bias=torch.cat([biases[0][order_q], biases[1][order_k], biases[2]]) if biases[2] is not None else None,
             norm_q=None if norm_q is None else norm_q.weight[head_order],
             norm_k=None if norm_k is None else norm_k.weight[head_order],
             out=attention.o_proj.weight.detach(),
             out_bias=attention.o_proj.bias,
-            norm_mlp=layer.post_attention_layernorm.weight.detach(),
-            gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
+            gate_up=_scaled(
+                torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]), layer.post_attention_layernorm.weight
+            ),
             down=mlp.down_proj.weight.detach(),
         )
 
@@ -146,3 +145,14 @@ class FastDecoder:
         within = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
         order: Tensor = (torch.arange(heads)[:, None] * self._dim + within).reshape(-1)
         return order
+
+
+def _normed(x: Tensor, epsilon: float) -> Tensor:
+    """Root-mean-square norm without its weights, in half the time of ``F.rms_norm`` on a CPU."""
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+    scale = norm.square_().mul_(1.0 / x.shape[-1]).add_(epsilon).rsqrt_()
+    return x * scale.to(x.dtype)
+
+
+def _scaled(weight_OI: Tensor, norm_I: Tensor) -> Tensor:
+    return weight_OI.detach() * norm_I.detach()

@@ -16,6 +16,7 @@ from outrider.sample.draw import draw
 from outrider.sample.store import Store
 
 _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
+_BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
 _PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
 
 
@@ -98,7 +99,7 @@ class _Decoding:
         self.stopped_B = torch.zeros(len(rows), dtype=torch.bool, device=device)
 
     def run(self, contexts: Store, logits_CV: Tensor, pick_B: Tensor) -> list[Own]:
-        store = contexts.spread(pick_B, contexts.column + self.room)
+        store = contexts.spread(pick_B, contexts.column + _BLOCK)
         logits_AV, rows_A = logits_CV[pick_B], torch.arange(len(self.rows), device=pick_B.device)
         going_A = torch.ones_like(rows_A, dtype=torch.bool)
         for t in range(self.room):
@@ -106,9 +107,10 @@ class _Decoding:
             alive = int(going_A.sum())
             if alive == 0:
                 break
-            if alive < _ALIVE * len(rows_A):
+            full = store.column == store.columns
+            if full or alive < _ALIVE * len(rows_A):
                 kept = going_A.nonzero()[:, 0]
-                store = store.spread(kept, store.columns)
+                store = store.spread(kept, store.column + _BLOCK)
                 rows_A, ids_A, going_A = rows_A[kept], ids_A[kept], going_A[kept]
             logits_AV = self.decoder.forward(ids_A[:, None], store)
         return self._owns()
