@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from outrider.errors import UserError
 from outrider.record import Outcome, identity_seed, uniforms
 from outrider.tasks import Table
+from outrider.tasks.task import counted
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -116,6 +117,7 @@ def test_a_training_problem_that_is_held_out_is_left_out_and_counted(files, tmp_
     task = Table(**files)
     assert {task.train(i).prompt for i in range(40)} == {f"train {i}?\n" for i in range(2, 10)}
     assert task.counts == {"train": 8, "heldout": 7, "left_out": 2}
+    assert counted(task) == "problems of table: 8 train, 7 heldout, 2 left out"
     assert "left out 2 problems" in caplog.text
 
 
@@ -197,6 +199,15 @@ def test_worked_solutions_and_numbers_will_do_as_answers(files, tmp_path, gold):
     task = Table(**{**files, "train_data": write(tmp_path / "a.jsonl", rows(1), answer=gold)})
     assert task.verify(task.train(0), "it is 7", finished=True).success
     assert task.verify(task.train(0), "it is 8", finished=True).outcome is Outcome.INCORRECT
+
+
+def test_many_are_judged_as_each_alone(files):
+    task = Table(**files)
+    problems = [task.train(i) for i in range(10)]
+    verdicts = task.verify_all([(p, str(i), True) for i, p in enumerate(problems)])
+    assert [v.answer for v in verdicts] == [str(i) for i in range(10)]
+    assert [v.success for v in verdicts] == [p.answer == str(i) for i, p in enumerate(problems)]
+    assert task.verify_all([]) == []
 
 
 def test_verdicts_carry_their_time(files):

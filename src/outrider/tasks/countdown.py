@@ -21,8 +21,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, model_validator
 
-from outrider.options import Options
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
+from outrider.tasks.task import Task
 
 Step = tuple[int, str, int, int]  # a, operator, b, result
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _HELDOUT_SHARE = 16  # one key in sixteen is held out
 _STEP = re.compile(r"(\d{1,4})([-+*/])(\d{1,4})=(\d{1,4})")
 
 
-class Countdown(Options):
+class Countdown(Task):
     """Problems of every size in ``sizes``, drawn evenly; ids are ``countdown:<sorted numbers>><target>``.
 
     Training and held-out problems are disjoint by construction: a hash of (sorted numbers, target) decides the side,
@@ -113,12 +113,6 @@ class Countdown(Options):
         if value != problem.answer["target"]:
             return incorrect(answer, "not the target")
         return correct(answer)
-
-    def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
-        return [self.verify(*item) for item in items]
-
-    def close(self) -> None:
-        """Holds nothing."""
 
     def _draw(self, draw: _Draw, size: int) -> Problem:
         numbers, steps = _random_solution(draw, size, self.highest, self.cap)

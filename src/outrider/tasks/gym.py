@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import Field, PrivateAttr, field_validator
 
 from outrider.errors import UserError, nearest
-from outrider.options import Options
 from outrider.record import Outcome, Problem, Verdict, identity_seed, unparseable
+from outrider.tasks.task import Task
 
 if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
     from outrider.verify.pool import Item, VerifierPool
@@ -29,7 +29,7 @@ ATTEMPTS = 50  # draws for one problem before the dataset counts as used up
 PROBES = 4  # questions by which two processes make sure that they generate the same
 
 
-class Gym(Options):
+class Gym(Task):
     """Problems of one reasoning-gym dataset, generated on demand: an endless stream to train on.
 
     Training item ``index`` is a function of (seed, index). The held-out problems are ``heldout_size`` different

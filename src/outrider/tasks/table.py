@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from outrider.errors import UserError, nearest
-from outrider.options import Options
 from outrider.record import Problem, Verdict, identity_seed, uniforms
 from outrider.tasks.rows import Row, read_rows
+from outrider.tasks.task import Task
 from outrider.verify.answers import Match, extract, judge, normalise, number
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class _Sides(NamedTuple):
     left_out: int
 
 
-class Table(Options):
+class Table(Task):
     r"""Problems from two tables: one to train on, one held out. See :mod:`outrider.tasks.rows` for the formats.
 
     Training runs through seeded permutations of its table, epoch after epoch. A training problem whose prompt is held

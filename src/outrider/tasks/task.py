@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
+from outrider.options import Options
 from outrider.record import Problem, Verdict
 
 
-class Task(Protocol):
-    """A source of problems with verdicts.
+class Task(Options):
+    """A source of problems with verdicts. Fields are the recipe's options; state lives in ``PrivateAttr``.
 
     ``train(index)`` is random access into an endless, reproducible stream: the same index gives the same problem on
     every machine, so a data position is one integer. Finite sets run through seeded permutations, epoch after epoch.
@@ -17,27 +17,44 @@ class Task(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        raise NotImplementedError
 
     @property
     def fingerprint(self) -> str:
         """Identity of the data: resuming on another fingerprint is refused."""
-        ...
+        raise NotImplementedError
 
-    def train(self, index: int) -> Problem: ...
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the user should know of the data: sizes, and problems left out or drawn again. Nothing to say: empty."""
+        return {}
+
+    def train(self, index: int) -> Problem:
+        raise NotImplementedError
 
     def heldout(self, n: int) -> list[Problem]:
         """The first ``n`` held-out problems, spread over the levels; fewer where the set is smaller."""
-        ...
+        raise NotImplementedError
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Judge a response. ``finished`` is False where it was cut off by a limit."""
-        ...
+        raise NotImplementedError
 
     def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
         """``verify`` of many at once, in order; where a process pool judges, this is what makes it fast."""
-        ...
+        return [self.verify(*item) for item in items]
 
     def close(self) -> None:
         """Let go of processes and files; the task may be used again afterwards."""
-        ...
+
+
+def counted(task: Task) -> str:
+    """The counts of a task as one sentence; empty where it has none.
+
+    >>> from outrider.tasks import Countdown
+    >>> counted(Countdown())
+    ''
+    """
+    numbers = ", ".join(f"{number:,} {what.replace('_', ' ')}" for what, number in task.counts.items())
+    return f"problems of {task.name}: {numbers}" if numbers else ""

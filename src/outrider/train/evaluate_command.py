@@ -12,6 +12,7 @@ from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
 from outrider.record.store import write_atomically
 from outrider.sample.local import LocalSampler
+from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, keep
@@ -37,6 +38,8 @@ def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
         use_plans(policy.model)
         collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
         heldout = asked.task.heldout(asked.evaluate.problems)
+        if ranks.main and (sentence := counted(asked.task)):
+            Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(heldout, policy.encode, collect, asked.evaluate, asked.sample.params())
         evaluated = evaluator.run()
         if folder is not None:

@@ -17,6 +17,7 @@ from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Group
 from outrider.sample.local import LocalSampler
+from outrider.tasks.task import counted
 from outrider.train.checkpoint import Checkpoint, Checkpoints
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
@@ -87,6 +88,7 @@ class Run:
         self.recipe = trainer.recipe
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
+        self._counted = ""
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         heldout = self.recipe.task.heldout(self.recipe.evaluate.problems)
         self.evaluator = Evaluator(
@@ -106,6 +108,7 @@ class Run:
             self.trackers = open_trackers(
                 self.recipe.train.trackers, self.out, self.recipe.resolved(), self.trainer.counters.step
             )
+            self._tell_counts()
         if checkpoint is None:
             self.save(0)
 
@@ -157,6 +160,7 @@ class Run:
         if self.folder is not None:
             if not self.folder.model.exists():
                 save_policy(self.policy, self.folder.model)
+            self._tell_counts()
             self.screen.report(self.folder)
 
     def close(self) -> None:
@@ -166,6 +170,12 @@ class Run:
         self.recipe.task.close()
         if self.folder is not None:
             self.folder.close()
+
+    def _tell_counts(self) -> None:
+        """Say what the task counts, at the start and where it has changed by the end."""
+        if (sentence := counted(self.recipe.task)) != self._counted:
+            self.screen.say(sentence)
+            self._counted = sentence
 
     def _create(self) -> None:
         self.folder = RunFolder.create(self.out, self.recipe.resolved())
