@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import UserError
 from outrider.record import Context, Mode, Outcome, Rollout, StopReason, Verdict, correct
-from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore, move, write_atomically
+from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore
 
 
 def rollout(member: int = 0, **changes: Any) -> Rollout:
@@ -229,17 +229,6 @@ def test_later_steps_are_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:
     store.write(3, [rollout()])
 
 
-def test_moving_never_overwrites(tmp_path: Path) -> None:
-    for content in "abc":
-        (tmp_path / "file").write_text(content)
-        move(tmp_path / "file", tmp_path / "aside")
-    assert {p.name: p.read_text() for p in (tmp_path / "aside").iterdir()} == {
-        "file": "a",
-        "file.2": "b",
-        "file.3": "c",
-    }
-
-
 def test_an_unknown_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
     path = store.write(0, [rollout()])
@@ -305,13 +294,6 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, monkeypat
     assert [p.name for p in tmp_path.iterdir()] == ["train-00000000.parquet"]
     store.write(1, [rollout()])
     assert store.steps() == [0, 1]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_device_without_space_is_reported_by_the_real_write(tmp_path: Path) -> None:
-    (tmp_path / ".file.tmp").symlink_to("/dev/full")
-    with pytest.raises(UserError, match="No space left on device"):
-        write_atomically(tmp_path / "file", b"x" * 100_000)
 
 
 def test_a_folder_that_is_a_file_is_a_sentence(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from outrider.errors import UserError, nearest
 from outrider.record import Ids, Problem
-from outrider.record.store import disk_refused
+from outrider.record.disk import disk_refused
 
 
 class Policy(NamedTuple):

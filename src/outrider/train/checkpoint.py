@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load, save
 
 from outrider.errors import UserError
-from outrider.record.store import disk_refused, move, sync_folder, write_atomically
+from outrider.record.disk import disk_refused, move, sync_folder, write_atomically
 
 SCHEMA_VERSION = 1
 _NAME = re.compile(r"step-(\d{8})")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.record.store import write_atomically
+from outrider.record.disk import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

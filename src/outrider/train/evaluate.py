@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
-from outrider.record.store import move
+from outrider.record.disk import move
 from outrider.train.collect import Collector
 from outrider.train.folder import RunFolder
 from outrider.train.options import EvaluateOptions

@@ -10,7 +10,7 @@ from outrider.config import Evaluate
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
-from outrider.record.store import write_atomically
+from outrider.record.disk import write_atomically
 from outrider.sample.local import LocalSampler
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock

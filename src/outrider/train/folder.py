@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import platform
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-import numpy as np
-
-import outrider
 from outrider.config import dump_yaml
 from outrider.errors import UserError
-from outrider.record.store import RolloutStore, disk_refused, move, sweep, write_atomically
+from outrider.record.disk import disk_refused, move, sweep, write_atomically
+from outrider.record.store import RolloutStore
+from outrider.train.environment import changes_since, environment
+from outrider.train.lines import JsonLines
 
 _LOCK = ".lock"
+_ENVIRONMENT = "environment.json"
 _EVALUATION = re.compile(r"step-(\d{8,})\.json")
-_PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
 class RunFolder:
@@ -96,7 +91,7 @@ class RunFolder:
         run._refuse_if_used()  # again: between the look and the lock another process may have begun a run here
         for lines in (run._metrics, run._timing):
             write_atomically(lines.path, b"")  # so that the names are durable, and appending needs to sync no folder
-        write_atomically(run.path / "environment.json", _json(environment()))
+        write_atomically(run.path / _ENVIRONMENT, _json(environment()))
         write_atomically(run.config, dump_yaml(dict(config)).encode())  # last: it is what makes the folder a run
         return run
 
@@ -114,7 +109,7 @@ class RunFolder:
         leftovers = [*sweep(run.path), *sweep(run.path / "evaluations"), *run.rollouts.sweep()]
         run.notices += [f"removed {file.relative_to(run.path)}, which a cut-off write had left." for file in leftovers]
         run.notices += [notice for lines in (run._metrics, run._timing) for notice in lines.repair()]
-        run.notices += run._changed_environment()
+        run.notices += changes_since(run.path / _ENVIRONMENT)
         return run
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
@@ -229,150 +224,6 @@ class RunFolder:
         folder = self.path / "evaluations"
         matches = [(_EVALUATION.fullmatch(p.name), p) for p in folder.iterdir()] if folder.is_dir() else []
         return sorted((int(match[1]), path) for match, path in matches if match)
-
-    def _changed_environment(self) -> list[str]:
-        try:
-            before = json.loads((self.path / "environment.json").read_bytes())["versions"]
-        except (OSError, ValueError, KeyError) as error:
-            return [f"environment.json cannot be read ({error}): whether versions have changed is not known."]
-        return [
-            f"{name} was {before.get(name)} when the run began and is {now} now: numbers may differ in the last bits."
-            for name, now in environment()["versions"].items()
-            if before.get(name) != now
-        ]
-
-
-class JsonLines:
-    """A file of one JSON object per step: ``{"step": 12, "reward": 0.5}``, steps ascending, all values numbers.
-
-    JSON has no NaN: NaN is written as null, the infinities as ``"Infinity"`` and ``"-Infinity"``, and all three are
-    read back as floats.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._last = -1
-
-    def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a line, on disk when this returns.
-
-        Raises:
-            UserError: the disk refuses; the file is as it was.
-            ValueError: a step that is not later than the last, or a value named ``step``.
-            TypeError: a value that is no number.
-        """
-        if step <= self._last or "step" in values:
-            raise ValueError(f"step {step} with {sorted(values)} cannot follow step {self._last} in {self.path}")
-        plain = {key: _plain(key, value) for key, value in values.items()}
-        line = json.dumps({"step": step, **plain}, allow_nan=False).encode() + b"\n"
-        size = None
-        try:
-            with self.path.open("ab", buffering=0) as file:
-                size = file.tell()
-                file.write(line)
-                os.fsync(file.fileno())
-        except OSError as error:
-            if size is not None:
-                os.truncate(self.path, size)  # half a line would spoil the next one
-            raise disk_refused(self.path, error) from error
-        self._last = step
-
-    def rows(self) -> list[dict[str, float]]:
-        """All complete lines.
-
-        Raises:
-            UserError: a line is no JSON object with a step; file and line are named.
-        """
-        return [row for row, _ in self._lines()]
-
-    def repair(self) -> list[str]:
-        """Cut off a last line that a kill left incomplete; one sentence if there was one. Only for the writer."""
-        lines = self._lines()
-        self._last = int(lines[-1][0]["step"]) if lines else -1
-        whole = sum(len(line) for _, line in lines)
-        torn = (self.path.stat().st_size if self.path.exists() else 0) - whole
-        if not torn:
-            return []
-        os.truncate(self.path, whole)
-        return [f"dropped {torn} bytes of an incomplete last line from {self.path.name}."]
-
-    def set_aside(self, after_step: int, into: Path) -> int:
-        """Move the lines of later steps to a file of the same name in another folder, and return how many."""
-        lines = self._lines()
-        late = [line for row, line in lines if row["step"] > after_step]
-        kept = [(row, line) for row, line in lines if row["step"] <= after_step]
-        if late:
-            write_atomically(into / self.path.name, b"".join(late))
-            write_atomically(self.path, b"".join(line for _, line in kept))
-        self._last = int(kept[-1][0]["step"]) if kept else -1
-        return len(late)
-
-    def _lines(self) -> list[tuple[dict[str, float], bytes]]:
-        content = self.path.read_bytes() if self.path.exists() else b""
-        *lines, _torn = content.split(b"\n")
-        return [(self._row(number, line), line + b"\n") for number, line in enumerate(lines, start=1)]
-
-    def _row(self, number: int, line: bytes) -> dict[str, float]:
-        try:
-            row = {key: _number(value) for key, value in json.loads(line).items()}
-            return row | {"step": int(row["step"])}
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise UserError(f"{self.path}, line {number}, is no JSON object of numbers with a step.") from error
-
-
-def environment() -> dict[str, Any]:
-    """What a run stands on, as plain JSON data, found without importing any of it."""
-    versions = {"python": platform.python_version(), "outrider": outrider.__version__}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.argv,
-        "versions": versions,
-        "platform": platform.platform(),
-        "cpus": cpus,
-        "git": _commit(),
-    }
-
-
-def _commit() -> str | None:
-    """The commit of Outrider's own checkout, ``-dirty`` if changed; None where it is installed from a package."""
-    folder = Path(outrider.__file__).parent
-    git = ["git", "--no-optional-locks", "-C", str(folder)]
-    try:
-        # A package inside someone else's checkout (its .venv) is not tracked there, and that commit says nothing.
-        subprocess.run(
-            [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
-        )
-        described = subprocess.run(
-            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            check=True,
-            capture_output=True,
-            timeout=10,
-            text=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return described.stdout.strip()
-
-
-def _plain(key: str, value: float) -> float | str | None:
-    number = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(number, int | float):
-        raise TypeError(f"metric {key!r} is {number!r}, which is no number")
-    if math.isfinite(number):
-        return number
-    return None if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _number(value: Any) -> float:
-    if value is None:
-        return math.nan
-    return value if isinstance(value, int | float) else float(value)
 
 
 def _json(data: Mapping[str, Any]) -> bytes:

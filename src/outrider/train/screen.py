@@ -12,7 +12,7 @@ from outrider.config import Recipe
 from outrider.measure.compare import Comparison, compare
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.table import as_markdown, as_table
-from outrider.record.store import write_atomically
+from outrider.record.disk import write_atomically
 from outrider.train.folder import RunFolder
 from outrider.train.progress import Progress
 

@@ -15,7 +15,7 @@ from outrider.errors import UserError
 from outrider.learn.sft import fine_tune
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
-from outrider.record.store import write_atomically
+from outrider.record.disk import write_atomically
 from outrider.train.progress import Progress
 
 

@@ -1,0 +1,71 @@
+"""Files that survive a kill, a power cut and a full disk: each is there whole, or as it was before."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from outrider.errors import UserError
+
+
+def write_atomically(path: Path, data: Any) -> None:
+    """Put bytes into a file so that after a kill or a power cut it is there whole, or as it was before.
+
+    Raises:
+        UserError: the disk refuses (full, not writable); the file is as it was before.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise disk_refused(path, error) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: after a rename, syncing the file alone is not enough."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def move(path: Path, into: Path) -> Path:
+    """Move a file into a folder of the same disk, durably; ``.2``, ``.3``, … is added to a name that is taken there."""
+    place, copies = into / path.name, 1
+    while place.exists():
+        copies += 1
+        place = into / f"{path.name}.{copies}"
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        os.replace(path, place)
+        sync_folder(into)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise disk_refused(place, error) from error
+    return place
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Remove, and return, the temporary files that cut-off calls of :func:`write_atomically` left in a folder."""
+    leftovers = sorted(folder.glob(".*.tmp"))
+    for path in leftovers:
+        path.unlink(missing_ok=True)
+    return leftovers
+
+
+def disk_refused(path: Path, error: OSError) -> UserError:
+    """The sentence for a failed write of ``path``; its folder and the reason are named."""
+    return UserError(
+        f"cannot write {path.name} in {path.parent}: {error.strerror or error}; everything written before is intact."
+    )

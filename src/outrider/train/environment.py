@@ -1,0 +1,70 @@
+"""What a run stands on: versions, machine, commit and command line, and what of it has changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import outrider
+
+_PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
+
+
+def environment() -> dict[str, Any]:
+    """What a run stands on, as plain JSON data, found without importing any of it."""
+    versions = {"python": platform.python_version(), "outrider": outrider.__version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "versions": versions,
+        "platform": platform.platform(),
+        "cpus": cpus,
+        "git": _commit(),
+    }
+
+
+def changes_since(file: Path) -> list[str]:
+    """One sentence for every version that is another now than when ``file`` was written from :func:`environment`."""
+    try:
+        before = json.loads(file.read_bytes())["versions"]
+    except (OSError, ValueError, KeyError) as error:
+        return [f"{file.name} cannot be read ({error}): whether versions have changed is not known."]
+    return [
+        f"{name} was {before.get(name)} when the run began and is {now} now: numbers may differ in the last bits."
+        for name, now in environment()["versions"].items()
+        if before.get(name) != now
+    ]
+
+
+def _commit() -> str | None:
+    """The commit of Outrider's own checkout, ``-dirty`` if changed; None where it is installed from a package."""
+    folder = Path(outrider.__file__).parent
+    git = ["git", "--no-optional-locks", "-C", str(folder)]
+    try:
+        # A package inside someone else's checkout (its .venv) is not tracked there, and that commit says nothing.
+        subprocess.run(
+            [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
+        )
+        described = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            check=True,
+            capture_output=True,
+            timeout=10,
+            text=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()

@@ -1,0 +1,33 @@
+"""A small run on disk, and other processes, for tests of what a run leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from outrider.record import Rollout
+from outrider.train.folder import RunFolder
+
+CONFIG = {"seed": 0, "explore": [{"uniform": {"n": 8}}]}
+
+
+def rollout(step: int) -> Rollout:
+    ids = np.array([1, 2], np.int32)
+    return Rollout("p", f"train:{step}:p", 0, ids, ids, np.array([-1.0, -2.0], np.float32), ids[:0])
+
+
+def run_of(path: Path, steps: int) -> RunFolder:
+    run = RunFolder.create(path, CONFIG)
+    for step in range(1, steps + 1):
+        run.rollouts.write(step, [rollout(step)])
+        run.append_metrics(step, {"reward": step / 8})
+        run.append_timing(step, {"seconds": 0.5})
+    return run
+
+
+def python(program: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
