@@ -52,10 +52,10 @@ def test_progress_in_a_log_is_a_plain_line_now_and_then(monkeypatch: pytest.Monk
         progress.phase("learn")
         now += 1
         progress.stats({"reward": 0.5, "mixed": 0.25})
-        progress.say("[a notice] that stays")
+        progress.say("[a notice] that stays and is longer than the 40 columns of this log")
     assert log.getvalue().splitlines() == [
         "40% | 400 of 1.00k tokens | 22.2 tokens/s | 0:27 left | learn",
-        "[a notice] that stays",
+        "[a notice] that stays and is longer than the 40 columns of this log",
         "40% | 400 of 1.00k tokens | 20 tokens/s | 0:30 left | learn | reward 0.500 | mixed 25%",
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from outrider.errors import UserError, nearest
 from outrider.record import Ids, Problem
@@ -72,7 +75,8 @@ def load_policy(name: str, dtype: torch.dtype = torch.float32) -> Policy:
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"model {name!r}: {_tokenizer_trouble(looks_local)} ({_first_line(error)})") from error
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        with _without_bars() if looks_local else nullcontext():  # a download takes long, and its bar says how long
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     except (OSError, ValueError) as error:
         raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
     if tokenizer.eos_token_id is None:
@@ -92,7 +96,8 @@ def save_policy(policy: Policy, folder: Path) -> None:
     part = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(part, ignore_errors=True)
-        policy.model.save_pretrained(part)
+        with _without_bars():
+            policy.model.save_pretrained(part)
         policy.tokenizer.save_pretrained(part)
         os.replace(part, folder)
     except OSError as error:
@@ -113,6 +118,18 @@ def _refuse_unusual_head(name: str, model: PreTrainedModel) -> None:
         raise UserError(
             f"model {name!r}: {type(model).__name__} changes its logits after the head, which is not supported"
         )
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Transformers draws a bar for all weights read or written, on every rank, across the progress of a run."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _tokenizer_trouble(local: bool) -> str:

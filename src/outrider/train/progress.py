@@ -79,8 +79,8 @@ class Progress:
         self._report()
 
     def say(self, message: str) -> None:
-        """Print a message that stays: a notice, a warning, the row of an evaluation."""
-        self._console.print(message, markup=False, highlight=False)
+        """Print a message that stays: a notice, a warning, the row of an evaluation. One line where no terminal is."""
+        self._console.print(message, markup=False, highlight=False, soft_wrap=not self._console.is_terminal)
 
     def __enter__(self) -> Self:
         self._since = self._printed = time.monotonic()

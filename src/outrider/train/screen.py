@@ -50,7 +50,7 @@ class Screen:
     def resumed(self, step: int, tokens: int) -> None:
         """Part of the budget was used before."""
         if self._shown:
-            self._progress.advance(tokens if self._unit == "tokens" else step)
+            self._progress.resume_at(tokens if self._unit == "tokens" else step)
 
     def stepped(self, metrics: Mapping[str, float]) -> None:
         """A step is done."""
