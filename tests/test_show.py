@@ -1,19 +1,24 @@
-"""Rollouts as a table to read."""
+"""Rollouts as a table to read, and the command that shows those of a run."""
 
 from __future__ import annotations
 
 import io
 import math
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+import outrider
+from outrider.cli import main
 from outrider.record import incorrect
 from outrider.train.show import rollout_table
-from runs import rollout
+from runs import python, rollout, run_of
 
 
 def text_of(table: object, width: int = 100) -> str:
@@ -54,3 +59,63 @@ def test_shown_rollouts_are_spread_over_all(total: int, n: int) -> None:
     assert len(found) == min(n, total)
     gaps = np.diff([*found, total])
     assert not found or (found[0] == 0 and gaps.max() - gaps.min() <= 1)
+
+
+def show(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert main(["show", *map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_step_of_a_run_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with run_of(tmp_path / "run", 2) as run:
+        judged = [replace(rollout(3), member=i, text=f"text {i}.", verdict=incorrect()) for i in range(20)]
+        run.rollouts.write(3, judged)
+        run.rollouts.write(0, [replace(rollout(0), text="measured")], "evaluate")
+        last = show(capsys, run.path)  # while another process may still write it
+    assert "train, step 3: 8 of 20 rollouts" in last
+    assert [i for i in range(20) if f"text {i}." in last] == [0, 2, 5, 7, 10, 12, 15, 17]
+    assert "train, step 1: 1 of 1 rollouts" in show(capsys, run.path, "--step", 1)
+    assert show(capsys, run.path, "--n", 1, "--step", 3).count("incorrect") == 1
+    measured = show(capsys, run.path, "--name", "evaluate")
+    assert "evaluate, step 0" in measured
+    assert "measured" in measured
+
+
+def test_problems_are_shown_by_their_prompts_where_the_run_has_a_tokenizer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = Path(outrider.__file__).parent / "base/countdown"
+    with run_of(tmp_path / "run", 0) as run:
+        prompt = np.array([1, 6, 23, 7, 20], np.int32)  # <s>, and the place of each in the alphabet plus three
+        run.rollouts.write(1, [replace(rollout(1), problem_id="an id", prompt_ids=prompt)])
+        assert "an id" in show(capsys, run.path)
+        run.model.mkdir()
+        shutil.copy(base / "tokenizer.json", run.model)
+    shown = show(capsys, run.path)
+    assert "3 4:" in shown
+    assert "an id" not in shown
+    assert "<s>" not in shown
+
+
+def test_what_cannot_be_shown_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with run_of(tmp_path / "run", 2) as run:
+        run.rollouts.write(9, [rollout(9)])
+    run_of(tmp_path / "empty", 0).close()
+    for words, sentence in [
+        ([tmp_path / "nowhere"], f"{tmp_path / 'nowhere'} holds no run: it has no config.yaml."),
+        ([tmp_path / "empty"], f"{tmp_path / 'empty'} holds no train rollouts (nor any others)"),
+        ([run.path, "--name", "greedy"], f"{run.path} holds no greedy rollouts (known: train)"),
+        ([run.path, "--step", 7], f"{run.path} holds no train rollouts of step 7; the nearest is step 9"),
+        ([run.path, "--step", -3], f"{run.path} holds no train rollouts of step -3; the nearest is step 1"),
+        ([run.path, "--n", 0], "--n is 0, but should be at least 1"),
+    ]:
+        assert main(["show", *map(str, words)]) == 2
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err) == ("", f"outrider: {sentence}\n")
+
+
+def test_showing_needs_no_torch(tmp_path: Path) -> None:
+    run_of(tmp_path / "run", 1).close()
+    program = "import sys; from outrider.cli import main; main(['show', sys.argv[1]]); print('torch' in sys.modules)"
+    output, errors = python(program, tmp_path / "run").communicate()
+    assert output.endswith("\nFalse\n"), errors

@@ -79,6 +79,18 @@ class RunFolder:
         return self.path / "curves.png"
 
     @classmethod
+    def existing(cls, path: str | Path) -> Self:
+        """A run that was begun, to read from.
+
+        Raises:
+            UserError: there is no run.
+        """
+        run = cls(path)
+        if not run.config.is_file():
+            raise UserError(f"{run.path} holds no run: it has no config.yaml.")
+        return run
+
+    @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any]) -> Self:
         """A new run in a folder that is empty or does not exist yet.
 
@@ -102,9 +114,7 @@ class RunFolder:
         Raises:
             UserError: there is no run, or another process is writing it, or a file of it is damaged.
         """
-        run = cls(path)
-        if not run.config.is_file():
-            raise UserError(f"{run.path} holds no run: it has no config.yaml.")
+        run = cls.existing(path)
         run._take()
         leftovers = [*sweep(run.path), *sweep(run.path / "evaluations"), *run.rollouts.sweep()]
         run.notices += [f"removed {file.relative_to(run.path)}, which a cut-off write had left." for file in leftovers]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from tokenizers import Tokenizer
 
+from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Rollout
+from outrider.train.folder import RunFolder
 
 _LONGEST = 400
 _JUDGEMENT = 28
@@ -19,6 +24,30 @@ _COLOURS = {
     Outcome.TIMEOUT: "magenta",
     Outcome.ERROR: "magenta",
 }
+
+
+def show_command(run: Path, step: int | None, n: int, name: str) -> int:
+    """Print ``n`` rollouts of one step (None: the last) that a run drew for ``name``, and return 0.
+
+    Problems are shown by their prompts once the run has exported its model, and its tokenizer with it; before, by id.
+
+    Raises:
+        UserError: there is no run, or it has no such rollouts.
+    """
+    folder = RunFolder.existing(run)
+    steps = folder.rollouts.steps(name)
+    if not steps:
+        names = folder.rollouts.names()
+        raise UserError(f"{run} holds no {name} rollouts ({nearest(name, names) if names else 'nor any others'})")
+    step = steps[-1] if step is None else step
+    if step not in steps:
+        close = min(steps, key=lambda known: abs(known - step))
+        raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
+    rollouts = folder.rollouts.read(step, name)
+    table = rollout_table(rollouts, n, _prompts(rollouts, folder.model / "tokenizer.json"))
+    table.title = f"{name}, step {step}: {table.title}"
+    Console().print(table)
+    return 0
 
 
 def rollout_table(rollouts: Sequence[Rollout], n: int, prompts: Mapping[str, str] | None = None) -> Table:
@@ -43,6 +72,15 @@ def rollout_table(rollouts: Sequence[Rollout], n: int, prompts: Mapping[str, str
         response = Text.assemble((_visible(r.prefix_text), "dim"), _visible(r.text))
         table.add_row(Text(problem), response, _judgement(r))
     return table
+
+
+def _prompts(rollouts: Sequence[Rollout], tokenizer: Path) -> dict[str, str]:
+    """Prompts by problem id. The tokenizer's own file rather than transformers: a table needs no torch, nor seconds."""
+    if not tokenizer.is_file():
+        return {}
+    ids = {r.problem_id: r.prompt_ids.tolist() for r in rollouts}
+    texts = Tokenizer.from_file(str(tokenizer)).decode_batch(list(ids.values()))
+    return dict(zip(ids, texts, strict=True))
 
 
 def _judgement(rollout: Rollout) -> Text:

@@ -1,0 +1,30 @@
+"""``outrider show``: read what the policy wrote at a step of a run, and how it was judged."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outrider.cli.arguments import Commands
+from outrider.errors import UserError
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("show", help="read rollouts of a run", description=__doc__, allow_abbrev=False)
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
+    parser.add_argument("--step", type=int, metavar="N", help="default: the last one")
+    parser.add_argument("--n", type=int, default=8, metavar="N", help="rollouts to show, spread over the step (8)")
+    parser.add_argument(
+        "--name", choices=("train", "evaluate", "greedy"), default="train", help="what they were drawn for (train)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    if arguments.n < 1:
+        raise UserError(f"--n is {arguments.n}, but should be at least 1")
+    from outrider.train.show import show_command
+
+    return show_command(arguments.run_folder, arguments.step, arguments.n, arguments.name)
