@@ -1,9 +1,9 @@
 """A fused decoder for the Llama and Qwen families: the same numbers with fewer and larger operations.
 
 Against the model's own forward pass: query, key and value are one product, gate and up another, the weights of a norm
-are part of the product that follows, and the rotary embedding is one complex multiplication. The last needs the two halves of a rotated pair
-side by side, so the rows of the query and key weights are reordered when they are copied; scores do not change when
-queries and keys are permuted alike.
+are part of the product that follows, and the rotary embedding is one complex multiplication. The last needs the two
+halves of a rotated pair side by side, so the rows of the query and key weights are reordered when they are copied;
+scores do not change when queries and keys are permuted alike.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class FastDecoder:
 def _normed(x: Tensor, epsilon: float) -> Tensor:
     """Root-mean-square norm without its weights, in half the time of ``F.rms_norm`` on a CPU."""
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-    scale = norm.square_().mul_(1.0 / x.shape[-1]).add_(epsilon).rsqrt_()
+    scale: Tensor = norm.square_().mul_(1.0 / x.shape[-1]).add_(epsilon).rsqrt_()
     return x * scale.to(x.dtype)
 
 
