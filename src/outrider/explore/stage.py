@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from outrider.options import Options
 from outrider.record import Group, SampleRequest
@@ -14,12 +14,7 @@ class Stage(Options):
 
     The explorer asks ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and verified, until the answer is
     empty; then comes the next stage. After the last stage every stage sees the finished groups through ``observe``.
-
-    ``signals`` names what the stage reads from rollouts besides tokens and verdicts (``"entropies"``,
-    ``"attention"``, …); the engine provides exactly those.
     """
-
-    signals: ClassVar[frozenset[str]] = frozenset()
 
     def plan(self, groups: Sequence[Group], step: int, round: int) -> list[SampleRequest]:
         raise NotImplementedError

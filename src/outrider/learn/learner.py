@@ -27,6 +27,11 @@ class Loss(Protocol):
     @property
     def needs_reference(self) -> bool: ...
 
+    @property
+    def diagnostics(self) -> Sequence[str]:
+        """The names of all sums that a call returns."""
+        ...
+
     def __call__(
         self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]: ...
@@ -91,8 +96,8 @@ class Learner:
     def update(self, rows: Sequence[Row], progress: float = 0.0) -> dict[str, float]:
         """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
 
-        Returns means over trained tokens, the last gradient norm and learning rate, and counts: ``updates``,
-        ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``.
+        Returns means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and learning
+        rate, and counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``.
         """
         totals: dict[str, float] = {}
         for _ in range(self.options.epochs):
@@ -100,7 +105,8 @@ class Learner:
                 for name, value in self._optimizer_step(batch, progress).items():
                     totals[name] = value if name in _LAST else totals.get(name, 0.0) + value
         tokens = max(totals.pop("tokens", 0.0), 1.0)
-        return {name: value if name in _COUNTS | _LAST else value / tokens for name, value in totals.items()}
+        per = {"loss": max(totals.get("updates", 0.0), 1.0)} | dict.fromkeys(_COUNTS | _LAST, 1.0)
+        return {name: value / per.get(name, tokens) for name, value in totals.items()}
 
     @torch.no_grad()
     def logprobs(self, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
@@ -167,7 +173,7 @@ class Learner:
         return {name: float(value) for name, value in sums.items()}
 
     def _add_over_ranks(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        names = sorted(DIAGNOSTICS)  # the same on a rank without rows
+        names = ["loss", *self.loss.diagnostics]  # a rank without rows must name them too
         packed = self.add(torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64)) for n in names]))
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         flat = self.add(torch.cat([g.reshape(-1) for g in gradients]))
@@ -212,10 +218,7 @@ class Learner:
         return token_statistics(hidden_NH, head.weight, bias, ids_T[at_N], next(iter(modes)).temperature)
 
 
-DIAGNOSTICS = frozenset(
-    {"tokens", "loss", "entropy", "surprise", "clip_low", "clip_high", "log_ratio_bounded", "kl_old", "kl_reference"}
-)
-_COUNTS = {"loss", "rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}
+_COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}
 _LAST = {"grad_norm", "learning_rate"}
 
 

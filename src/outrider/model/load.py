@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from outrider.errors import UserError, nearest
 from outrider.record import Ids, Problem
 from outrider.record.disk import disk_refused
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 
 
 class Policy(NamedTuple):
@@ -70,6 +74,8 @@ def load_policy(name: str, dtype: torch.dtype = torch.float32) -> Policy:
         raise UserError(f"model {name!r}: no such folder")
     if looks_local and not (path / "config.json").is_file():
         raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
+    if looks_local and not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
+        raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
@@ -77,16 +83,18 @@ def load_policy(name: str, dtype: torch.dtype = torch.float32) -> Policy:
     try:
         with _without_bars() if looks_local else nullcontext():  # a download takes long, and its bar says how long
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
     if tokenizer.eos_token_id is None:
         raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
     _refuse_unusual_head(name, model.eval())
-    return Policy(model, tokenizer)
+    return Policy(model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
 
 
-def save_policy(policy: Policy, folder: Path) -> None:
+def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     """Write a Hugging Face folder that ``AutoModelForCausalLM.from_pretrained`` loads; it appears when it is whole.
+
+    ``about``, plain JSON data, says where the weights come from and goes into ``outrider.json``.
 
     Raises:
         UserError: the disk refuses, or the folder exists.
@@ -99,6 +107,7 @@ def save_policy(policy: Policy, folder: Path) -> None:
         with _without_bars():
             policy.model.save_pretrained(part)
         policy.tokenizer.save_pretrained(part)
+        (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
         os.replace(part, folder)
     except OSError as error:
         raise disk_refused(folder, error) from error

@@ -39,6 +39,11 @@ class PolicyLoss:
     def needs_reference(self) -> bool:
         return self.options.kl > 0
 
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        always = ("tokens", "entropy", "clip_low", "clip_high", "log_ratio_bounded", "kl_old")
+        return (*always, "kl_reference") if self.needs_reference else always
+
     def __call__(
         self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -70,6 +75,7 @@ class ImitationLoss:
     r"""Weighted negative log-likelihood :math:`-\sum_t w_t A_t \log \pi_t`: supervised training, where A is 1."""
 
     needs_reference = False
+    diagnostics = ("tokens", "entropy", "surprise")
 
     def __call__(
         self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None

@@ -29,18 +29,18 @@ class Collector:
 
     def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         mine = self.split(requests)[self.ranks.rank]
-        with self.clock.phase("sample"):
-            drawn = self.sampler.sample([requests[i] for i in mine])
-        with self.clock.phase("verify"):
-            judged = self._judge([requests[i] for i in mine], drawn)
         with self.clock.phase("gather"):
-            parts = dict(self.ranks.gather(_by_request(mine, requests, judged)))
+            parts = dict(self.ranks.gather(lambda: self._drawn(requests, mine)))
         rollouts = [rollout for i in range(len(requests)) for rollout in parts[i]]
         for i, request in enumerate(requests):
             seen = self._lengths.setdefault(request.problem.level, [0.0, 0.0])
             seen[0] += sum(len(r.token_ids) for r in parts[i])
             seen[1] += len(parts[i])
         return rollouts
+
+    def fresh(self) -> Collector:
+        """A collector of the same parts that has seen nothing, so that its batches depend on no history."""
+        return Collector(self.sampler, self.task, self.reward, self.ranks, self.clock)
 
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
         """Indices of the requests per rank: dearest first, each to the rank with the least so far."""
@@ -64,6 +64,14 @@ class Collector:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._lengths = {level: list(seen) for level, seen in state["lengths"].items()}
+
+    def _drawn(self, requests: Sequence[SampleRequest], mine: Sequence[int]) -> list[tuple[int, list[Rollout]]]:
+        """This rank's share, by request."""
+        with self.clock.phase("sample"):
+            drawn = self.sampler.sample([requests[i] for i in mine])
+        with self.clock.phase("verify"):
+            judged = self._judge([requests[i] for i in mine], drawn)
+        return _by_request(mine, requests, judged)
 
     def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
         problems = [request.problem for request in requests for _ in range(request.n)]

@@ -25,13 +25,12 @@ def environment() -> dict[str, Any]:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = "not installed"
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
         "versions": versions,
         "platform": platform.platform(),
-        "cpus": cpus,
+        "cpus": os.cpu_count(),  # of the machine: a rank is pinned to one
         "git": _commit(),
     }
 

@@ -44,14 +44,15 @@ class Evaluator:
 
     def run(self) -> Evaluated:
         """Sample, judge and count."""
+        collect = self.collect.fresh()
         greedy_params = replace(self.params, temperature=0.0, top_p=1.0, top_k=0)
         sampled: list[Rollout] = []
         greedy: list[Rollout] = []
         for start in range(0, len(self.problems), _CHUNK):
             chunk = self.problems[start : start + _CHUNK]
-            sampled += self.collect([self._request(p, "evaluate", self.options.n, self.params) for p in chunk])
+            sampled += collect([self._request(p, "evaluate", self.options.n, self.params) for p in chunk])
         if self.options.greedy:
-            greedy = self.collect([self._request(p, "greedy", 1, greedy_params) for p in self.problems])
+            greedy = collect([self._request(p, "greedy", 1, greedy_params) for p in self.problems])
         evaluation = evaluate(self.problems, sampled, greedy, self.options.bootstrap, self.options.seed)
         return Evaluated(evaluation, sampled, greedy)
 

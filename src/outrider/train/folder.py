@@ -37,6 +37,8 @@ class RunFolder:
     ``model/``              the trained policy in Hugging Face format
     ``tensorboard/`` …      what trackers write, where they are on (``wandb/`` too)
     ``curves.png``          the picture of the run
+    ``table.md``            its first and last evaluation, as printed
+    ``notices.txt``         what else was printed: what a resume found, repaired or was forced to
     ``superseded/<n>/``     what the n-th resume set aside: the steps after its checkpoint
     ======================  ==========================================================================
 
@@ -126,6 +128,20 @@ class RunFolder:
         """One line of numbers that do not depend on the clock, on disk when this returns; see :class:`JsonLines`."""
         self._held()
         self._metrics.append(step, values)
+
+    def note(self, notice: str) -> None:
+        """Add a line to ``notices.txt``: what the user was told besides numbers.
+
+        Raises:
+            UserError: the disk refuses.
+        """
+        self._held()
+        path = self.path / "notices.txt"
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(notice + "\n")
+        except OSError as error:
+            raise disk_refused(path, error) from error
 
     def append_timing(self, step: int, values: Mapping[str, float]) -> None:
         """One line of seconds and rates, kept apart so that the metrics of two equal runs are equal files."""

@@ -28,7 +28,11 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
     arguments are pickled for the others.
     """
     if "WORLD_SIZE" in os.environ:
-        return _call(Ranks.join(), main, arguments)
+        ranks = Ranks.join()
+        try:
+            return _call(ranks, main, arguments)
+        finally:
+            ranks.leave()
     cores = _cores()
     size = wanted or (1 if torch.cuda.is_available() else len(cores))
     if size == 1:
@@ -43,21 +47,25 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
         ]
         for process in others:
             process.start()
-        try:
-            with _Pinned(pins, 0):
-                result = _call(Ranks.meet(0, size, meeting), main, arguments)
-            for process in others:
-                process.join(timeout=_LEAVE_SECONDS)
-        finally:
-            for process in others:  # after an error here, they wait for a message that will not come
-                process.kill()
+        with _Pinned(pins, 0):
+            ranks = Ranks.meet(0, size, meeting)
+            try:
+                result = _call(ranks, main, arguments)
+                for process in others:
+                    process.join(timeout=_LEAVE_SECONDS)
+            finally:
+                for process in others:  # after an error here, they wait for a message that will not come
+                    process.kill()
+                ranks.leave()
     return result
 
 
 def _other(rank: int, size: int, meeting: str, pins: list[int], main: RankMain, arguments: tuple[Any, ...]) -> None:
     with _Pinned(pins, rank):
         try:
-            _call(Ranks.meet(rank, size, meeting), main, arguments)
+            ranks = Ranks.meet(rank, size, meeting)
+            _call(ranks, main, arguments)
+            ranks.leave()
         except (UserError, KeyboardInterrupt):
             raise SystemExit(1) from None  # rank 0 has the same error and says it
 
@@ -69,7 +77,6 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
     try:
         return main(ranks, *arguments)
     finally:
-        ranks.leave()
         torch.set_num_threads(threads)
 
 

@@ -62,13 +62,21 @@ class Ranks:
         result: T = box[0]
         return result
 
-    def gather(self, part: Sequence[T]) -> list[T]:
-        """The parts of all ranks, in rank order, on every rank."""
+    def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
+        """The parts that all ranks make, in rank order, on every rank. If a rank fails, all raise its exception."""
         if self.size == 1:
-            return list(part)
+            return list(make())
+        mine: tuple[list[T], BaseException | None]
+        try:
+            mine = list(make()), None
+        except Exception as error:  # noqa: BLE001 - raised below, on every rank
+            mine = [], error
         parts: list[Any] = [None] * self.size
-        dist.all_gather_object(parts, list(part))
-        return [item for items in parts for item in items]
+        dist.all_gather_object(parts, mine)
+        for _, failure in parts:
+            if failure is not None:
+                raise failure
+        return [item for items, _ in parts for item in items]
 
     def sum_(self, tensor: torch.Tensor) -> torch.Tensor:
         """Add a tensor over ranks, in place, in rank order on every rank."""

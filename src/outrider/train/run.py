@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from outrider.model.load import Policy, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Group
+from outrider.record.disk import move
 from outrider.sample.local import LocalSampler
 from outrider.tasks.task import counted
 from outrider.train.checkpoint import Checkpoint, Checkpoints
@@ -158,8 +160,7 @@ class Run:
     def finish(self) -> None:
         """Export the model, draw the curves, print the table."""
         if self.folder is not None:
-            if not self.folder.model.exists():
-                save_policy(self.policy, self.folder.model)
+            self._export(self.folder)
             self._tell_counts()
             self.screen.report(self.folder)
 
@@ -171,11 +172,28 @@ class Run:
         if self.folder is not None:
             self.folder.close()
 
+    def _say(self, notice: str) -> None:
+        """On the screen, and in the folder's notices.txt: anything printed is also on disk."""
+        if self.folder is not None:
+            self.screen.say(notice)
+            self.folder.note(notice)
+
     def _tell_counts(self) -> None:
         """Say what the task counts, at the start and where it has changed by the end."""
         if (sentence := counted(self.recipe.task)) != self._counted:
-            self.screen.say(sentence)
+            self._say(sentence)
             self._counted = sentence
+
+    def _export(self, folder: RunFolder) -> None:
+        """The model after the last step; one of an earlier step, from before the run was prolonged, is set aside."""
+        step = self.trainer.counters.step
+        stamp = folder.model / "outrider.json"
+        if stamp.is_file() and json.loads(stamp.read_bytes())["step"] == step:
+            return
+        if folder.model.exists():
+            move(folder.model, self.out / "superseded")
+        about = {"recipe": self.recipe.name, "step": step, "tokens": self.trainer.counters.tokens}
+        save_policy(self.policy, folder.model, about)
 
     def _create(self) -> None:
         self.folder = RunFolder.create(self.out, self.recipe.resolved())
@@ -190,9 +208,8 @@ class Run:
                 "or add --force to go on with the new ones"
             )
         self.folder.rewind(checkpoint.step)
-        for notice in [*troubles, *differences, *self.folder.notices]:
-            self.screen.say(notice)
-        self.screen.say(f"going on after step {checkpoint.step}")
+        for notice in [*troubles, *differences, *self.folder.notices, f"going on after step {checkpoint.step}"]:
+            self._say(notice)
         return checkpoint
 
     def _identity(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from outrider.errors import UserError
 from outrider.learn.sft import fine_tune
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
-from outrider.record.disk import write_atomically
 from outrider.train.progress import Progress
 
 
@@ -41,14 +39,13 @@ def sft_command(sft: Sft, out: Path) -> int:
             progress.stats({"entropy": metrics["entropy"]})
 
         fine_tune(policy, sft.task, sft, report)
-    save_policy(policy, out)
-    record = {
+    about = {
         "command": sys.argv[1:],
         "settings": sft.model_dump(mode="json"),
         "versions": {"outrider": outrider.__version__, "torch": str(torch.__version__)},
         "loss": {str(step): losses[step] for step in range(0, len(losses), max(1, len(losses) // 20))},
     }
-    write_atomically(out / "sft.json", json.dumps(record, indent=1).encode())
+    save_policy(policy, out, about)
     last = losses[-100:]
     Console().print(f"{sft.steps} steps; loss {sum(last) / len(last):.4f} over the last {len(last)}; model in {out}")
     return 0

@@ -1,0 +1,76 @@
+"""What the processes of ``test_ranks.py`` do; a module of its own, because they import it by name."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import torch
+
+from outrider.config import load_recipe
+from outrider.errors import UserError
+from outrider.explore.explorer import Explorer
+from outrider.model.load import load_policy
+from outrider.objective.row import Row
+from outrider.train.clock import Clock
+from outrider.train.loop import Trainer
+from outrider.train.ranks import Ranks
+from outrider.train.run import build
+
+OVERRIDES = [
+    "train.problems=6",
+    "explore.0.n=5",
+    "task.countdown.sizes=[3,4]",
+    "sample.max_tokens=40",
+    "learn.micro_tokens=700",
+    "train.steps=3",
+    "train.tokens=null",
+]
+
+
+def trainer(ranks: Ranks) -> Trainer:
+    recipe = load_recipe("grpo", OVERRIDES)
+    return build(recipe, load_policy(recipe.model), ranks, Clock())
+
+
+def draw(ranks: Ranks, out: Path) -> int:
+    """One step's rollouts, as they are after gathering."""
+    made = trainer(ranks)
+    groups = made.explorer.explore(1, 6, made.collect)
+    if ranks.main:
+        out.write_bytes(pickle.dumps([r for group in groups for r in group.rollouts]))
+    return 0
+
+
+def learn(ranks: Ranks, rows: Path, out: Path) -> int:
+    """Three updates from given rows, then the weights."""
+    made = trainer(ranks)
+    batch: list[Row] = pickle.loads(rows.read_bytes())
+    metrics = [made.learner.update(batch) for _ in range(3)]
+    if ranks.main:
+        out.write_bytes(pickle.dumps(([p.detach() for p in made.learner.parameters], metrics)))
+    return 0
+
+
+def refuse_on(ranks: Ranks, rank: int, where: str) -> int:
+    """A mistake of the user that one rank alone meets, in a gather or on the planning rank."""
+    if where == "gather":
+        ranks.gather(lambda: _refuse() if ranks.rank == rank else [])
+    else:
+        ranks.from_main(_refuse)
+    return 0
+
+
+def gather_in_order(ranks: Ranks) -> int:
+    """Parts come in rank order, sums are added, and what rank 0 makes is made once."""
+    assert ranks.gather(lambda: [ranks.rank] * (ranks.rank + 1)) == [0, 1, 1]
+    assert ranks.sum_(torch.tensor([1.0, ranks.rank])).tolist() == [2.0, 1.0]
+    assert ranks.from_main(lambda: os.getpid()) == ranks.gather(lambda: [os.getpid()])[0]
+    assert len(set(ranks.gather(lambda: [tuple(os.sched_getaffinity(0))]))) == 2 or os.cpu_count() != 2
+    assert torch.get_num_threads() == 1
+    return 7
+
+
+def _refuse() -> list[Explorer]:
+    raise UserError("problem 'p' is too long")

@@ -1,0 +1,67 @@
+"""Several processes: the rollouts of one, the weights of one, and errors that reach the user."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rank_mains
+from outrider.config import load_recipe
+from outrider.errors import UserError
+from outrider.record import Group
+from outrider.train.assign import assign
+from outrider.train.launch import launch
+
+
+def drawn(ranks: int, folder: Path) -> list:
+    out = folder / f"rollouts-{ranks}"
+    assert launch(ranks, rank_mains.draw, out) == 0
+    return pickle.loads(out.read_bytes())
+
+
+def test_two_processes_draw_what_one_draws_and_learn_what_one_learns(tmp_path: Path) -> None:
+    one, two = drawn(1, tmp_path), drawn(2, tmp_path)
+    assert [r.id for r in one] == [r.id for r in two]
+    assert len(one) == 30
+    assert [r.seed for r in one] == [r.seed for r in two]
+    different = sum(not np.array_equal(a.token_ids, b.token_ids) for a, b in zip(one, two, strict=True))
+    assert different <= 1  # a near-tie may fall either way in another batch
+
+    groups: dict[str, Group] = {}
+    task = load_recipe("grpo", rank_mains.OVERRIDES).task
+    problems = {p.id: p for p in map(task.train, range(20))}
+    for r in one:
+        group = groups.setdefault(r.problem_id, Group(problems[r.problem_id], r.group_id))
+        groups[r.problem_id] = group.joined([r])
+    rows = assign(list(groups.values()), load_recipe("grpo", rank_mains.OVERRIDES).credit, 1, False).rows
+    assert any(row.has_signal for row in rows)
+    (tmp_path / "rows").write_bytes(pickle.dumps(rows))
+    weights, metrics = {}, {}
+    for ranks in (1, 2):
+        out = tmp_path / f"weights-{ranks}"
+        assert launch(ranks, rank_mains.learn, tmp_path / "rows", out) == 0
+        weights[ranks], metrics[ranks] = pickle.loads(out.read_bytes())
+    for a, b in zip(weights[1], weights[2], strict=True):
+        assert (a - b).abs().max() < 1e-5
+    for a, b in zip(metrics[1], metrics[2], strict=True):
+        assert a.keys() == b.keys()
+        assert a == pytest.approx(b, rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize(("rank", "where"), [(0, "gather"), (1, "gather"), (0, "planning")])
+def test_a_mistake_that_one_rank_meets_is_told_by_rank_0(
+    rank: int, where: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match="problem 'p' is too long"):
+        launch(2, rank_mains.refuse_on, rank, where)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_collectives_are_ordered_and_the_caller_is_left_as_it_was() -> None:
+    before = os.sched_getaffinity(0)
+    assert launch(2, rank_mains.gather_in_order) == 7
+    assert os.sched_getaffinity(0) == before
