@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTHON ?=
 # 3.11 first: the versions in constraints.txt are tested with it.
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
-DEMO ?= train grpo
+DEMO ?= train grpo train.tokens=1200000
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 

@@ -26,19 +26,42 @@ class Plan(Protocol):
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
 
 
+@torch.no_grad()
 def use_plans(model: PreTrainedModel) -> None:
-    """Route the model's attention through plans.
+    """Route the model's attention through plans, and see that every layer goes there.
+
+    A layer that mixes tokens in another way (a state-space or linear-attention layer) would let packed sequences see
+    one another, without any error.
 
     Raises:
-        UserError: the architecture does not let its attention be replaced (state-space models, remote code).
+        UserError: not every layer of the architecture is attention that can be replaced.
     """
-    refusal = UserError(f"{type(model).__name__} does not let its attention be replaced, so it cannot run here")
+    refusal = UserError(f"{type(model).__name__} has layers whose attention cannot be replaced, so it cannot run here")
     try:
         model.set_attn_implementation(NAME)
     except (ValueError, NotImplementedError) as error:
         raise refusal from error
-    if model.config._attn_implementation != NAME:
+    asked: set[int] = set()
+    two = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
+    try:
+        model.get_decoder()(
+            input_ids=two, position_ids=torch.tensor([[0, 1]]).to(two), plan=_Roll(asked), use_cache=False
+        )
+    except TypeError as error:  # no such arguments: remote code, or no attention at all
+        raise refusal from error
+    if asked != set(range(model.config.get_text_config().num_hidden_layers)):
         raise refusal
+
+
+class _Roll:
+    """A plan that notes which layers call, and lets every token see itself alone."""
+
+    def __init__(self, asked: set[int]) -> None:
+        self._asked = asked
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+        self._asked.add(layer)
+        return v.repeat_interleave(q.shape[1] // v.shape[1], 1).transpose(1, 2)
 
 
 def _attend(

@@ -40,11 +40,12 @@ def assign(
                 raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
             shares = advantages(chains[stream], Members.of(rollouts), step)
             for rollout, share_N in zip(rollouts, shares, strict=True):
+                advantage = None
                 if rollout.trainable_tokens:
                     rows.append(row_of(rollout, share_N))
-                    told[rollout.id] = replace(rollout, advantage=float(share_N.mean()))
-                reason = _unused(rollout, bool((share_N != 0).any()), always_trained)
-                told[rollout.id] = told.get(rollout.id, rollout).left_out(reason) if reason else told[rollout.id]
+                    advantage = float(share_N.mean())
+                reason = rollout.unused or _unused(rollout, bool(share_N.any()), always_trained)
+                told[rollout.id] = replace(rollout, advantage=advantage, unused=reason)
         finished.append(replace(group, rollouts=tuple(told[r.id] for r in group.rollouts)))
     return Assigned(rows, finished)
 

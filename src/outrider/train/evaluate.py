@@ -13,7 +13,7 @@ from outrider.train.collect import Collector
 from outrider.train.folder import RunFolder
 from outrider.train.options import EvaluateOptions
 
-_CHUNK = 32  # problems drawn together: enough rows for full waves, few enough to be gathered at once
+_CHUNK = 100  # problems drawn together: enough rows for full waves, few enough to be gathered at once
 
 
 class Evaluated(NamedTuple):

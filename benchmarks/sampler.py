@@ -1,0 +1,109 @@
+"""The local sampler against ``transformers.generate``: the same model, prompts and lengths, tokens per second.
+
+Floor: 3.5 times ``generate``. Two comparisons: one thread against one thread, and the whole machine used as each is
+best used (one sampler process per core; ``generate`` with a thread per core).
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from pathlib import Path
+
+import torch
+from _machine import MAX_TOKENS, PAIRS, base, keep, rates, ratio, requests, rounded, sgemm
+
+from outrider.model.attention import use_plans
+from outrider.sample.local import LocalSampler
+from outrider.sample.options import SampleOptions
+from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
+
+PROBLEMS, N, ROWS = 32, 16, 512
+
+
+def generate_rate_function(threads: int):
+    """Own tokens made by one call of ``generate`` on 512 left-padded rows, its best batch size here."""
+    policy = base()
+    prompts = [r.problem.prompt for r in requests(policy, PROBLEMS, 1) for _ in range(N)]
+    batch = policy.tokenizer(prompts, return_tensors="pt", padding=True)
+
+    def run() -> int:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        with torch.inference_mode():
+            out = policy.model.generate(
+                batch["input_ids"],
+                attention_mask=batch["attention_mask"],
+                do_sample=True,
+                top_k=0,
+                top_p=1.0,
+                max_new_tokens=MAX_TOKENS,
+            )
+        torch.set_num_threads(before)
+        return int((out[:, batch["input_ids"].shape[1] :] != policy.tokenizer.pad_token_id).sum())
+
+    return run
+
+
+def sampler_rate_function(path: str):
+    policy = base()
+    use_plans(policy.model)
+    sampler = LocalSampler(policy, SampleOptions(max_tokens=MAX_TOKENS, rows=ROWS, path=path))
+    asked = requests(policy, PROBLEMS, N)
+    return lambda: sum(len(r.token_ids) for r in sampler.sample(asked))
+
+
+def machine(ranks: Ranks, out: Path) -> int:
+    """Every rank samples its own rows; rank 0 runs ``generate`` with all threads in between, the others wait."""
+    ours = sampler_rate_function("fast")
+    theirs = generate_rate_function(ranks.size) if ranks.main else None
+
+    def together() -> int:
+        return sum(ranks.gather(lambda: [ours()]))
+
+    def alone() -> int:
+        made = 0
+        if theirs is not None:
+            import os
+
+            pinned = os.sched_getaffinity(0)
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+            made = theirs()
+            os.sched_setaffinity(0, pinned)
+        return sum(ranks.gather(lambda: [made]))
+
+    first, second = rates(together, alone)
+    if ranks.main:
+        out.write_text(f"{statistics.median(first)} {statistics.median(second)} {ratio(first, second)['median']}")
+    return 0
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    peak = sgemm()
+    numbers: dict[str, object] = {"pairs": PAIRS, "rows": ROWS, "sgemm_gflops_one_thread": round(peak / 1e9, 1)}
+    plain = generate_rate_function(1)
+    parameters = sum(p.numel() for p in base().model.parameters())
+    for path in ("fast", "generic"):
+        ours, theirs = rates(sampler_rate_function(path), plain)
+        numbers[path] = {
+            "tokens_per_second_one_thread": round(statistics.median(ours)),
+            "generate_tokens_per_second_one_thread": round(statistics.median(theirs)),
+            "ratio": rounded(ratio(ours, theirs), 2),
+            "share_of_sgemm": round(2 * parameters * statistics.median(ours) / peak, 3),
+        }
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "machine"
+        launch(0, machine, out)
+        ours_, theirs_, of = map(float, out.read_text().split())
+    numbers["whole_machine"] = {
+        "tokens_per_second": round(ours_),
+        "generate_tokens_per_second": round(theirs_),
+        "ratio": round(of, 2),
+    }
+    keep("sampler", numbers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Whole GRPO steps on the embedded task: seconds by phase, two processes against one, peak memory.
+
+Floors: explore, credit, record and sync together at most 5 % of a step; two ranks at least 1.6 times one; peak memory
+of all processes under 1.5 GB.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from _machine import keep
+
+STEPS, PAIRS, WARM = 14, 3, 4
+OVERHEAD = ("explore", "credit", "record", "sync", "save")
+
+
+def run(ranks: int, folder: Path) -> tuple[dict[str, float], float]:
+    """Mean seconds by phase of the steps after the warm ones, and the megabytes of the largest process."""
+    command = [
+        *(sys.executable, "-m", "outrider", "train", "grpo", "--out", str(folder)),
+        *(f"train.ranks={ranks}", f"train.steps={STEPS}", "train.tokens=null", "train.save_every=1000"),
+        *("evaluate.before=false", "evaluate.after=false"),
+    ]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rows = [json.loads(line) for line in (folder / "timing.jsonl").read_text().splitlines()][WARM:]
+    phases = sorted({key for row in rows for key in row} - {"step", "tokens_per_second"})
+    seconds = {phase: statistics.mean(row.get(phase, 0.0) for row in rows) for phase in phases}
+    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+
+
+def main() -> None:
+    found: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+    memory = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for pair in range(PAIRS):
+            for ranks, runs in found.items():
+                seconds, megabytes = run(ranks, Path(folder) / f"{ranks}-{pair}")
+                runs.append(seconds)
+                memory = max(memory, megabytes)
+    totals = {ranks: [sum(seconds.values()) for seconds in runs] for ranks, runs in found.items()}
+    numbers: dict[str, object] = {"steps": STEPS - WARM, "pairs": PAIRS}
+    for ranks, runs in found.items():
+        mean = {phase: statistics.mean(seconds.get(phase, 0.0) for seconds in runs) for phase in runs[0]}
+        whole = sum(mean.values())
+        numbers[f"ranks_{ranks}"] = {
+            "seconds_per_step": round(whole, 3),
+            "share": {phase: round(value / whole, 4) for phase, value in mean.items()},
+            "overhead_share": round(sum(mean.get(phase, 0.0) for phase in OVERHEAD) / whole, 4),
+        }
+    pairs = [one / two for one, two in zip(totals[1], totals[2], strict=True)]
+    numbers["two_ranks_over_one"] = {
+        "median": round(statistics.median(pairs), 2), "min": round(min(pairs), 2), "max": round(max(pairs), 2)
+    }  # fmt: skip
+    numbers["largest_process_mb"] = round(memory)
+    keep("step", numbers)
+
+
+if __name__ == "__main__":
+    main()
