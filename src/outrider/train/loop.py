@@ -73,7 +73,9 @@ class Trainer:
         while self.progress < 1.0:
             groups, metrics = self.step()
             step = self.counters.step
-            watch.stepped(step, groups, metrics, self.clock.take())
+            seconds = self.clock.take()
+            with self.clock.phase("record"):  # its own time is booked to the step after
+                watch.stepped(step, groups, metrics, seconds)
             done = self.progress >= 1.0
             if every.evaluate_every and step % every.evaluate_every == 0 and not done:
                 watch.evaluate(step)

@@ -1,0 +1,101 @@
+"""Checkpoints: whole or not there, the last good one kept, damage named, a full disk survived."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from outrider.errors import UserError
+from outrider.record import disk
+from outrider.train.checkpoint import Checkpoint, Checkpoints
+
+
+def made(step: int) -> Checkpoint:
+    weights = {"a": torch.full((2, 3), float(step)), "b": torch.arange(4)}
+    return Checkpoint(step, {"counters": {"step": step}}, weights, {"state": {0: {"exp_avg": torch.ones(3) * step}}})
+
+
+def test_round_trip_and_keeping_the_newest(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (0, 3, 6):
+        checkpoints.save(made(step))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-00000003", "step-00000006"]
+    loaded, troubles = checkpoints.load_last()
+    assert troubles == []
+    assert loaded.step == 6
+    assert loaded.state == {"counters": {"step": 6}}
+    assert torch.equal(loaded.weights["a"], made(6).weights["a"])
+    assert torch.equal(loaded.optimizer["state"][0]["exp_avg"], torch.ones(3) * 6)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.pt", "state.json", "manifest.json"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_any_damage_is_seen_and_the_one_before_is_taken(name: str, damage: str, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (3, 6):
+        checkpoints.save(made(step))
+    file = tmp_path / "step-00000006" / name
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    elif damage == "truncated":
+        file.write_bytes(content[: len(content) // 2])
+    else:
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    loaded, troubles = checkpoints.load_last()
+    assert loaded.step == 3
+    assert len(troubles) == 1
+    assert "step-00000006" in troubles[0]
+    checkpoints.save(made(6))  # the run comes by again: the damaged one is kept aside, not overwritten
+    assert checkpoints.load_last()[0].step == 6
+    assert (tmp_path / "superseded" / "step-00000006").is_dir()
+
+
+def test_nothing_to_resume_from(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        Checkpoints(tmp_path / "none", keep=2).load_last()
+    Checkpoints(tmp_path, keep=2).save(made(1))
+    (tmp_path / "step-00000001" / "optimizer.pt").write_bytes(b"")
+    with pytest.raises(UserError, match=r"no checkpoint can be loaded: .*optimizer\.pt is damaged"):
+        Checkpoints(tmp_path, keep=2).load_last()
+
+
+def test_a_cut_off_save_is_no_checkpoint(tmp_path: Path) -> None:
+    """What a kill leaves: a part folder without its last files."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(made(3))
+    part = tmp_path / ".step-00000006.part"
+    shutil.copytree(tmp_path / "step-00000003", part)
+    (part / "manifest.json").unlink()
+    assert checkpoints.load_last()[0].step == 3
+    checkpoints.save(made(6))
+    assert checkpoints.load_last()[0].step == 6
+    assert not part.exists()
+
+
+def test_a_full_disk_is_one_sentence_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(made(3))
+    real = disk.os.fsync
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk.os, "fsync", full)
+    with pytest.raises(UserError, match="No space left on device") as caught:
+        checkpoints.save(made(6))
+    assert str(tmp_path) in str(caught.value)
+    monkeypatch.setattr(disk.os, "fsync", real)
+    assert checkpoints.load_last()[0].step == 3
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(Checkpoint(1, {"schema_version": 99}, {}, {}))
+    with pytest.raises(UserError, match="schema version 99"):
+        checkpoints.load_last()
