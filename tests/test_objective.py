@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -115,3 +117,19 @@ def test_a_huge_ratio_is_bounded_and_counted() -> None:
     loss, sums = PolicyLoss(ObjectiveOptions())(tokens, torch.tensor([0.0]), torch.zeros(1), None)
     assert torch.isfinite(loss)
     assert int(sums["log_ratio_bounded"]) == 1
+
+
+@pytest.mark.parametrize("kl", [0.0, 0.1])
+def test_a_token_without_log_probability_changes_neither_loss_nor_gradient(kl: float) -> None:
+    """Tokens that were observed, not sampled, have the log-probability NaN and the weight 0."""
+
+    def trained(n: int) -> tuple[float, list[float], dict[str, float]]:
+        logprobs = torch.tensor([-1.0, -3.0])[:n].requires_grad_()
+        tokens = Tokens(*(torch.tensor(x)[:n] for x in ([-1.5, math.nan], [2.0, 0.0], [1.0, 0.0])))
+        reference = torch.tensor([-1.2, math.nan])[:n]
+        loss, sums = PolicyLoss(ObjectiveOptions(kl=kl))(tokens, logprobs, torch.ones(n), reference)
+        loss.backward()
+        return float(loss.detach()), logprobs.grad.tolist(), {name: float(value) for name, value in sums.items()}
+
+    (alone, slope, counted), (with_observed, slopes, counted_too) = trained(1), trained(2)
+    assert (with_observed, slopes, counted_too) == (alone, [*slope, 0.0], counted)

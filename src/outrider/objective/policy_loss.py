@@ -49,12 +49,13 @@ class PolicyLoss:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``)."""
         low, high = self.options.clip
-        log_ratio = logprobs_N - tokens.old_logprobs
+        live = tokens.weights > 0
+        # masked at the source: a token that was not sampled has NaN here, and 0 times NaN poisons loss and gradient
+        log_ratio = torch.where(live, logprobs_N - tokens.old_logprobs, 0.0)
         bounded = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
         ratio = bounded.exp()
         gain = torch.minimum(ratio * tokens.advantages, ratio.clamp(1 - low, 1 + high) * tokens.advantages)
         per_token = -gain
-        live = tokens.weights > 0
         sums = {
             "tokens": live.sum(),
             "entropy": _sum(entropies_N, live),
@@ -64,7 +65,7 @@ class PolicyLoss:
             "kl_old": _sum(ratio - 1 - bounded, live),  # k3 against the sampling policy
         }
         if ref_logprobs_N is not None:
-            difference = (ref_logprobs_N - logprobs_N).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+            difference = torch.where(live, ref_logprobs_N - logprobs_N, 0.0).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
             kl = difference.exp() - difference - 1
             per_token = per_token + self.options.kl * kl
             sums["kl_reference"] = _sum(kl, live)
