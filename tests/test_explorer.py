@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import PrivateAttr
 
 from outrider.credit import GroupMean
+from outrider.errors import UserError
 from outrider.explore import Stage, Uniform
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
@@ -105,7 +106,7 @@ def test_state_round_trip_and_other_stages_are_refused() -> None:
     again.load_state_dict(made.state_dict())
     assert again.state_dict() == made.state_dict()
     assert again.stream.take(1)[0].id == "p3"
-    with pytest.raises(ValueError, match="the recipe has"):
+    with pytest.raises(UserError, match="the recipe has"):
         explorer(Uniform(n=2)).load_state_dict(made.state_dict())
     with pytest.raises(ValueError, match="keeps no state"):
         Uniform().load_state_dict({"seen": 1})
@@ -115,7 +116,7 @@ def test_a_problem_that_returns_within_a_batch_is_passed_over() -> None:
     stream = ProblemStream(lambda index: PROBLEMS[index // 2])
     assert [p.id for p in stream.take(3)] == ["p0", "p1", "p2"]
     assert stream.position == 5
-    with pytest.raises(ValueError, match="only 1 different problems, and a step wants 2"):
+    with pytest.raises(UserError, match=r"train\.problems is 2, but the task has only 1 different problems"):
         ProblemStream(lambda index: PROBLEMS[0]).take(2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from outrider.errors import UserError
 from outrider.record import Problem
 
 
@@ -25,7 +26,7 @@ class ProblemStream:
         problem.
 
         Raises:
-            ValueError: the sequence repeats itself before ``n`` different problems are found.
+            UserError: the sequence repeats itself before ``n`` different problems are found.
         """
         found: dict[str, Problem] = {}
         passed_over = 0
@@ -35,7 +36,9 @@ class ProblemStream:
             passed_over += problem.id in found
             found.setdefault(problem.id, problem)
             if passed_over > 100 * n + 1000:
-                raise ValueError(f"the task has only {len(found)} different problems, and a step wants {n}")
+                raise UserError(
+                    f"train.problems is {n}, but the task has only {len(found)} different problems to train on"
+                )
         return list(found.values())
 
     def state_dict(self) -> dict[str, Any]:
