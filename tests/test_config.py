@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.config import load_recipe
+from outrider.config import Evaluate, load_options, load_recipe
 from outrider.credit import GroupMean
 from outrider.errors import UserError
 from outrider.explore import Uniform
@@ -132,6 +132,23 @@ def sentence(*arguments, **options):
             "paper: none",
             "learn: {minibatches: 5}\ntrain: {problems: 4}",
             "x.yaml: learn.minibatches is 5, but a step has only 4 problems to cut (train.problems)",
+        ),
+        (
+            "paper: none",
+            "sample: {temperature: 0}",
+            "x.yaml: sample.temperature is 0, but greedy responses to a problem are identical, so none is better",
+        ),
+        (
+            "paper: none",
+            "sample: {top_p: 0.9}",
+            "x.yaml: sample.top_p is 0.9, but the gradient is that of the whole distribution, "
+            "so training needs sample.top_p=1",
+        ),
+        (
+            "paper: none",
+            "sample: {top_k: 20}",
+            "x.yaml: sample.top_k is 20, but the gradient is that of the whole distribution, "
+            "so training needs sample.top_k=0",
         ),
         # the YAML itself
         ("paper: none", "paper: [none", "x.yaml, line 2: expected ',' or ']', but got ':'"),
@@ -308,6 +325,16 @@ def test_a_profile_reaches_a_list_by_its_position(write):
 
 def test_as_many_minibatches_as_problems_are_fine(write):
     assert load_recipe(write(), ["train.problems=4", "learn.minibatches=4"]).learn.minibatches == 4
+
+
+def test_an_evaluation_may_truncate_and_be_greedy():
+    asked = load_options(
+        Evaluate,
+        {"model": "base:countdown", "task": "countdown"},
+        ["sample.top_p=0.9", "sample.top_k=5", "sample.temperature=0"],
+        "evaluate",
+    )
+    assert (asked.sample.top_p, asked.sample.top_k, asked.sample.temperature) == (0.9, 5, 0)
 
 
 # Identity.

@@ -54,7 +54,7 @@ class Recipe(Options):
     paper: str = ""
     summary: str = ""
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
-    seed: int = Field(0, ge=0, description="master seed: every random draw of the run derives from it")
+    seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
     task: AnyTask
     explore: list[AnyStage] = Field(min_length=1)
     credit: dict[str, Chain] = Field(description="one chain per loss stream")
@@ -90,6 +90,22 @@ class Recipe(Options):
                 f"learn.minibatches is {self.learn.minibatches}, but a step has only "
                 f"{self.train.problems} problems to cut (train.problems)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _samples_are_the_policy(self) -> Recipe:
+        """Evaluations may draw otherwise, and have options of their own (:class:`outrider.config.Evaluate`)."""
+        sample = self.sample
+        if sample.temperature == 0:
+            raise ValueError(
+                "sample.temperature is 0, but greedy responses to a problem are identical, so none is better"
+            )
+        for key, value, off in (("top_p", sample.top_p, 1), ("top_k", sample.top_k, 0)):
+            if value != off:
+                raise ValueError(
+                    f"sample.{key} is {value}, but the gradient is that of the whole distribution, "
+                    f"so training needs sample.{key}={off}"
+                )
         return self
 
     def resolved(self) -> dict[str, Any]:
