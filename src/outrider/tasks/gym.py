@@ -122,7 +122,7 @@ class Gym(Task):
 
     @cached_property
     def _heldout(self) -> dict[str, Problem]:
-        """By question. Fewer than asked for where the dataset repeats itself nine times in ten."""
+        """By question. Fewer than asked for, see ``counts``, where the dataset repeats itself nine times in ten."""
         found: dict[str, Problem] = {}
         for index in range(10 * self.heldout_size):
             entry = self._draw(identity_seed("heldout"), index)
@@ -130,7 +130,6 @@ class Gym(Task):
                 found.setdefault(entry["question"], self._problem(entry))
             if len(found) == self.heldout_size:
                 return found
-        log.warning("reasoning-gym %s: only %d different questions to hold out", self.dataset, len(found))
         return found
 
     def _draw(self, stream: int, index: int) -> dict[str, Any] | None:

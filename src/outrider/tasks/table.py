@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import string
 import time
 import unicodedata
@@ -24,8 +23,6 @@ from outrider.tasks.rows import Row, read_rows
 from outrider.tasks.task import Task
 from outrider.verify.answers import Match, extract, judge, normalise, number
 
-log = logging.getLogger(__name__)
-
 
 class _Sides(NamedTuple):
     train: list[Problem]
@@ -37,7 +34,7 @@ class Table(Task):
     r"""Problems from two tables: one to train on, one held out. See :mod:`outrider.tasks.rows` for the formats.
 
     Training runs through seeded permutations of its table, epoch after epoch. A training problem whose prompt is held
-    out as well (compared without case, spacing and Unicode variants) is left out, counted in ``counts`` and logged.
+    out as well (compared without case, spacing and Unicode variants) is left out and counted in ``counts``.
     Held-out problems come from each level in turn, in an order that does not depend on that of the file.
 
     A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so worked solutions will do.
@@ -113,8 +110,6 @@ class Table(Task):
         left_out = len(table) - len(train)
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
-        if left_out:
-            log.warning("%s: left out %d problems that %s holds out", self.train_data, left_out, self.heldout_data)
         return _Sides(train, _levels_in_turn(heldout), left_out)
 
     def _problems(self, source: str, heldout: bool) -> list[Problem]:
