@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from outrider.errors import UserError
 from outrider.learn.sft import fine_tune
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
+from outrider.train.loop import MOST_NONFINITE
 from outrider.train.progress import Progress
 
 
@@ -21,7 +23,7 @@ def sft_command(sft: Sft, out: Path) -> int:
     """Train the embedded model from scratch on one thread, write it to ``out`` with its settings, return 0.
 
     Raises:
-        UserError: the folder exists, or the task's problems carry no solution.
+        UserError: the folder exists, the task's problems carry no solution, or three steps in a row are not finite.
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
@@ -29,23 +31,49 @@ def sft_command(sft: Sft, out: Path) -> int:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
     torch.set_num_threads(1)
     policy = tiny_policy(sft.seed)
-    losses: list[float] = []
+    losses = _Losses()
     with Progress(sft.steps, "steps") as progress:
         progress.phase("learn")
 
         def report(step: int, metrics: dict[str, float]) -> None:
-            losses.append(metrics["loss"])
+            losses.add(step, metrics)
             progress.advance(1)
-            progress.stats({"entropy": metrics["entropy"]})
+            if "entropy" in metrics:
+                progress.stats({"entropy": metrics["entropy"]})
 
         fine_tune(policy, sft.task, sft, report)
     about = {
         "command": sys.argv[1:],
         "settings": sft.model_dump(mode="json"),
         "versions": {"outrider": outrider.__version__, "torch": str(torch.__version__)},
-        "loss": {str(step): losses[step] for step in range(0, len(losses), max(1, len(losses) // 20))},
+        "loss": dict(losses.finite[:: max(1, len(losses.finite) // 20)]),
+        "skipped_nonfinite": losses.skipped,
     }
     save_policy(policy, out, about)
-    last = losses[-100:]
-    Console().print(f"{sft.steps} steps; loss {sum(last) / len(last):.4f} over the last {len(last)}; model in {out}")
+    last = [loss for _, loss in losses.finite[-100:]]
+    mean = f"loss {sum(last) / len(last):.4f} over the last {len(last)}" if last else "no loss was finite"
+    skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
+    Console().print(f"{sft.steps} steps; {mean}{skipped}; model in {out}")
     return 0
+
+
+class _Losses:
+    """The loss by step where it was finite, and how many updates were skipped because it was not."""
+
+    def __init__(self) -> None:
+        self.finite: list[tuple[str, float]] = []
+        self.skipped = 0
+        self._in_a_row = 0
+
+    def add(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take up a step; the third in a row with a skipped update is a UserError."""
+        skipped = int(metrics.get("skipped_nonfinite", 0))
+        self.skipped += skipped
+        self._in_a_row = self._in_a_row + 1 if skipped else 0
+        if self._in_a_row == MOST_NONFINITE:
+            raise UserError(
+                f"step {step + 1}: loss or gradient was not finite in {MOST_NONFINITE} steps in a row; no model is "
+                "written (lower learn.lr)"
+            )
+        if "loss" in metrics:
+            self.finite.append((str(step), metrics["loss"]))
