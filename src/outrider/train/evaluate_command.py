@@ -7,9 +7,11 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.config import Evaluate
+from outrider.errors import UserError
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
+from outrider.record import Problem
 from outrider.record.disk import write_atomically
 from outrider.sample.local import LocalSampler
 from outrider.tasks.task import counted
@@ -26,18 +28,20 @@ def evaluate_command(asked: Evaluate, out: Path | None) -> int:
     """Evaluate on all cores and print the table; with ``out``, keep rollouts, numbers and table there.
 
     Raises:
-        UserError: the model or the task cannot be had, or ``out`` holds something already.
+        UserError: the model or the task cannot be had, it holds out nothing, or ``out`` holds something already.
     """
     return launch(0, _evaluate, asked, out)
 
 
 def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
-    folder = RunFolder.create(out, asked.model_dump(mode="json")) if out is not None and ranks.main else None
+    folder = None
     try:
         policy = load_policy(asked.model)
         use_plans(policy.model)
+        heldout = ranks.from_main(lambda: _heldout(asked))
+        if out is not None and ranks.main:  # not before: what cannot be evaluated leaves no folder behind
+            folder = RunFolder.create(out, asked.model_dump(mode="json"))
         collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
-        heldout = asked.task.heldout(asked.evaluate.problems)
         if ranks.main and (sentence := counted(asked.task)):
             Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(heldout, policy.encode, collect, asked.evaluate, asked.sample.params())
@@ -52,3 +56,10 @@ def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
         if folder is not None:
             folder.close()
     return 0
+
+
+def _heldout(asked: Evaluate) -> list[Problem]:
+    problems = asked.task.heldout(asked.evaluate.problems)
+    if not problems:
+        raise UserError(f"task {asked.task.name!r} holds out no problems, so there is nothing to evaluate")
+    return problems
