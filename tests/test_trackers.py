@@ -41,3 +41,9 @@ def test_tensorboard_holds_each_step_once_also_after_a_resume(tmp_path: Path) ->
         **{s: s + 0.03 for s in range(5, 9)},
     }
     assert len(events.Scalars("reward")) == 8
+
+
+def test_a_disk_that_refuses_tensorboard_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").write_text("a file where the folder should be")
+    with pytest.raises(UserError, match=f"^cannot write tensorboard in {tmp_path}: .*; everything"):
+        open_trackers(["tensorboard"], tmp_path, {})

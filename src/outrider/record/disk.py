@@ -64,8 +64,7 @@ def sweep(folder: Path) -> list[Path]:
     return leftovers
 
 
-def disk_refused(path: Path, error: OSError) -> UserError:
+def disk_refused(path: Path, error: Exception) -> UserError:
     """The sentence for a failed write of ``path``; its folder and the reason are named."""
-    return UserError(
-        f"cannot write {path.name} in {path.parent}: {error.strerror or error}; everything written before is intact."
-    )
+    reason = getattr(error, "strerror", None) or error
+    return UserError(f"cannot write {path.name} in {path.parent}: {reason}; everything written before is intact.")

@@ -9,10 +9,11 @@ from typing import Self
 from rich.console import Console
 
 from outrider.config import Recipe
+from outrider.errors import UserError
 from outrider.measure.compare import Comparison, compare
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.table import as_markdown, as_table
-from outrider.record.disk import write_atomically
+from outrider.record.disk import disk_refused, write_atomically
 from outrider.train.folder import RunFolder
 from outrider.train.progress import Progress
 
@@ -59,8 +60,14 @@ class Screen:
             self._progress.stats(metrics)
 
     def evaluated(self, step: int, evaluation: Evaluation) -> None:
-        """One line for an evaluation."""
+        """One line for an evaluation.
+
+        Raises:
+            UserError: it has no problems.
+        """
         overall = evaluation.overall
+        if not overall.problems or not overall.pass_at:
+            raise UserError(f"task {self._recipe.task.name!r} holds out no problems, so there is nothing to evaluate")
         largest = max(overall.pass_at)
         self.say(
             f"step {step}: pass@1 {overall.pass_at[1].value:.3f}  pass@{largest} {overall.pass_at[largest].value:.3f}  "
@@ -73,7 +80,10 @@ class Screen:
 
         evaluations = folder.evaluations()
         if folder.metrics():
-            draw_curves(folder.metrics(), evaluations, folder.curves)
+            try:
+                draw_curves(folder.metrics(), evaluations, folder.curves)
+            except OSError as error:  # matplotlib writes a cache of fonts
+                raise disk_refused(folder.curves, error) from error
         console = Console(width=None)
         if evaluations:
             result = _result(evaluations)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from outrider.errors import UserError, nearest
+from outrider.record.disk import disk_refused
 
 
 class Tracker(Protocol):
@@ -42,14 +44,26 @@ class TensorBoard:
     def __init__(self, run: Path, config: Mapping[str, Any], step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)
+        self._folder = run / "tensorboard"
+        with self._disk():
+            self._writer = SummaryWriter(str(self._folder), purge_step=step + 1)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
+        with self._disk():
+            for name, value in metrics.items():
+                self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self._writer.close()
+        with self._disk():
+            self._writer.close()
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """A thread of the writer writes; what the disk refused there is raised by a later call."""
+        try:
+            yield
+        except OSError as error:
+            raise disk_refused(self._folder, error) from error
 
 
 class Service:
