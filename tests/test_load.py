@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from tokenizers import processors
 from transformers import (
     AutoModelForCausalLM,
@@ -95,6 +96,20 @@ def test_a_folder_that_is_no_model_is_refused_in_one_sentence(folder: Path, dama
         load_policy(str(folder))
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_said_in_one_sentence_and_no_model_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Safetensors has an exception of its own for what the system refuses."""
+    monkeypatch.setattr(
+        "transformers.modeling_utils.safe_save_file",
+        lambda tensors, path, **options: save_file(tensors, "/dev/full/model", **options),
+    )
+    with pytest.raises(UserError, match=f"^cannot write m in {tmp_path}: .*; everything written before"):
+        save_policy(Policy(random_model("llama"), character_tokenizer()), tmp_path / "m", {})
+    assert not (tmp_path / "m").exists()
 
 
 def test_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,7 @@ def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, tmp_path: Pa
     assert whole.wait(300) == 0, whole.stderr.read().decode()[-2000:]
     folder = tmp_path / "killed"
     moments = [
+        lambda: (folder / "config.yaml").exists(),  # before anything is saved
         lambda: (folder / "checkpoints" / "step-00000000").exists(),
         lambda: (folder / "checkpoints" / "step-00000003").exists(),
         lambda: (folder / "rollouts" / "train-00000008.parquet").exists(),
@@ -222,15 +223,25 @@ def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["learn/skipped_nonfinite"] for row in rows] == [1, 1, 1]
     assert (folder / "checkpoints" / "step-00000003").is_dir()
+    told = {r.unused for r in RolloutStore(folder / "rollouts").read(3)}
+    assert "non-finite update" in told
+    assert "" not in told
+    with pytest.raises(UserError, match="step 6: loss or gradient was not finite in 3 steps in a row"):
+        train(recipe("train.steps=9", "evaluate.before=false"), folder, resume=True)
 
 
-def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(ranks: int, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "outrider", "train", "grpo", *SMALL, "train.steps=50", "--out", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "outrider", "train", "grpo", *SMALL, "train.steps=50", f"train.ranks={ranks}"]
+    command += ["--out", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     wait_for(lambda: (folder / "rollouts" / "train-00000002.parquet").exists(), process)
-    os.kill(process.pid, signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the run gets it
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"Traceback" not in errors
-    assert train(recipe("train.steps=50", "train.steps=4"), folder, resume=True, force=True) == 0
+    again = recipe("train.steps=4")
+    assert train(again, folder, resume=True, force=True) == 0
+    assert "steps: 4" in (folder / "config.yaml").read_text()
+    assert "steps: 50" in next((folder / "superseded").glob("config-1-*.yaml")).read_text()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from outrider.errors import UserError
 from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
 from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, group_id
@@ -83,12 +84,12 @@ class Explorer:
         """Go on where ``state_dict`` was taken.
 
         Raises:
-            ValueError: the stages are others than those that were saved.
+            UserError: the stages are others than those that were saved.
         """
         names = [_name(stage, i) for i, stage in enumerate(self.stages)]
         saved = [entry["stage"] for entry in state["stages"]]
         if saved != names:
-            raise ValueError(f"the checkpoint holds the state of stages {saved}, the recipe has {names}")
+            raise UserError(f"the checkpoint holds the state of stages {saved}, the recipe has {names}")
         self.stream.load_state_dict(state["stream"])
         for stage, entry in zip(self.stages, state["stages"], strict=True):
             stage.load_state_dict(entry["state"])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from outrider.errors import UserError
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import Packed
@@ -92,18 +93,24 @@ class Learner:
         self.optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if loss.needs_reference else None
         self.optimizer_steps = 0
+        self.lost_groups: frozenset[str] = frozenset()
 
     def update(self, rows: Sequence[Row], progress: float = 0.0) -> dict[str, float]:
         """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
 
         Returns means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and learning
-        rate, and counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``.
+        rate, and counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``. Afterwards
+        ``lost_groups`` names the groups whose every optimizer batch was not finite.
         """
         totals: dict[str, float] = {}
+        lost, trained = set[str](), set[str]()
         for _ in range(self.options.epochs):
             for batch in cut_by_group(rows, self.options.minibatches):
-                for name, value in self._optimizer_step(batch, progress).items():
+                result = self._optimizer_step(batch, progress)
+                (lost if result.get("skipped_nonfinite") else trained).update(row.group for row in batch)
+                for name, value in result.items():
                     totals[name] = value if name in _LAST else totals.get(name, 0.0) + value
+        self.lost_groups = frozenset(lost - trained)
         tokens = max(totals.pop("tokens", 0.0), 1.0)
         per = {"loss": max(totals.get("updates", 0.0), 1.0)} | dict.fromkeys(_COUNTS | _LAST, 1.0)
         return {name: value / per.get(name, tokens) for name, value in totals.items()}
@@ -128,7 +135,14 @@ class Learner:
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over the parameters of a checkpoint; the reference model stays the one that training began with."""
+        """Take over the parameters of a checkpoint; the reference model stays the one that training began with.
+
+        Raises:
+            UserError: they are those of another model.
+        """
+        mine = {name: parameter.shape for name, parameter in self.model.named_parameters()}
+        if mine != {name: tensor.shape for name, tensor in weights.items()}:
+            raise UserError("the checkpoint holds the weights of another model")
         for name, parameter in self.model.named_parameters():
             parameter.copy_(weights[name])
 
@@ -136,7 +150,10 @@ class Learner:
         return {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        decays = [group["weight_decay"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
+        for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
+            group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps = state["optimizer_steps"]
 
     def _optimizer_step(self, rows: Sequence[Row], progress: float) -> dict[str, float]:

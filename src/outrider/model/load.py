@@ -88,7 +88,8 @@ def load_policy(name: str, dtype: torch.dtype = torch.float32) -> Policy:
     if tokenizer.eos_token_id is None:
         raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
     _refuse_unusual_head(name, model.eval())
-    return Policy(model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return Policy(model.to(device), tokenizer)  # type: ignore[arg-type]  # the stub of a wrapped method
 
 
 def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
@@ -109,7 +110,7 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
         policy.tokenizer.save_pretrained(part)
         (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
         os.replace(part, folder)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:  # the latter is what safetensors makes of a full disk
         raise disk_refused(folder, error) from error
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +108,19 @@ class Rollout:
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
 
     def judged(self, verdict: Verdict, reward: float) -> Rollout:
-        return replace(self, verdict=verdict, reward=reward)
+        return self._with(verdict=verdict, reward=reward)
+
+    def credited(self, advantage: float | None, unused: str) -> Rollout:
+        """With what credit assigned, and the reason if that is not trained on."""
+        return self._with(advantage=advantage, unused=self.unused or unused)
 
     def left_out(self, reason: str) -> Rollout:
         """The same rollout, marked as not trained on. The first reason stands."""
-        return self if self.unused else replace(self, unused=reason)
+        return self if self.unused else self._with(unused=reason)
+
+    def _with(self, **changes: Any) -> Rollout:
+        """``dataclasses.replace`` in a fifth of the time: a step changes hundreds of rollouts twice."""
+        twin = object.__new__(Rollout)
+        for name in self.__slots__:
+            object.__setattr__(twin, name, changes[name] if name in changes else getattr(self, name))
+        return twin

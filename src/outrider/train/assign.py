@@ -44,8 +44,7 @@ def assign(
                 if rollout.trainable_tokens:
                     rows.append(row_of(rollout, share_N))
                     advantage = float(share_N.mean())
-                reason = rollout.unused or _unused(rollout, bool(share_N.any()), always_trained)
-                told[rollout.id] = replace(rollout, advantage=advantage, unused=reason)
+                told[rollout.id] = rollout.credited(advantage, _unused(rollout, bool(share_N.any()), always_trained))
         finished.append(replace(group, rollouts=tuple(told[r.id] for r in group.rollouts)))
     return Assigned(rows, finished)
 

@@ -70,7 +70,7 @@ class Checkpoints:
                 write_atomically(parts / name, content)
             hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
             write_atomically(parts / _MANIFEST, json.dumps(hashes).encode())
-            if final.exists():  # a damaged one that the run went back behind
+            if final.exists():  # saved again at the same step: an extended run that ended here
                 move(final, self.folder / "superseded")
             os.replace(parts, final)
             sync_folder(self.folder)
@@ -80,18 +80,27 @@ class Checkpoints:
             raise disk_refused(final, error) from error
         return final
 
+    @property
+    def empty(self) -> bool:
+        """Nothing has been saved: the run was stopped before its first step."""
+        return not self._found()
+
     def load_last(self) -> tuple[Checkpoint, list[str]]:
-        """The newest whole checkpoint, and one sentence for each newer one that is damaged.
+        """The newest whole checkpoint, and one sentence for each newer one that is damaged and is set aside.
 
         Raises:
             UserError: there is none, or all are damaged.
         """
         troubles: list[str] = []
+        damaged: list[Path] = []
         for folder in reversed(self._found()):
             trouble = _damage(folder)
             if trouble is None:
+                for newer in damaged:  # out of the way, or they would push out good ones
+                    move(newer, self.folder / "superseded")
                 return _load(folder), troubles
             troubles.append(trouble)
+            damaged.append(folder)
         if troubles:
             raise UserError(f"no checkpoint can be loaded: {'; '.join(troubles)}")
         raise UserError(f"{self.folder} holds no checkpoint to resume from")

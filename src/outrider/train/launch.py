@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,7 +43,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
     size = wanted or (1 if torch.cuda.is_available() else len(cores))
     if size == 1:
         return _call(Ranks(), main, arguments)
-    pins = cores if size == len(cores) else []
+    pins = cores if size == len(cores) and hasattr(os, "sched_setaffinity") else []
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
         context = multiprocessing.get_context("spawn")
@@ -45,9 +51,11 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
             context.Process(target=_other, args=(rank, size, meeting, pins, main, arguments), daemon=True)
             for rank in range(1, size)
         ]
-        for process in others:
-            process.start()
+        with _deaf_to_interrupts():  # Ctrl-C is rank 0's to handle; it ends the others
+            for process in others:
+                process.start()
         with _Pinned(pins, 0):
+            _await(others, Path(folder))
             ranks = Ranks.meet(0, size, meeting)
             try:
                 result = _call(ranks, main, arguments)
@@ -63,11 +71,37 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
 def _other(rank: int, size: int, meeting: str, pins: list[int], main: RankMain, arguments: tuple[Any, ...]) -> None:
     with _Pinned(pins, rank):
         try:
+            Path(meeting.removeprefix("file://")).with_name(f"arrived-{rank}").touch()
             ranks = Ranks.meet(rank, size, meeting)
             _call(ranks, main, arguments)
             ranks.leave()
         except (UserError, KeyboardInterrupt):
             raise SystemExit(1) from None  # rank 0 has the same error and says it
+
+
+def _await(others: Sequence[BaseProcess], folder: Path) -> None:
+    """Wait until every other process has come up: one that dies before it can join would be waited for for hours."""
+    while len(list(folder.glob("arrived-*"))) < len(others):
+        for rank, process in enumerate(others, 1):
+            if process.exitcode is not None:
+                raise RuntimeError(
+                    f"rank {rank} ended with exit code {process.exitcode} before it could join; a script that trains "
+                    'needs the guard `if __name__ == "__main__":`, because the other processes import it'
+                )
+        time.sleep(0.01)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started here ignore Ctrl-C, from their first instruction on; this one hears it again afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
@@ -88,15 +122,20 @@ class _Pinned:
 
     def __enter__(self) -> None:
         if self._cores:
+            self._before = os.sched_getaffinity(0)
             os.sched_setaffinity(0, {self._cores[self._rank]})
 
     def __exit__(self, *exception: object) -> None:
         if self._cores:
-            os.sched_setaffinity(0, set(self._cores))
+            os.sched_setaffinity(0, self._before)
 
 
 def _cores() -> list[int]:
-    """The cores that this process may use; without affinity on this system, as many as there are, unpinned."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    """The cores that this process may use: those of its affinity, and of these no more than its quota allows."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's share, which affinity hides
+        allowed = len(cores) if quota == "max" else max(1, int(quota) // int(period))
+    except (OSError, ValueError):
+        allowed = len(cores)
+    return cores[:allowed]

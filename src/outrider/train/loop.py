@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from outrider.config import Recipe
@@ -29,7 +29,7 @@ class Counters:
     Attributes:
         step: finished steps.
         tokens: generated tokens, of training alone.
-        nonfinite: steps in a row whose update was skipped because loss or gradient was not finite.
+        nonfinite: steps in a row without any update because loss or gradient was not finite.
     """
 
     step: int = 0
@@ -79,9 +79,10 @@ class Trainer:
             done = self.progress >= 1.0
             if every.evaluate_every and step % every.evaluate_every == 0 and not done:
                 watch.evaluate(step)
-            if step % every.save_every == 0 or done or self.counters.nonfinite == MOST_NONFINITE:
+            stop = self.counters.nonfinite >= MOST_NONFINITE
+            if step % every.save_every == 0 or done or stop:
                 watch.save(step)
-            if self.counters.nonfinite == MOST_NONFINITE:
+            if stop:
                 raise UserError(
                     f"step {step}: loss or gradient was not finite in {MOST_NONFINITE} steps in a row; the run is "
                     "stopped and saved (lower learn.lr, or look at the rollouts of these steps)"
@@ -100,7 +101,9 @@ class Trainer:
             self.collect.sampler.updated(step)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
-        self.counters.nonfinite = self.counters.nonfinite + 1 if learned.get("skipped_nonfinite") else 0
+        lost = learned.get("skipped_nonfinite") and not learned.get("updates")
+        self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
+        groups = [without_update(g) if g.id in self.learner.lost_groups else g for g in groups]
         with self.clock.phase("record"):
             metrics = step_metrics(groups, self.counters.tokens) | prefixed("learn", learned) | self.explorer.metrics()
         return groups, metrics
@@ -127,11 +130,17 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on after ``checkpoint``."""
         self.counters = Counters(**checkpoint.state["counters"])
+        self.counters.nonfinite = 0  # who resumes a stopped run has changed something
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.learner.load(checkpoint.weights)
         self.learner.load_state_dict(checkpoint.optimizer)
         self.collect.sampler.updated(self.counters.step)
+
+
+def without_update(group: Group) -> Group:
+    """The group with every rollout marked that was to be trained on, and was not: its update was not finite."""
+    return replace(group, rollouts=tuple(r.left_out("non-finite update") for r in group.rollouts))
 
 
 def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:

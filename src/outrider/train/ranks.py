@@ -53,7 +53,7 @@ class Ranks:
         if self.main:
             try:
                 box[0] = make()
-            except BaseException as error:
+            except Exception as error:
                 dist.broadcast_object_list([None, error], src=0)
                 raise
         dist.broadcast_object_list(box, src=0)

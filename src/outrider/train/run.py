@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.config import Recipe
+import torch
+
+from outrider.config import Recipe, dump_yaml
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
@@ -17,7 +20,7 @@ from outrider.model.load import Policy, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Group
-from outrider.record.disk import move
+from outrider.record.disk import move, write_atomically
 from outrider.sample.local import LocalSampler
 from outrider.tasks.task import counted
 from outrider.train.checkpoint import Checkpoint, Checkpoints
@@ -92,7 +95,10 @@ class Run:
         self.trackers: Sequence[Tracker] = ()
         self._counted = ""
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
-        heldout = self.recipe.task.heldout(self.recipe.evaluate.problems)
+        heldout = ranks.from_main(lambda: self.recipe.task.heldout(self.recipe.evaluate.problems))
+        if not heldout:
+            raise UserError(f"task {self.recipe.task.name!r} has no held-out problems to evaluate on")
+        self._reference = reference_hash(trainer.learner)
         self.evaluator = Evaluator(
             heldout, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
@@ -198,8 +204,13 @@ class Run:
     def _create(self) -> None:
         self.folder = RunFolder.create(self.out, self.recipe.resolved())
 
-    def _open(self, force: bool) -> Checkpoint:
+    def _open(self, force: bool) -> Checkpoint | None:
         self.folder = RunFolder.open(self.out)
+        if self.checkpoints.empty:
+            self.folder.rewind(-1)
+            self._rewrite_config(0)
+            self._say("nothing was saved before the run was stopped: beginning anew")
+            return None
         checkpoint, troubles = self.checkpoints.load_last()
         differences = self._differences(checkpoint.state)
         if differences and not force:
@@ -207,16 +218,43 @@ class Run:
                 f"{self.out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
                 "or add --force to go on with the new ones"
             )
+        self.trainer.restore(checkpoint)  # before anything is moved: it may not fit
         self.folder.rewind(checkpoint.step)
+        self._rewrite_config(checkpoint.step)
         for notice in [*troubles, *differences, *self.folder.notices, f"going on after step {checkpoint.step}"]:
             self._say(notice)
         return checkpoint
 
     def _identity(self) -> dict[str, Any]:
-        return {"config": self.recipe.resolved(), "task": self.recipe.task.fingerprint, "ranks": self.ranks.size}
+        return {"config": self.recipe.resolved(), **self._surroundings()}
+
+    def _surroundings(self) -> dict[str, Any]:
+        """What decides a run besides its recipe."""
+        task, size = self.recipe.task.fingerprint, self.ranks.size
+        return {"task": task, "ranks": size, "reference": self._reference}
+
+    def _rewrite_config(self, step: int) -> None:
+        """``config.yaml`` says what the run goes on with; what it said before is kept aside."""
+        assert self.folder is not None
+        new, old = dump_yaml(self.recipe.resolved()).encode(), self.folder.config.read_bytes()
+        if new != old:
+            aside = self.out / "superseded"
+            number = len(list(aside.glob("config-*.yaml"))) + 1
+            write_atomically(aside / f"config-{number}-until-step-{step}.yaml", old)
+            write_atomically(self.folder.config, new)
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
         """What is not as it was when the run began, one line each; empty where resuming is exact."""
         lines = Recipe.model_validate(state["config"]).difference(self.recipe)
-        now = {"task": self.recipe.task.fingerprint, "ranks": self.ranks.size}
+        now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]
+
+
+def reference_hash(learner: Learner) -> str:
+    """Identity of the weights that the KL pulls to; ``""`` without a reference model."""
+    digest = hashlib.sha256()
+    if learner.reference is None:
+        return ""
+    for name, parameter in learner.reference.named_parameters():
+        digest.update(name.encode() + parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
