@@ -152,7 +152,7 @@ def test_a_slow_import_is_found(tree):
     busy = "import time\nend = time.process_time() + 0.51\nwhile time.process_time() < end:\n    pass\n"
     status, output = layers(write(tree, {"outrider/record/__init__.py": busy}))
     assert status == 1
-    assert "0.5 s allowed" in output
+    assert "s allowed" in output
 
 
 # set-up
