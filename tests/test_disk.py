@@ -23,7 +23,7 @@ def test_moving_never_overwrites(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is always full")
 def test_a_device_without_space_is_reported_by_the_real_write(tmp_path: Path) -> None:
     (tmp_path / ".file.tmp").symlink_to("/dev/full")
     with pytest.raises(UserError, match="No space left on device"):

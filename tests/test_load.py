@@ -20,6 +20,7 @@ from transformers import (
     MambaConfig,
     MambaForCausalLM,
 )
+from transformers.utils import logging
 
 from outrider.errors import UserError
 from outrider.model.attention import use_plans
@@ -168,3 +169,20 @@ def test_prompts_that_make_no_tokens_are_refused() -> None:
     policy.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing("$A")  # no start token
     with pytest.raises(UserError, match="problem 'p': its prompt has no tokens"):
         policy.encode(Problem("p", "ü"))  # in no vocabulary of one token per character
+
+
+@pytest.fixture(params=[True, False])
+def bars(request: pytest.FixtureRequest) -> bool:
+    """Whether whoever imports us wants the bars of transformers."""
+    switch = {True: logging.enable_progress_bar, False: logging.disable_progress_bar}
+    before = logging.is_progress_bar_enabled()
+    switch[request.param]()
+    yield request.param
+    switch[before]()
+
+
+def test_weights_come_and_go_without_a_bar(tmp_path: Path, capfd: pytest.CaptureFixture[str], bars: bool) -> None:
+    save_policy(load_policy("base:countdown"), tmp_path / "model", {})
+    load_policy(str(tmp_path / "model"))
+    assert capfd.readouterr() == ("", "")
+    assert logging.is_progress_bar_enabled() == bars, "what others have chosen is theirs"

@@ -72,7 +72,7 @@ def loss_of(ratio: float, advantage: float, **options: object) -> tuple[float, f
     tokens = Tokens(*(torch.tensor([x], dtype=torch.float64) for x in (0.0, advantage, 1.0)))
     loss, _ = PolicyLoss(ObjectiveOptions(**options))(tokens, logprob, torch.zeros(1), None)
     loss.backward()
-    return float(loss), float(logprob.grad)
+    return loss.item(), logprob.grad.item()
 
 
 @pytest.mark.parametrize(
