@@ -33,7 +33,7 @@ def random_model(family: str, seed: int = 0, **changes: object) -> PreTrainedMod
         "num_key_value_heads": 2,
         "head_dim": 8,
         "max_position_embeddings": 128,
-        "initializer_range": 0.3,
+        "initializer_range": 0.2,  # at 0.3 the float32 rounding of transformers itself is 1e-5
         "pad_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": 2,

@@ -1,9 +1,10 @@
 """A fused decoder for the Llama and Qwen families: the same numbers with fewer and larger operations.
 
 Against the model's own forward pass: query, key and value are one product, gate and up another, the weights of a norm
-are part of the product that follows, and the rotary embedding is one complex multiplication. The last needs the two
-halves of a rotated pair side by side, so the rows of the query and key weights are reordered when they are copied;
-scores do not change when queries and keys are permuted alike.
+are part of the product that follows, the scale of the scores is part of the queries, and the rotary embedding is one
+complex multiplication. The last needs the two halves of a rotated pair side by side, and attention wants the queries
+that share a key together, so the rows of the weights are reordered when they are copied; scores do not change when
+queries and keys are permuted alike.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class FastDecoder:
         self.layers = int(config.num_hidden_layers)
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._epsilon = config.rms_norm_eps
+        self._epsilon = torch.tensor(float(config.rms_norm_eps))
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
         self._layers: list[Layer] = []
         self.updated()
@@ -79,7 +80,7 @@ class FastDecoder:
         rows, width = ids_BQ.shape
         positions_BQ = store.positions(width)
         self._rotate_up_to(store.columns, positions_BQ.device)
-        turn = self._rotary[positions_BQ.reshape(-1)][:, None]  # [B * Q, 1, D / 2]
+        turn = self._rotary[positions_BQ.reshape(-1)][:, None, None]  # [B * Q, 1, 1, D / 2]
         x = F.embedding(ids_BQ.reshape(-1), self._embedding)
         for i, layer in enumerate(self._layers):
             x = self._attention(i, layer, x, turn, rows, width, store)
@@ -94,16 +95,22 @@ class FastDecoder:
         self, index: int, layer: Layer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
     ) -> Tensor:
         heads, kv, dim = self._heads, self._kv_heads, self._dim
+        per_kv = heads // kv  # query heads that share a key: they lie beside it, then the value
         h = _normed(x, self._epsilon)
-        qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, heads + 2 * kv, dim)
-        qk, v = qkv[:, : heads + kv], qkv[:, heads + kv :]
+        qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, kv, per_kv + 2, dim)
+        qk, v = qkv[:, :, :-1], qkv[:, :, -1]
         if layer.norm_q is not None and layer.norm_k is not None:
-            q_normed = F.rms_norm(qk[:, :heads], (dim,), layer.norm_q, self._epsilon)
-            qk = torch.cat([q_normed, F.rms_norm(qk[:, heads:], (dim,), layer.norm_k, self._epsilon)], 1)
+            q_normed = F.rms_norm(qk[:, :, :-1], (dim,), layer.norm_q, self._epsilon.item())
+            qk = torch.cat([q_normed, F.rms_norm(qk[:, :, -1:], (dim,), layer.norm_k, self._epsilon.item())], 2)
         pairs = torch.view_as_complex(qk.float().unflatten(-1, (dim // 2, 2)))
         qk = torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
-        q, k, v = (t.view(rows, width, -1, dim).transpose(1, 2) for t in (qk[:, :heads], qk[:, heads:], v))
-        mixed = store.attend(index, q, k, v, dim**-0.5, None).reshape(rows * width, heads * dim)
+        q, k = qk[:, :, :-1], qk[:, :, -1]
+        if width == 1:
+            mixed = store.attend_one(index, q.flatten(0, 1), k, v, 1.0, None).view(rows, heads * dim)
+        else:
+            split = (rows, width, -1, dim)
+            q, k, v = (t.reshape(split).transpose(1, 2) for t in (q, k, v))
+            mixed = store.attend(index, q, k, v, 1.0, None).reshape(rows * width, heads * dim)
         if layer.out_bias is not None:
             x = x + layer.out_bias
         return torch.addmm(x, mixed, layer.out.t())
@@ -119,18 +126,17 @@ class FastDecoder:
 
     def _fuse(self, layer: Any) -> Layer:
         attention, mlp = layer.self_attn, layer.mlp
-        order_q, order_k = self._paired(self._heads), self._paired(self._kv_heads)
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-        weights, biases = [p.weight for p in projections], [p.bias for p in projections]
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
-        head_order = self._paired(1)
+        pairs, scale = self._pairs(), self._dim**-0.5
+        fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would take the scale out again
+        weights = [p.weight * f for p, f in zip(projections, fold, strict=True)]
+        biases = [p.bias[:, None] * f for p, f in zip(projections, fold, strict=True) if p.bias is not None]
         return Layer(
-            qkv=_scaled(
-                torch.cat([weights[0][order_q], weights[1][order_k], weights[2]]), layer.input_layernorm.weight
-            ),
-            qkv_bias=torch.cat([biases[0][order_q], biases[1][order_k], biases[2]]) if biases[2] is not None else None,
-            norm_q=None if norm_q is None else norm_q.weight[head_order],
-            norm_k=None if norm_k is None else norm_k.weight[head_order],
+            qkv=_scaled(self._by_group(*weights), layer.input_layernorm.weight),
+            qkv_bias=self._by_group(*biases)[:, 0] if biases else None,
+            norm_q=None if norm_q is None else norm_q.weight[pairs] * scale,
+            norm_k=None if norm_k is None else norm_k.weight[pairs],
             out=attention.o_proj.weight.detach(),
             out_bias=attention.o_proj.bias,
             gate_up=_scaled(
@@ -139,18 +145,24 @@ class FastDecoder:
             down=mlp.down_proj.weight.detach(),
         )
 
-    def _paired(self, heads: int) -> Tensor:
-        """Row order that puts element i of each head next to element i + D/2, the pair that is rotated together."""
+    def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Rows of the three projections, ``[heads * D, I]`` each, by key head: its queries, its key, its value; the
+        rows of queries and keys in pairs."""
+        kv, dim, pairs = self._kv_heads, self._dim, self._pairs()
+        q, k, v = (w.reshape(kv, -1, dim, w.shape[-1]) for w in (q, k, v))
+        return torch.cat([q[:, :, pairs], k[:, :, pairs], v], 1).flatten(0, 2)
+
+    def _pairs(self) -> Tensor:
+        """Order that puts element i of a head next to element i + D/2, the pair that is rotated together."""
         half = self._dim // 2
-        within = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
-        order: Tensor = (torch.arange(heads)[:, None] * self._dim + within).reshape(-1)
+        order: Tensor = torch.stack([torch.arange(half), torch.arange(half) + half], 1).reshape(-1)
         return order
 
 
-def _normed(x: Tensor, epsilon: float) -> Tensor:
+def _normed(x: Tensor, epsilon: Tensor) -> Tensor:
     """Root-mean-square norm without its weights, in half the time of ``F.rms_norm`` on a CPU."""
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-    scale: Tensor = norm.square_().mul_(1.0 / x.shape[-1]).add_(epsilon).rsqrt_()
+    scale = torch.addcmul(epsilon, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
     return x * scale.to(x.dtype)
 
 

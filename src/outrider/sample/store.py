@@ -26,7 +26,7 @@ class Store:
         self.keys: list[Tensor] = [torch.empty(0)] * layers
         self.values: list[Tensor] = [torch.empty(0)] * layers
         self._bias = torch.empty(0)
-        self._bias_of: tuple[int, int | None, int] | None = None
+        self._bias_of: tuple[int, int | None, int | None] | None = None
 
     @property
     def rows(self) -> int:
@@ -43,17 +43,26 @@ class Store:
         The caller moves ``column`` on once all layers have seen the tokens.
         """
         rows, heads, width, dim = q.shape
-        kv = k.shape[1]
+        if width == 1:
+            grouped = q.reshape(rows * k.shape[1], -1, dim)
+            return self.attend_one(layer, grouped, k[:, :, 0], v[:, :, 0], scale, window).view(rows, 1, heads, -1)
         self._write(layer, k, v)
         end = self.column + width
         keys, values = self.keys[layer][..., :end], self.values[layer][:, :, :end]
-        if width > 1:
-            return self._attend_many(q, keys, values, scale, window, end)
-        grouped = q.reshape(rows * kv, heads // kv, dim)
-        bias = self._padding(kv, end, window, q.dtype)
-        scores = torch.baddbmm(bias, grouped, keys.flatten(0, 1), alpha=scale)
-        mixed = torch.bmm(scores.softmax(-1), values.flatten(0, 1))
-        return mixed.view(rows, 1, heads, values.shape[-1])
+        return self._attend_many(q, keys, values, scale, window, end)
+
+    def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+        """The same for one token a row, without any copy: ``q [B * KV, H / KV, D]``, whose heads share a key, ``k``
+        and ``v`` ``[B, KV, D]``, to ``[B * KV, H / KV, D]``."""
+        keys, values, end = self.keys[layer], self.values[layer], self.column + 1
+        keys[..., self.column] = k
+        values[:, :, self.column] = v
+        scores = torch.bmm(q, keys[..., :end].flatten(0, 1))
+        if scale != 1.0:
+            scores *= scale
+        if (hidden := self._hidden(keys.shape[1], end, window, q.dtype)).numel():
+            scores[..., : hidden.shape[-1]] += hidden
+        return torch.bmm(scores.softmax(-1), values[:, :, :end].flatten(0, 1))
 
     @staticmethod
     def joined(parts: Sequence[Store]) -> Store:
@@ -74,34 +83,38 @@ class Store:
         spread = Store(self.starts_B[row_of_B], columns, len(self.keys))
         spread.column = used = self.column
         for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
-            spread._allocate(layer, keys.shape[1], keys.shape[2], values.shape[3], keys)
-            spread.keys[layer][..., :used] = keys[..., :used].index_select(0, row_of_B)
-            spread.values[layer][:, :, :used] = values[:, :, :used].index_select(0, row_of_B)
+            if columns == self.columns:  # whole rows, two thirds of the time
+                spread.keys[layer] = keys.index_select(0, row_of_B)
+                spread.values[layer] = values.index_select(0, row_of_B)
+            else:
+                spread._allocate(layer, keys.shape[1], keys.shape[2], values.shape[3], keys)
+                spread.keys[layer][..., :used] = keys[..., :used].index_select(0, row_of_B)
+                spread.values[layer][:, :, :used] = values[:, :, :used].index_select(0, row_of_B)
         return spread
 
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
         if self.keys[layer].numel() == 0:
             self._allocate(layer, k.shape[1], k.shape[3], v.shape[3], k)
-        if k.shape[2] == 1:
-            self.keys[layer][..., self.column] = k[:, :, 0]
-            self.values[layer][:, :, self.column] = v[:, :, 0]
-        else:
-            end = self.column + k.shape[2]
-            self.keys[layer][..., self.column : end] = k.transpose(2, 3)
-            self.values[layer][:, :, self.column : end] = v
+        end = self.column + k.shape[2]
+        self.keys[layer][..., self.column : end] = k.transpose(2, 3)
+        self.values[layer][:, :, self.column : end] = v
 
     def _allocate(self, layer: int, heads: int, key_dim: int, value_dim: int, like: Tensor) -> None:
         self.keys[layer] = like.new_empty(self.rows, heads, key_dim, self.columns)
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
-    def _padding(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """0 where a one-token query may look, -inf elsewhere: ``[B * heads, 1, end]``, made once for all layers."""
-        if self._bias_of != (end, window, heads):
-            at = torch.arange(end, device=self.starts_B.device)
+    def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
+        """-inf where a one-token query may not look, else 0: ``[B * heads, 1, C]``, over the first columns alone.
+
+        All later ones are seen by every row. Made once for all layers, without a window once for all steps.
+        """
+        of = (heads, window, None if window is None else end)
+        if self._bias_of != of:
             first_B = self.starts_B if window is None else self.starts_B.clamp_min(end - window)
+            at = torch.arange(int(first_B.max()), device=first_B.device)
             hidden = (at[None] < first_B[:, None]).repeat_interleave(heads, 0)
             self._bias = torch.zeros(hidden.shape, dtype=dtype, device=at.device).masked_fill_(hidden, float("-inf"))
-            self._bias_of = (end, window, heads)
+            self._bias_of = of
         return self._bias[:, None]
 
     def _attend_many(

@@ -6,8 +6,10 @@ used as they are.
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
+import platform
 import signal
 import tempfile
 import threading
@@ -25,6 +27,7 @@ from outrider.train.ranks import Ranks
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
 def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
@@ -108,10 +111,20 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
+        _keep_freed_memory()
     try:
         return main(ranks, *arguments)
     finally:
         torch.set_num_threads(threads)
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc hand the buffers of one forward pass to the next one instead of to the kernel, whose page faults for
+    getting them back are a fifteenth of learning. Other C libraries are left as they are."""
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        for parameter in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
+            libc.mallopt(parameter, 2**30)
 
 
 class _Pinned:
