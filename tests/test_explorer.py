@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 
 from outrider.credit import GroupMean
 from outrider.errors import UserError
-from outrider.explore import Stage, Uniform
+from outrider.explore import Stage, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct, incorrect
@@ -21,6 +21,7 @@ from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
+from small import ScriptedEngine
 
 PROBLEMS = [Problem(f"p{i}", "", level=str(i % 2)) for i in range(1000)]
 EMPTY = np.zeros(0, np.int32)
@@ -53,8 +54,8 @@ class Doubling(Stage):
 
     _seen: int = PrivateAttr(0)
 
-    def plan(self, groups: Sequence[Group], step: int, round: int) -> list[SampleRequest]:
-        return [SampleRequest(g.problem, n=g.successes, stream="branch") for g in groups] if round < 2 else []
+    def plan(self, view: View) -> list[SampleRequest]:
+        return [SampleRequest(g.problem, n=g.successes, stream="branch") for g in view.groups] if view.round < 2 else []
 
     def observe(self, groups: Sequence[Group]) -> None:
         self._seen += len(groups)
@@ -72,12 +73,12 @@ class Doubling(Stage):
 class Newcomer(Stage):
     """Asks for a problem that the step did not begin with, and once for nothing at all."""
 
-    def plan(self, groups: Sequence[Group], step: int, round: int) -> list[SampleRequest]:
-        return [SampleRequest(PROBLEMS[99], n=2), SampleRequest(PROBLEMS[0], n=0)] if round == 0 else []
+    def plan(self, view: View) -> list[SampleRequest]:
+        return [SampleRequest(PROBLEMS[99], n=2), SampleRequest(PROBLEMS[0], n=0)] if view.round == 0 else []
 
 
 def explorer(*stages: Stage) -> Explorer:
-    return Explorer(stages, ProblemStream(PROBLEMS.__getitem__), lambda p: np.array([1, 2], np.int32), seed=4)
+    return Explorer(stages, ProblemStream(PROBLEMS.__getitem__), ScriptedEngine(), seed=4)
 
 
 def test_stages_follow_one_another_round_by_round() -> None:
@@ -116,7 +117,7 @@ def test_a_problem_that_returns_within_a_batch_is_passed_over() -> None:
     stream = ProblemStream(lambda index: PROBLEMS[index // 2])
     assert [p.id for p in stream.take(3)] == ["p0", "p1", "p2"]
     assert stream.position == 5
-    with pytest.raises(UserError, match=r"train\.problems is 2, but the task has only 1 different problems"):
+    with pytest.raises(UserError, match=r"wants 2 more problems, but among the next \d+ only 1 are different"):
         ProblemStream(lambda index: PROBLEMS[0]).take(2)
 
 
@@ -181,7 +182,7 @@ def test_assigned_advantages_and_reasons() -> None:
     mixed, solved = group(True, False), group(True, True)
     broken = Group(PROBLEMS[0], "g", (mixed.rollouts[0], mixed.rollouts[1].judged(incorrect(), float("nan"))))
     chains = {"main": [GroupMean(std=False)]}
-    assigned = assign([mixed, solved, broken], chains, 1, always_trained=False)
+    assigned = assign([mixed, solved, broken], chains, 1, False, ScriptedEngine().encode)
     assert [[r.advantage for r in g.rollouts] for g in assigned.groups] == [[0.5, -0.5], [0.0, 0.0], [0.0, 0.0]]
     assert [[r.unused for r in g.rollouts] for g in assigned.groups] == [
         ["", ""],
@@ -189,10 +190,10 @@ def test_assigned_advantages_and_reasons() -> None:
         ["no advantage", "unscorable"],
     ]
     assert len(assigned.rows) == 6  # all count in denominators
-    kept = assign([solved], chains, 1, always_trained=True)
+    kept = assign([solved], chains, 1, True, ScriptedEngine().encode)
     assert [r.unused for r in kept.groups[0].rollouts] == ["", ""]
     with pytest.raises(ValueError, match="rollouts of stream 'main' have no credit chain"):
-        assign([mixed], {"branch": [GroupMean()]}, 1, False)
+        assign([mixed], {"branch": [GroupMean()]}, 1, False, ScriptedEngine().encode)
 
 
 def test_a_rollout_without_trainable_tokens_is_left_out_and_changes_nobody() -> None:
@@ -200,7 +201,7 @@ def test_a_rollout_without_trainable_tokens_is_left_out_and_changes_nobody() -> 
     silent = both.rollouts[1]
     real = group(True, False, True).rollouts
     mixed = Group(PROBLEMS[0], "g", (real[0], silent, real[2]))
-    assigned = assign([mixed], {"main": [GroupMean()]}, 1, False)
+    assigned = assign([mixed], {"main": [GroupMean()]}, 1, False, ScriptedEngine().encode)
     assert assigned.groups[0].rollouts[1].unused == "no tokens"
     assert assigned.groups[0].rollouts[1].advantage is None
     assert len(assigned.rows) == 2
@@ -210,5 +211,5 @@ def test_a_rollout_without_trainable_tokens_is_left_out_and_changes_nobody() -> 
 def test_observed_tokens_get_no_advantage() -> None:
     seen = np.array([True, False, True])
     mixed = group(True, False, trainable_T=seen)
-    rows = assign([mixed], {"main": [GroupMean(std=False)]}, 1, False).rows
+    rows = assign([mixed], {"main": [GroupMean(std=False)]}, 1, False, ScriptedEngine().encode).rows
     assert [row.advantages_N.tolist() for row in rows] == [[0.5, 0.0, 0.5], [-0.5, 0.0, -0.5]]

@@ -15,6 +15,7 @@ from outrider.errors import UserError
 from outrider.record import Group
 from outrider.train.assign import assign
 from outrider.train.launch import launch
+from small import ScriptedEngine
 
 
 def drawn(ranks: int, folder: Path) -> list:
@@ -37,7 +38,8 @@ def test_two_processes_draw_what_one_draws_and_learn_what_one_learns(tmp_path: P
     for r in one:
         group = groups.setdefault(r.problem_id, Group(problems[r.problem_id], r.group_id))
         groups[r.problem_id] = group.joined([r])
-    rows = assign(list(groups.values()), load_recipe("grpo", rank_mains.OVERRIDES).credit, 1, False).rows
+    credit = load_recipe("grpo", rank_mains.OVERRIDES).credit
+    rows = assign(list(groups.values()), credit, 1, False, ScriptedEngine().encode).rows
     assert any(row.has_signal for row in rows)
     (tmp_path / "rows").write_bytes(pickle.dumps(rows))
     weights, metrics = {}, {}

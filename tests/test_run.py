@@ -216,7 +216,7 @@ def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
     from outrider.train import assign
 
     honest = assign.row_of
-    monkeypatch.setattr(assign, "row_of", lambda rollout, a: honest(rollout, np.full_like(a, np.nan)))
+    monkeypatch.setattr(assign, "row_of", lambda rollout, a, after: honest(rollout, np.full_like(a, np.nan), after))
     folder = tmp_path / "run"
     with pytest.raises(UserError, match="step 3: loss or gradient was not finite in 3 steps in a row"):
         train(recipe("train.steps=9", "evaluate.before=false"), folder)

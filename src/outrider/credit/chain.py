@@ -11,10 +11,19 @@ from outrider.options import Options
 
 
 class Baseline(Options):
-    """Rewards of one group to one advantage per member: float64 ``[G]``, 0 for members that are not valid."""
+    """Rewards of one group to advantages: 0 for members that are not valid.
+
+    Most give one number per member, which counts for all of its tokens. A baseline that tells the tokens of one member
+    apart (the segments of a tree) overrides ``per_token`` instead.
+    """
 
     def advantages(self, members: Members) -> Floats:
+        """One advantage per member, float64 ``[G]``."""
         raise NotImplementedError
+
+    def per_token(self, members: Members) -> list[Floats]:
+        """One float64 array per member, one number per trainable token."""
+        return [np.full(int(t), a) for a, t in zip(self.advantages(members), members.tokens_G, strict=True)]
 
 
 class Shaper(Options):
@@ -27,8 +36,8 @@ class Shaper(Options):
 def advantages(chain: Sequence[Baseline | Shaper], members: Members, step: int = 0) -> list[Floats]:
     """Run a credit chain over one group: one float64 array per member, one number per trainable token.
 
-    The first link is the baseline; its value per member is repeated over the member's tokens. Every later link is a
-    shaper and sees the result of the one before, so the order matters.
+    The first link is the baseline. Every later link is a shaper and sees the result of the one before, so the order
+    matters.
 
     Raises:
         ValueError: the chain does not start with a baseline, or has a second one.
@@ -41,8 +50,7 @@ def advantages(chain: Sequence[Baseline | Shaper], members: Members, step: int =
     first, *rest = chain
     if not isinstance(first, Baseline):
         raise ValueError(f"a credit chain starts with a baseline, not with {type(first).__name__}")
-    per_member_G = first.advantages(members)
-    result = [np.full(int(t), a) for a, t in zip(per_member_G, members.tokens_G, strict=True)]
+    result = first.per_token(members)
     for link in rest:
         if not isinstance(link, Shaper):
             raise ValueError(f"{type(link).__name__} is a second baseline; a credit chain has one")

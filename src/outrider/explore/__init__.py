@@ -2,7 +2,8 @@
 
 from outrider.explore.stage import Stage
 from outrider.explore.uniform import Uniform
+from outrider.explore.view import Engine, View
 
 STAGES: dict[str, type[Stage]] = {"uniform": Uniform}
 
-__all__ = ["STAGES", "Stage", "Uniform"]
+__all__ = ["STAGES", "Engine", "Stage", "Uniform", "View"]

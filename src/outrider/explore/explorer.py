@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import UserError
 from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
-from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, group_id
+from outrider.explore.view import Engine, View
+from outrider.record import Group, Problem, Rollout, SampleRequest, group_id
 
 T = TypeVar("T")
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
 Share = Callable[[Callable[[], T]], T]
+
+
+class _Plan(NamedTuple):
+    """A stage's answer: what to draw, or nothing more and the groups that it drops."""
+
+    requests: list[SampleRequest]
+    dropped: dict[str, str]
 
 
 class Explorer:
@@ -26,7 +34,7 @@ class Explorer:
     Args:
         stages: the recipe's, in order.
         stream: where the problems of a step come from.
-        encode: a problem's plain prompt as token ids.
+        engine: the policy and its tokenizer, as stages may use them.
         seed: the run's master seed.
         share: calls a function on the planning process and gives its result to all.
     """
@@ -35,46 +43,55 @@ class Explorer:
         self,
         stages: Sequence[Stage],
         stream: ProblemStream,
-        encode: Callable[[Problem], Ids],
+        engine: Engine,
         seed: int,
         share: Share[Any] = lambda make: make(),
     ) -> None:
-        self.stages, self.stream, self._encode, self._seed, self._share = stages, stream, encode, seed, share
+        self._metrics: dict[str, float] = {}
+        self.stages, self.stream, self._engine, self._seed, self._share = stages, stream, engine, seed, share
 
-    def explore(self, step: int, problems: int, draw: Draw) -> list[Group]:
+    def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> list[Group]:
         """One step: take problems, then let each stage plan from the groups so far until it asks for nothing."""
-        taken: list[Problem] = self._share(lambda: self.stream.take(problems))
+        taken: list[Problem] = self._share(lambda: self._take(step, problems, ()))
         groups = {p.id: Group(p, group_id(step, p)) for p in taken}
-        for index, stage in enumerate(self.stages):
+        for index in range(len(self.stages)):
             for round in itertools.count():
-                plan = self._planner(stage, index, groups, step, round)
-                requests: list[SampleRequest] = self._share(plan)
-                if not requests:
+                plan: _Plan = self._share(self._planner(index, groups, step, round, progress))
+                if not plan.requests:
                     break
-                for problem in {r.problem.id: r.problem for r in requests}.values():
-                    groups.setdefault(problem.id, Group(problem, group_id(step, problem)))
-                drawn: dict[str, list[Rollout]] = {}
-                for rollout in draw(requests):
-                    drawn.setdefault(rollout.problem_id, []).append(rollout)
-                groups.update({key: groups[key].joined(rollouts) for key, rollouts in drawn.items()})
+                self._join(groups, plan.requests, draw(plan.requests), step)
+            dropped = plan.dropped
+            groups = {key: g.left_out(dropped[g.id]) if g.id in dropped else g for key, g in groups.items()}
         finished = list(groups.values())
-        self._share(lambda: self._observe(finished))
+        self._metrics = self._share(lambda: self._observe(finished))
         return finished
 
-    def _observe(self, groups: Sequence[Group]) -> None:
+    @staticmethod
+    def _join(groups: dict[str, Group], requests: Sequence[SampleRequest], drawn: list[Rollout], step: int) -> None:
+        """Rollouts join the groups of their problems; a problem that is new to the step makes a group."""
+        for problem in {r.problem.id: r.problem for r in requests}.values():
+            groups.setdefault(problem.id, Group(problem, group_id(step, problem)))
+        by_problem: dict[str, list[Rollout]] = {}
+        for rollout in drawn:
+            by_problem.setdefault(rollout.problem_id, []).append(rollout)
+        groups.update({key: groups[key].joined(rollouts) for key, rollouts in by_problem.items()})
+
+    def _take(self, step: int, n: int, present: Container[str]) -> list[Problem]:
+        """Problems that no stage refuses."""
+        return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in self.stages))
+
+    def _observe(self, groups: Sequence[Group]) -> dict[str, float]:
         for stage in self.stages:
             stage.observe(groups)
+        return {
+            f"explore/{_name(stage, i)}/{key}": value
+            for i, stage in enumerate(self.stages)
+            for key, value in stage.metrics().items()
+        }
 
     def metrics(self) -> dict[str, float]:
-        """The stages' numbers as ``explore/<stage>/<name>``, from the planning process."""
-        collected: dict[str, float] = self._share(
-            lambda: {
-                f"explore/{_name(stage, i)}/{key}": value
-                for i, stage in enumerate(self.stages)
-                for key, value in stage.metrics().items()
-            }
-        )
-        return collected
+        """The stages' numbers of the last step as ``explore/<stage>/<name>``."""
+        return self._metrics
 
     def state_dict(self) -> dict[str, Any]:
         stages = [{"stage": _name(stage, i), "state": stage.state_dict()} for i, stage in enumerate(self.stages)]
@@ -95,9 +112,23 @@ class Explorer:
             stage.load_state_dict(entry["state"])
 
     def _planner(
-        self, stage: Stage, index: int, groups: Mapping[str, Group], step: int, round: int
-    ) -> Callable[[], list[SampleRequest]]:
-        return lambda: self._complete(stage.plan(list(groups.values()), step, round), groups, step, _name(stage, index))
+        self, index: int, groups: Mapping[str, Group], step: int, round: int, progress: float
+    ) -> Callable[[], _Plan]:
+        stage = self.stages[index]
+        present = set(groups)
+
+        def take(n: int) -> list[Problem]:
+            taken = self._take(step, n, present)
+            present.update(problem.id for problem in taken)
+            return taken
+
+        view = View(list(groups.values()), step, round, progress, take, self._engine, self._seed)
+
+        def plan() -> _Plan:
+            requests = self._complete(stage.plan(view), groups, step, _name(stage, index))
+            return _Plan(requests, {} if requests else dict(stage.drop(view.groups)))
+
+        return plan
 
     def _complete(
         self, requests: Sequence[SampleRequest], groups: Mapping[str, Group], step: int, stage: str
@@ -114,7 +145,7 @@ class Explorer:
             completed.append(
                 replace(
                     request,
-                    prompt_ids=self._encode(problem) if request.prompt_ids is None else request.prompt_ids,
+                    prompt_ids=self._engine.encode(problem) if request.prompt_ids is None else request.prompt_ids,
                     stage=stage,
                     group_id=group_id(step, problem),
                     first_member=first,

@@ -5,24 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from outrider.explore.view import View
 from outrider.options import Options
-from outrider.record import Group, SampleRequest
+from outrider.record import Group, Problem, SampleRequest
 
 
 class Stage(Options):
     """One way of spending the rollout budget. Fields are the recipe's options; state lives in ``PrivateAttr``.
 
     The explorer asks ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and verified, until the answer is
-    empty; then comes the next stage. After the last stage every stage sees the finished groups through ``observe``.
+    empty; then the stage may ``drop`` groups, and comes the next stage. After the last stage every stage sees the
+    finished groups through ``observe``. All of this happens in one process of a run.
     """
 
-    def plan(self, groups: Sequence[Group], step: int, round: int) -> list[SampleRequest]:
+    def plan(self, view: View) -> list[SampleRequest]:
+        """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError
+
+    def admits(self, problem: Problem, step: int) -> bool:
+        """Whether a problem that comes up may be taken into this step; one that is refused is passed over."""
+        return True
+
+    def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
+        """Groups that are not to be trained on: group id to reason. They stay on record, and their tokens count."""
+        return {}
 
     def observe(self, groups: Sequence[Group]) -> None:
         """Learn from the finished groups of a step. A stage without state ignores them."""
 
     def metrics(self) -> dict[str, float]:
+        """Numbers of the last step; tokens, rollouts and successes of each stage are counted by the trainer."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

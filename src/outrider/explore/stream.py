@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from outrider.errors import UserError
@@ -21,23 +21,28 @@ class ProblemStream:
         self._train = train
         self.position = 0
 
-    def take(self, n: int) -> list[Problem]:
-        """The next ``n`` problems, no id twice: one that returns within a batch is passed over, for a group holds one
+    def take(
+        self, n: int, present: Container[str] = (), admits: Callable[[Problem], bool] = lambda problem: True
+    ) -> list[Problem]:
+        """The next ``n`` problems that are admitted, no id twice and none that is ``present``: a group holds one
         problem.
 
         Raises:
-            UserError: the sequence repeats itself before ``n`` different problems are found.
+            UserError: thousands of problems in a row were present or refused.
         """
         found: dict[str, Problem] = {}
         passed_over = 0
         while len(found) < n:
             problem = self._train(self.position)
             self.position += 1
-            passed_over += problem.id in found
-            found.setdefault(problem.id, problem)
+            if problem.id in found or problem.id in present or not admits(problem):
+                passed_over += 1
+            else:
+                found[problem.id] = problem
             if passed_over > 100 * n + 1000:
                 raise UserError(
-                    f"train.problems is {n}, but the task has only {len(found)} different problems to train on"
+                    f"a step wants {n} more problems, but among the next {passed_over + len(found)} only {len(found)} "
+                    "are different, not in the step already and not skipped by a stage"
                 )
         return list(found.values())
 

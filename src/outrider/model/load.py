@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import resources
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from outrider.errors import UserError, nearest
-from outrider.record import Ids, Problem
+from outrider.model.probe import step_attention
+from outrider.record import Ids, Problem, Rollout
 from outrider.record.disk import disk_refused
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
@@ -43,6 +45,14 @@ class Policy(NamedTuple):
         if not ids:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
         return np.array(ids, np.int32)
+
+    def pieces(self, ids: Ids) -> list[str]:
+        """The text of each token on its own; a part of a character reads as the replacement sign."""
+        return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
+
+    def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
+        """Mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`."""
+        return step_attention(self.model, rollout, starts)
 
 
 def model_folder(name: str) -> str:

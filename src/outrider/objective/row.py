@@ -42,8 +42,8 @@ class Row:
         return bool((self.advantages_N != 0).any())
 
 
-def row_of(rollout: Rollout, advantages: NDArray[np.float64]) -> Row:
-    """The row of a rollout, from one advantage per trainable token.
+def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> Row:
+    """The row of a rollout after a prompt (its own, or the plain one), from one advantage per trainable token.
 
     Its prefix is masked: it is context here, and the parent's row trains it.
     """
@@ -52,7 +52,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64]) -> Row:
     advantages_N = np.zeros(own)
     advantages_N[trainable_N] = advantages
     return Row(
-        context_ids=np.concatenate([rollout.prompt_ids, rollout.prefix_ids]),
+        context_ids=np.concatenate([prompt_ids, rollout.prefix_ids]),
         token_ids=rollout.token_ids,
         old_logprobs_N=rollout.logprobs_T,
         advantages_N=advantages_N,

@@ -50,6 +50,10 @@ class Group:
     def children(self, parent: Rollout) -> tuple[Rollout, ...]:
         return tuple(r for r in self.rollouts if r.parent == parent.id)
 
+    def left_out(self, reason: str) -> Group:
+        """The same group with every rollout marked as not trained on; a rollout's first reason stands."""
+        return replace(self, rollouts=tuple(r.left_out(reason) for r in self.rollouts))
+
     def joined(self, rollouts: Iterable[Rollout]) -> Group:
         """The group with more members, ordered by member index whatever order they arrive in.
 

@@ -62,10 +62,13 @@ class Context:
     Attributes:
         kind: ``"plain"`` or ``"seeded"``.
         exemplars: problem ids of the examples, in order; empty for plain.
+        trained: what the rollout is trained with: ``"as_generated"``, after the context it was sampled from;
+            ``"original"``, after the problem's plain prompt; ``"excluded"``, not at all (it still counts in baselines).
     """
 
     kind: str = "plain"
     exemplars: tuple[str, ...] = ()
+    trained: str = "as_generated"
 
 
 PLAIN = Context()

@@ -18,7 +18,7 @@ from outrider.record.request import Context, Mode
 from outrider.record.rollout import Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had no context_trained
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")
@@ -54,6 +54,7 @@ _COLUMNS = (
     _Column("branch_at", _INT, lambda r: r.branch_at),  # for readers that do not load prefix_ids
     _Column("context_kind", _TEXT, lambda r: r.context.kind),
     _Column("context_exemplars", _TEXTS, lambda r: [_utf8(e) for e in r.context.exemplars]),
+    _Column("context_trained", _TEXT, lambda r: r.context.trained),
     _Column("stream", _TEXT, lambda r: r.stream),
     _Column("stage", _TEXT, lambda r: r.stage),
     _Column("policy_version", _LONG, lambda r: r.policy_version),
@@ -265,7 +266,7 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
             mode=Mode(c["temperature"], c["top_p"], c["top_k"]),
             trainable_T=c["trainable"],
             parent=c["parent"],
-            context=Context(c["context_kind"], tuple(c["context_exemplars"])),
+            context=Context(c["context_kind"], tuple(c["context_exemplars"]), c["context_trained"]),
             stream=c["stream"],
             stage=c["stage"],
             policy_version=c["policy_version"],

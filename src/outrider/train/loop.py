@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from outrider.config import Recipe
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.learn.learner import Learner
-from outrider.record import Group
+from outrider.record import Group, Ids, Problem
 from outrider.train.assign import assign
 from outrider.train.checkpoint import Checkpoint
 from outrider.train.clock import Clock
@@ -61,6 +61,7 @@ class Trainer:
     explorer: Explorer
     collect: Collector
     learner: Learner
+    encode: Callable[[Problem], Ids]
     counters: Counters = field(default_factory=Counters)
 
     def train(self, watch: Watcher) -> None:
@@ -92,9 +93,9 @@ class Trainer:
         """One step: explore, credit, update."""
         step = self.counters.step + 1
         with self.clock.phase("explore"):
-            explored = self.explorer.explore(step, self.recipe.train.problems, self.collect)
+            explored = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
-            rows, groups = assign(explored, self.recipe.credit, step, self.learner.loss.needs_reference)
+            rows, groups = assign(explored, self.recipe.credit, step, self.learner.loss.needs_reference, self.encode)
         with self.clock.phase("learn"):
             learned = self.learner.update(rows, self.progress)
         with self.clock.phase("sync"):
@@ -103,7 +104,7 @@ class Trainer:
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
         self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
-        groups = [without_update(g) if g.id in self.learner.lost_groups else g for g in groups]
+        groups = [g.left_out("non-finite update") if g.id in self.learner.lost_groups else g for g in groups]
         with self.clock.phase("record"):
             metrics = step_metrics(groups, self.counters.tokens) | prefixed("learn", learned) | self.explorer.metrics()
         return groups, metrics
@@ -136,11 +137,6 @@ class Trainer:
         self.learner.load(checkpoint.weights)
         self.learner.load_state_dict(checkpoint.optimizer)
         self.collect.sampler.updated(self.counters.step)
-
-
-def without_update(group: Group) -> Group:
-    """The group with every rollout marked that was to be trained on, and was not: its update was not finite."""
-    return replace(group, rollouts=tuple(r.left_out("non-finite update") for r in group.rollouts))
 
 
 def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -69,9 +69,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         recipe=recipe,
         ranks=ranks,
         clock=clock,
-        explorer=Explorer(
-            recipe.explore, ProblemStream(recipe.task.train), policy.encode, recipe.seed, share=ranks.from_main
-        ),
+        explorer=Explorer(recipe.explore, ProblemStream(recipe.task.train), policy, recipe.seed, share=ranks.from_main),
         collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock),
         learner=Learner(
             policy.model,
@@ -82,6 +80,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
             ranks.size,
             ranks.sum_,
         ),
+        encode=policy.encode,
     )
 
 
