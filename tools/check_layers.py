@@ -18,7 +18,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"errors", "options"}
+GROUND = {"errors", "options", "pieces"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
@@ -26,6 +26,7 @@ VOCABULARY = GROUND | {"record"}
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "options": {"errors"},
+    "pieces": {"errors", "options"},
     # the words; everyone speaks them, they know no one
     "record": GROUND,
     # what a method is made of: pure functions and planners over records, which therefore compose freely
@@ -45,7 +46,7 @@ LAYERS: dict[str, set[str]] = {
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
 }
 # the loop and the doors to it: they may import everything below, in this order
-ABOVE = ["train", "report", "cli", "__main__"]
+ABOVE = ["train", "bench", "report", "cli", "__main__"]
 for above in ABOVE:
     LAYERS[above] = set(LAYERS)
 

@@ -2,10 +2,10 @@
 
 from outrider.config.evaluate import Evaluate
 from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, recipe_text
-from outrider.config.pieces import PieceOf
 from outrider.config.recipe import Recipe
 from outrider.config.sft import Sft, load_sft
 from outrider.config.yaml_data import dump_yaml, read_yaml
+from outrider.pieces import PieceOf
 
 __all__ = [
     "Evaluate",

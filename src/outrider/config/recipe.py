@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from outrider.config.pieces import PieceOf
 from outrider.credit import BASELINES, SHAPERS, Baseline, Shaper
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage
 from outrider.learn.options import LearnOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
+from outrider.pieces import PieceOf
 from outrider.sample.options import SampleOptions
 from outrider.tasks import TASKS
 from outrider.tasks.task import Task
