@@ -19,6 +19,7 @@ from outrider.record import Group, Problem, Rollout, SampleRequest, correct, inc
 from outrider.train.assign import assign
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
+from outrider.train.metrics import spent
 from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
 from small import ScriptedEngine
@@ -213,3 +214,27 @@ def test_observed_tokens_get_no_advantage() -> None:
     mixed = group(True, False, trainable_T=seen)
     rows = assign([mixed], {"main": [GroupMean(std=False)]}, 1, False, ScriptedEngine().encode).rows
     assert [row.advantages_N.tolist() for row in rows] == [[0.5, 0.0, 0.5], [-0.5, 0.0, -0.5]]
+
+
+def test_every_token_is_booked_on_its_stage_and_its_return() -> None:
+    """By hand: 2 problems of 2 rollouts of 3 tokens, of which member 0 succeeds; then one more of one problem."""
+    first, second = (Group(p, f"g:{p.id}") for p in PROBLEMS[:2])
+    plan = [SampleRequest(g.problem, n=2, group_id=g.id, stage="0-uniform") for g in (first, second)]
+    more = SampleRequest(first.problem, n=1, group_id=first.id, stage="1-more", first_member=2)
+    groups = [
+        first.joined([rollout(plan[0], 0), rollout(plan[0], 1), rollout(more, 0, tokens=10, success=True)]),
+        second.joined([rollout(plan[1], 0, success=True), rollout(plan[1], 1)]).left_out("dropped"),
+    ]
+    assert spent(groups) == {
+        "spent/0-uniform/tokens": 12,
+        "spent/0-uniform/rollouts": 4,
+        "spent/0-uniform/success_per_1000": 1000 / 12,
+        "spent/0-uniform/solved_per_1000": 1000 / 12,
+        "spent/1-more/tokens": 10,
+        "spent/1-more/rollouts": 1,
+        "spent/1-more/success_per_1000": 100,
+        "spent/1-more/solved_per_1000": 100,
+        "spent/branched": 0,
+        "spent/seeded": 0,
+        "spent/unused": 6,
+    }

@@ -15,7 +15,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
 
     ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
     ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in tokens;
-    ``verdict/…`` and ``unused/…`` are counts.
+    ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     sampled = [group for group in groups if group.size]
@@ -43,7 +43,39 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
         "truncated": _mean([float(r.truncated) for r in rollouts]),
         **{f"verdict/{outcome.value}": float(outcomes[outcome]) for outcome in Outcome},
         **{f"unused/{reason.replace(' ', '_')}": float(count) for reason, count in sorted(unused.items())},
+        **spent(groups),
     }
+
+
+def spent(groups: Sequence[Group]) -> dict[str, float]:
+    """Where the tokens of a step went, and what they returned.
+
+    For each stage, as ``spent/<stage>/…``: ``tokens``, ``rollouts``, ``success_per_1000`` tokens, and
+    ``solved_per_1000``: problems without a success so far that got their first one from it, per 1,000 tokens. Then the
+    tokens of all rollouts that continue another (``spent/branched``), that saw examples (``spent/seeded``) and that are
+    not trained on (``spent/unused``). Observed tokens cost nothing.
+    """
+    tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    kinds = Counter({"branched": 0, "seeded": 0, "unused": 0})
+    for group in groups:
+        found = False
+        for rollout in group.rollouts:  # members are numbered in the order in which stages asked for them
+            cost = rollout.trainable_tokens
+            tokens[rollout.stage] += cost
+            rollouts[rollout.stage] += 1
+            successes[rollout.stage] += rollout.success
+            solved[rollout.stage] += rollout.success and not found
+            found |= rollout.success
+            kinds["branched"] += cost * (rollout.parent is not None)
+            kinds["seeded"] += cost * (rollout.context.kind == "seeded")
+            kinds["unused"] += cost * bool(rollout.unused)
+    numbers: dict[str, float] = {}
+    for stage, cost in sorted(tokens.items()):
+        numbers[f"spent/{stage}/tokens"] = cost
+        numbers[f"spent/{stage}/rollouts"] = rollouts[stage]
+        numbers[f"spent/{stage}/success_per_1000"] = 1000 * successes[stage] / cost if cost else np.nan
+        numbers[f"spent/{stage}/solved_per_1000"] = 1000 * solved[stage] / cost if cost else np.nan
+    return numbers | {f"spent/{kind}": float(cost) for kind, cost in kinds.items()}
 
 
 def _mean(values: Sequence[float]) -> float:
