@@ -43,9 +43,11 @@ def test_recipes_are_listed_one_a_line(capsys):
     assert "arXiv 2402.03300" in lines[1]
 
 
-def test_a_recipe_is_shown_as_it_was_written(capsys):
+def test_a_recipe_is_shown_as_it_was_written_with_the_profile_it_shares(capsys):
     assert main(["recipes", "show", "grpo"]) == 0
-    assert capsys.readouterr().out == (Path(outrider.__file__).parent / "recipes/grpo.yaml").read_text()
+    shown, folder = capsys.readouterr().out, Path(outrider.__file__).parent / "recipes"
+    assert shown.startswith((folder / "grpo.yaml").read_text())
+    assert shown.endswith((folder / "profiles/countdown.yaml").read_text())
     assert main(["recipes", "show", "gropo"]) == 2
     assert capsys.readouterr().err == "outrider: there is no recipe 'gropo' (did you mean 'grpo'?)\n"
 

@@ -189,8 +189,8 @@ def test_a_mistake_in_a_file_is_one_sentence_with_its_place(write, old, new, exp
         ("just text", "x.yaml must be a mapping of keys to values"),
         ("profiles: 3", "x.yaml: profiles must be a mapping of keys to values"),
         ("profile: a\nprofiles: {a: }", "x.yaml: profiles.a is empty"),
-        ("profile: a", "x.yaml: there is no profile 'a' (it has none)"),
-        ("profile: [a]\nprofiles: {a: {}}", "x.yaml: there is no profile ['a'] (known: a)"),
+        ("profile: a", "x.yaml: there is no profile 'a' (known: countdown)"),
+        ("profile: [a]\nprofiles: {a: {}}", "x.yaml: there is no profile ['a'] (known: a, countdown)"),
         ("a: \x07", "x.yaml: unacceptable character #x0007"),
     ],
 )

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from outrider.cli.arguments import Commands
-from outrider.config import list_recipes, recipe_text
+from outrider.config import list_recipes, load_recipe, profile_text, recipe_text
 
 
 def add_to(commands: Commands) -> None:
@@ -31,7 +31,9 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """The file as it was written."""
+    """The file as it was written, and the profile that it shares with others."""
     _, text = recipe_text(arguments.name)
-    sys.stdout.write(text)
+    profile = load_recipe(arguments.name).from_profile
+    shared = profile_text(profile) if profile else ""
+    sys.stdout.write(f"{text}\n# recipes/profiles/{profile}.yaml\n{shared}" if shared else text)
     return 0

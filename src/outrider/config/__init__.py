@@ -1,7 +1,7 @@
 """Configuration: recipes as data, read from YAML into typed values. Imports no torch."""
 
 from outrider.config.evaluate import Evaluate
-from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, recipe_text
+from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, profile_text, recipe_text
 from outrider.config.recipe import Recipe
 from outrider.config.sft import Sft, load_sft
 from outrider.config.yaml_data import dump_yaml, read_yaml
@@ -18,6 +18,7 @@ __all__ = [
     "load_options",
     "load_recipe",
     "load_sft",
+    "profile_text",
     "read_yaml",
     "recipe_text",
 ]

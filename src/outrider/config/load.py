@@ -29,7 +29,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
     """The recipe of a shipped name or a YAML file, with a profile and then the overrides applied.
 
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key
-    counts. A profile is a mapping of such keys and values in the file. It is chosen by ``profile=name`` among the
+    counts. A profile is a mapping of such keys and values: first what is shipped for all recipes in
+    ``recipes/profiles/<name>.yaml``, then what the file has of its own. It is chosen by ``profile=name`` among the
     overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none.
 
     Raises:
@@ -95,8 +96,14 @@ def split_override(override: str) -> tuple[str, Any, str]:
     return key, read_yaml(value, override), override
 
 
-def _shipped_names() -> list[str]:
-    return sorted(entry.name.removesuffix(".yaml") for entry in _SHIPPED.iterdir() if entry.name.endswith(".yaml"))
+def profile_text(name: str) -> str:
+    """What all shipped recipes share under a profile; ``""`` where there is nothing."""
+    return (_SHIPPED / f"profiles/{name}.yaml").read_text("utf-8") if name in _shipped_names("profiles") else ""
+
+
+def _shipped_names(folder: str = "") -> list[str]:
+    entries = (_SHIPPED / folder).iterdir()
+    return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
 
 
 def _mapping(data: Any, file: str, key: str = "") -> dict[str, Any]:
@@ -107,14 +114,22 @@ def _mapping(data: Any, file: str, key: str = "") -> dict[str, Any]:
 
 
 def _apply_profile(data: dict[str, Any], chosen: Any, profiles: Any, file: str) -> Origins:
-    known = _mapping({} if profiles is None else profiles, file, "profiles")
+    own = _mapping({} if profiles is None else profiles, file, "profiles")
+    shared = _shipped_names("profiles")
+    known = sorted({*own, *shared})
     if not isinstance(chosen, str) or chosen not in known:
-        hint = nearest(str(chosen), known) if known else "it has none"
-        raise UserError(f"{file}: there is no profile {chosen!r} ({hint})")
+        raise UserError(f"{file}: there is no profile {chosen!r} ({nearest(str(chosen), known)})")
     data["from_profile"] = chosen
-    origin = Origin(file, f"profiles.{chosen}.")
-    values = _mapping(known[chosen], file, f"profiles.{chosen}")
-    return [(path, origin) for key, value in values.items() for path in assign(data, key, value, origin)]
+    layers = []
+    if chosen in shared:
+        where = f"profiles/{chosen}.yaml"
+        layers.append((_mapping(read_yaml((_SHIPPED / where).read_text("utf-8"), where), where), Origin(where)))
+    if chosen in own:
+        layers.append((_mapping(own[chosen], file, f"profiles.{chosen}"), Origin(file, f"profiles.{chosen}.")))
+    return [
+        (path, origin) for values, origin in layers for key, value in values.items()
+        for path in assign(data, key, value, origin)
+    ]  # fmt: skip
 
 
 def _override(
