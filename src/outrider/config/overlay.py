@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from outrider.config.places import is_piece
 from outrider.errors import UserError
 
 Path = tuple[str | int, ...]
@@ -54,14 +55,6 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
     return list(_write(place, (*path, _index(place, path, last, origin)), value))
 
 
-def _is_piece(path: Path) -> bool:
-    """Whether a recipe holds a piece here: the task, each stage, each link of a credit chain."""
-    match path:
-        case ("task",) | ("explore", _) | ("credit", _, _):
-            return True
-    return False
-
-
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
     """One step down, to a part that can be written into: made if absent, spelled out if a bare name."""
     place, path = _through_name(place, path, step)
@@ -69,14 +62,14 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
     path = (*path, key)
     if isinstance(place, dict) and place.get(key) is None:
         place[key] = {}
-    elif _is_piece(path) and isinstance(place[key], str):
+    elif is_piece(path) and isinstance(place[key], str):
         place[key] = {place[key]: {}}
     return place[key], path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
     """The shorthand: where ``step`` is not the name of the piece here, go through that name to its options."""
-    if not (_is_piece(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
+    if not (is_piece(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place
     if place[name] is None:
@@ -102,7 +95,7 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
 def _write(place: Any, path: Path, value: Any) -> Iterator[Path]:
     key: Any = path[-1]
     old = place[key] if isinstance(place, list) else place.get(key)
-    other_piece = _is_piece(path) and isinstance(old, dict) and isinstance(value, dict) and old.keys() != value.keys()
+    other_piece = is_piece(path) and isinstance(old, dict) and isinstance(value, dict) and old.keys() != value.keys()
     if isinstance(old, dict) and isinstance(value, dict) and not other_piece:
         for name, part in value.items():
             yield from _write(old, (*path, name), part)
