@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,9 @@ class Baseline(Options):
     Most give one number per member, which counts for all of its tokens. A baseline that tells the tokens of one member
     apart (the segments of a tree) overrides ``per_token`` instead.
     """
+
+    by_segment: ClassVar[bool] = False
+    """Whether a token's advantage accounts for all rollouts that go through it: the values of a tree's segments."""
 
     def advantages(self, members: Members) -> Floats:
         """One advantage per member, float64 ``[G]``."""

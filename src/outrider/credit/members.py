@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from outrider.record import Group, Rollout
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,27 +20,49 @@ class Members:
     """The rollouts of one group, as arrays over its ``G`` members. Ragged: every member has its own length.
 
     Only trainable tokens count: those a member sampled itself. Observed tokens (tool output) and a branch's prefix
-    are left out of every array.
+    are left out of every array. What is not given says that every member is a root from the plain prompt.
 
     Attributes:
         rewards_G: float64; NaN is *unscorable* (the verifier failed).
         success_G: bool; the verdict, whatever the reward says.
         tokens_G: int64; trainable tokens of each member, may be 0.
         logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays where not recorded.
+        parents_G: int64; which member each one continues; -1 for a root, and where that one is not among the members
+            (it may belong to another loss stream).
+        starts_G: int64; where in its path a member's own tokens begin, counted in trainable tokens; 0 for a root.
+            Of ancestors that are not among the members, every token counts as trainable.
+        families_G: int64; members that continue the same rollout from the same position share a number, also where
+            that rollout is not among the members; all roots share one. The numbers themselves mean nothing.
+        seeded_G: bool; whether the prompt held worked examples.
+
+    Raises:
+        ValueError: an array has another length than ``rewards_G``.
     """
 
     rewards_G: Floats
-    success_G: NDArray[np.bool_]
-    tokens_G: NDArray[np.int64]
+    success_G: Flags
+    tokens_G: Ints
     logprobs_GT: Sequence[Floats] = field(default_factory=tuple)
     entropies_GT: Sequence[Floats] = field(default_factory=tuple)
+    parents_G: Ints = field(default_factory=lambda: _NONE)
+    starts_G: Ints = field(default_factory=lambda: _NONE)
+    families_G: Ints = field(default_factory=lambda: _NONE)
+    seeded_G: Flags = field(default_factory=lambda: _NONE.astype(np.bool_))
+
+    def __post_init__(self) -> None:
+        for name, fill in (("parents_G", -1), ("starts_G", 0), ("families_G", 0), ("seeded_G", False)):
+            given = getattr(self, name)
+            if not len(given):
+                object.__setattr__(self, name, np.full(self.size, fill, given.dtype))  # the dataclass is frozen
+            elif len(given) != self.size:
+                raise ValueError(f"{name} has {len(given)} entries for {self.size} members")
 
     @property
     def size(self) -> int:
         return len(self.rewards_G)
 
     @property
-    def valid_G(self) -> NDArray[np.bool_]:
+    def valid_G(self) -> Flags:
         """The members that count in a baseline: scorable, and with at least one token to train.
 
         A member outside contributes to no statistic, gets advantage 0 and changes no sibling.
@@ -53,6 +77,10 @@ class Members:
             tokens_G=np.array([r.trainable_tokens for r in rollouts], dtype=np.int64),
             logprobs_GT=[_trainable(r, r.logprobs_T) for r in rollouts],
             entropies_GT=[_trainable(r, r.entropies_T) for r in rollouts],
+            parents_G=_parents(rollouts),
+            starts_G=_starts(rollouts),
+            families_G=families(rollouts),
+            seeded_G=np.array([r.context.kind == "seeded" for r in rollouts], dtype=np.bool_),
         )
 
 
@@ -64,8 +92,42 @@ def members_by_stream(group: Group) -> dict[str, list[Rollout]]:
     return streams
 
 
+def families(rollouts: Sequence[Rollout]) -> Ints:
+    """A number per rollout, shared by those that continue the same rollout from the same position."""
+    numbers: dict[tuple[str | None, int], int] = {}
+    return np.array([numbers.setdefault((r.parent, r.branch_at), len(numbers)) for r in rollouts], dtype=np.int64)
+
+
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+def _parents(rollouts: Sequence[Rollout]) -> Ints:
+    if all(r.parent is None for r in rollouts):
+        return np.full(len(rollouts), -1, np.int64)
+    index = {r.id: i for i, r in enumerate(rollouts)}
+    return np.array([-1 if r.parent is None else index.get(r.parent, -1) for r in rollouts], dtype=np.int64)
+
+
+def _starts(rollouts: Sequence[Rollout]) -> Ints:
+    starts = [r.branch_at for r in rollouts]
+    if all(r.trainable_T is None for r in rollouts):
+        return np.array(starts, dtype=np.int64)
+    by_id = {r.id: r for r in rollouts}
+    for i, rollout in enumerate(rollouts):
+        left, starts[i] = rollout.branch_at, 0
+        owner = by_id.get(rollout.parent or "")
+        while owner is not None and left:  # up the path: what of the first `left` tokens each ancestor sampled
+            own = left - owner.branch_at
+            if own > 0:
+                starts[i] += own if owner.trainable_T is None else int(owner.trainable_T[:own].sum())
+            left = min(left, owner.branch_at)
+            owner = by_id.get(owner.parent or "")
+        starts[i] += left
+    return np.array(starts, dtype=np.int64)
+
+
 def _trainable(rollout: Rollout, values_T: NDArray[np.float32] | None) -> Floats:
     if values_T is None:
-        return np.zeros(0)
+        return _NONE.astype(np.float64)
     chosen = values_T if rollout.trainable_T is None else values_T[rollout.trainable_T]
     return chosen.astype(np.float64)
