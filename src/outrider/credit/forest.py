@@ -1,0 +1,145 @@
+"""The forest that the members of one group form: segments of tokens that the same rollouts go through."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.credit.members import Floats, Ints, Members
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """One group as ``S`` segments: each member's own trainable tokens, cut where other members branch off.
+
+    A rollout is a path from the prompt to its end, and exactly the same rollouts go through all tokens of a segment.
+    The prompt is no segment: what begins there has the parent -1. A leaf is a member's end, so a member that others
+    continue is a leaf all the same, of its last segment.
+
+    A branch hangs on the member that owns the last token it keeps. Where its position lies inside its parent's own
+    prefix, that is an earlier ancestor; at position 0 it is the prompt. A member whose parent is not among the members
+    begins at the prompt, and so does what branches off inside its prefix. A member without tokens has no segment: its
+    leaf is the segment that it hangs on.
+
+    Attributes:
+        owners_S: the member whose own tokens these are.
+        begins_S, ends_S: the half-open slice of that member's trainable tokens; never empty.
+        parents_S: the segment before; always an earlier one.
+        leaves_G: the segment in which each member ends; -1 if its path has no segment.
+
+    >>> root_and_branch = Members(
+    ...     np.array([1.0, 0.0]), np.array([True, False]), np.array([5, 2]),
+    ...     parents_G=np.array([-1, 0]), starts_G=np.array([0, 3]),
+    ... )
+    >>> forest = Forest.of(root_and_branch)
+    >>> [slice.tolist() for slice in (forest.owners_S, forest.begins_S, forest.ends_S, forest.parents_S)]
+    [[0, 0, 1], [0, 3, 0], [3, 5, 2], [-1, 0, 0]]
+    >>> forest.below(root_and_branch.rewards_G).tolist()
+    [1.0, 1.0, 0.0]
+    """
+
+    owners_S: Ints
+    begins_S: Ints
+    ends_S: Ints
+    parents_S: Ints
+    leaves_G: Ints
+
+    @property
+    def size(self) -> int:
+        return len(self.owners_S)
+
+    @staticmethod
+    def of(members: Members) -> Forest:
+        """The forest of a group, in time linear in members and segments times the depth of branching.
+
+        Raises:
+            ValueError: members are their own ancestors, or a branch begins after its parent's end.
+        """
+        starts, tokens = members.starts_G.tolist(), members.tokens_G.tolist()
+        order = _parents_first(members.parents_G)
+        owners = _owners(order, members.parents_G.tolist(), starts, tokens)
+        cuts: list[set[int]] = [{0, own} for own in tokens]
+        for member, owner in enumerate(owners):
+            if owner >= 0:
+                cuts[owner].add(starts[member] - starts[owner])
+        rows: list[tuple[int, int, int, int]] = []
+        ending_at: dict[tuple[int, int], int] = {}
+        leaves = [-1] * len(owners)
+        for member in order:
+            owner = owners[member]
+            segment = ending_at[owner, starts[member] - starts[owner]] if owner >= 0 else -1
+            bounds = sorted(cuts[member])
+            for begin, end in itertools.pairwise(bounds):
+                rows.append((member, begin, end, segment))
+                segment = ending_at[member, end] = len(rows) - 1
+            leaves[member] = segment
+        owners_S, begins_S, ends_S, parents_S = np.array(rows, np.int64).reshape(-1, 4).T
+        return Forest(owners_S, begins_S, ends_S, parents_S, np.array(leaves, np.int64))
+
+    def below(self, values_G: NDArray[np.generic]) -> Floats:
+        """Sum of a number per member over the leaves at or below each segment: float64 ``[S]``."""
+        reached = self.leaves_G >= 0
+        sums = np.bincount(self.leaves_G[reached], values_G[reached], minlength=self.size).tolist()
+        for segment, parent in zip(range(self.size - 1, -1, -1), self.parents_S[::-1].tolist(), strict=True):
+            if parent >= 0:
+                sums[parent] += sums[segment]
+        return np.array(sums, np.float64)
+
+    def above(self, values_S: Floats, prompt: float) -> Floats:
+        """The value of the segment before each one, ``prompt`` where that is the prompt: float64 ``[S]``."""
+        return np.where(self.parents_S >= 0, values_S[self.parents_S], prompt)
+
+    def per_token(self, values_S: Floats) -> list[Floats]:
+        """A number per segment as one array per member, over its own trainable tokens."""
+        lengths = np.zeros(len(self.leaves_G), np.int64)
+        np.maximum.at(lengths, self.owners_S, self.ends_S)
+        tokens_GT = [np.empty(int(length)) for length in lengths]
+        slices = zip(self.owners_S.tolist(), self.begins_S.tolist(), self.ends_S.tolist(), values_S, strict=True)
+        for owner, begin, end, value in slices:
+            tokens_GT[owner][begin:end] = value
+        return tokens_GT
+
+
+def trees(parents_G: Ints) -> Ints:
+    """The root that each member descends from: a number per tree. A member without its parent is a root.
+
+    Raises:
+        ValueError: members are their own ancestors.
+
+    >>> trees(np.array([-1, 0, 1, -1])).tolist()
+    [0, 0, 0, 3]
+    """
+    tree = list(range(len(parents_G)))
+    for member in _parents_first(parents_G):
+        if (parent := int(parents_G[member])) >= 0:
+            tree[member] = tree[parent]
+    return np.array(tree, np.int64)
+
+
+def _parents_first(parents_G: Ints) -> list[int]:
+    """The members in an order in which each comes after its parent."""
+    depths = np.zeros(len(parents_G), np.int64)
+    above = parents_G
+    while (below := above >= 0).any():
+        depths += below
+        if depths.max() > len(parents_G):
+            raise ValueError("members of a group are their own ancestors")
+        above = np.where(below, parents_G[above], -1)
+    return [int(member) for member in np.argsort(depths, kind="stable")]
+
+
+def _owners(order: Sequence[int], parents: Sequence[int], starts: Sequence[int], tokens: Sequence[int]) -> list[int]:
+    """The member that owns the last token before each member's own ones; -1 for the prompt."""
+    owners = [-1] * len(parents)
+    for member in order:
+        owner = parents[member]
+        if owner >= 0 and starts[member] > (end := starts[owner] + tokens[owner]):
+            raise ValueError(f"a branch starts at token {starts[member]} of a path that has {end}")
+        while owner >= 0 and starts[owner] >= starts[member]:
+            owner = owners[owner]
+        owners[member] = owner
+    return owners

@@ -1,0 +1,50 @@
+"""The siblings' baseline of DEEP-GRPO: a branch is compared with those that start at the same place."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from outrider.credit.chain import Baseline
+from outrider.credit.group_mean import GroupMean
+from outrider.credit.members import Floats, Ints, Members
+
+
+class SiblingsMean(Baseline):
+    r"""Reward minus the mean over the rollouts that continue the same prefix, optionally over their deviation.
+
+    .. math:: A_i = r_i - \frac{1}{|F_i|} \sum_{j \in F_i} r_j
+
+    with :math:`F_i` the valid members that continue the same parent from the same position, :math:`i` among them and
+    the parent not. All roots are one family, so without branches this is :class:`GroupMean` without std. Meant for the
+    branches' own stream, where their weight against the roots is explicit and does not grow with their number.
+
+    Degenerate cases are :class:`GroupMean`'s, family by family: one valid member gets 0, equal rewards give exactly 0,
+    a member that is not valid gets 0 and changes no sibling. A parent that is not among the members is no obstacle.
+
+    Source: DEEP-GRPO, arXiv 2602.14169, section 3. Decided: no division by the standard deviation, as in the released
+    code; the text writes one, and ``std`` offers it (n-1, epsilon 1e-6).
+
+    >>> two_pivots = Members(
+    ...     np.array([1.0, 0, 0, 1, 1]), np.array([True, False, False, True, True]), np.full(5, 4),
+    ...     families_G=np.array([0, 0, 0, 1, 1]),
+    ... )
+    >>> SiblingsMean().advantages(two_pivots).round(3).tolist()
+    [0.667, -0.333, -0.333, 0.0, 0.0]
+    """
+
+    std: bool = Field(False, description="divide by the standard deviation of the family")
+    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviation")
+
+    def advantages(self, members: Members) -> Floats:
+        return within(members.families_G, members, GroupMean(std=self.std, epsilon=self.epsilon))
+
+
+def within(labels_G: Ints, members: Members, baseline: Baseline) -> Floats:
+    """Advantages of a baseline that looks at rewards alone, among the members of one label at a time."""
+    result_G = np.zeros(members.size)
+    for label in dict.fromkeys(labels_G.tolist()):
+        chosen_G = labels_G == label
+        part = Members(members.rewards_G[chosen_G], members.success_G[chosen_G], members.tokens_G[chosen_G])
+        result_G[chosen_G] = baseline.advantages(part)
+    return result_G

@@ -1,0 +1,44 @@
+"""The baseline of Tree-GRPO: compared with the whole group, and once more with one's own tree."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from outrider.credit.chain import Baseline
+from outrider.credit.forest import trees
+from outrider.credit.group_mean import GroupMean
+from outrider.credit.members import Floats, Members
+from outrider.credit.siblings_mean import within
+
+
+class TreeGrpo(Baseline):
+    r"""The z-score of a reward among all members of the group, plus its z-score within the member's tree.
+
+    .. math:: A_i = z_i(\text{group}) + z_i(\text{tree}), \qquad z_i(M) = \frac{r_i - \mu_M}{\sigma_M + \epsilon}
+
+    over the valid members of each set, standard deviations with n-1. A tree is a root and all that descends from it; a
+    member whose parent is not among the members is a root.
+
+    Degenerate cases, for each of the two terms: one valid member gets 0, equal rewards give exactly 0. A member that is
+    not valid gets 0 and changes no other. So a group without branches is :class:`GroupMean`.
+
+    The advantage holds for a whole path: shared tokens are neither masked nor counted once, which is the prefix policy
+    ``repeat``.
+
+    Source: Tree-GRPO, arXiv 2509.21240. Deviation: the released code gives a tree of one member its raw reward as the
+    second term; here it is 0, the rule of every baseline, since a lone member has nothing to compare with.
+
+    >>> import numpy as np
+    >>> two_trees = Members(
+    ...     np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5),
+    ...     parents_G=np.array([-1, 0, -1, 2]), starts_G=np.array([0, 2, 0, 2]),
+    ... )
+    >>> TreeGrpo().advantages(two_trees).round(3).tolist()
+    [2.207, -1.207, -0.5, -0.5]
+    """
+
+    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviations")
+
+    def advantages(self, members: Members) -> Floats:
+        z_score = GroupMean(epsilon=self.epsilon)
+        return z_score.advantages(members) + within(trees(members.parents_G), members, z_score)
