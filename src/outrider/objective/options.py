@@ -9,6 +9,7 @@ from pydantic import Field
 from outrider.options import Options
 
 Aggregate = Literal["token_mean", "sequence_mean", "constant"]
+Prefix = Literal["mask", "count_once", "repeat"]
 
 
 class ObjectiveOptions(Options):
@@ -29,4 +30,9 @@ class ObjectiveOptions(Options):
     kl: float = Field(0.0, ge=0, description="coefficient of the k3 KL to the reference model; 0 keeps no reference")
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream"
+    )
+    prefix: Prefix = Field(
+        "mask",
+        description="a branch's prefix: only its parent's row trains it (mask), it is one row with its siblings' mean "
+        "advantage (count_once), or every branch trains it again (repeat)",
     )
