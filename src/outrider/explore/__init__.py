@@ -1,9 +1,19 @@
 """Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
 
+from outrider.explore.cures import Cures
+from outrider.explore.rebalance import Rebalance
+from outrider.explore.refill import Refill
+from outrider.explore.skip import Skip
 from outrider.explore.stage import Stage
 from outrider.explore.uniform import Uniform
 from outrider.explore.view import Engine, View
 
-STAGES: dict[str, type[Stage]] = {"uniform": Uniform}
+STAGES: dict[str, type[Stage]] = {
+    "uniform": Uniform,
+    "cures": Cures,
+    "rebalance": Rebalance,
+    "refill": Refill,
+    "skip": Skip,
+}
 
-__all__ = ["STAGES", "Engine", "Stage", "Uniform", "View"]
+__all__ = ["STAGES", "Cures", "Engine", "Rebalance", "Refill", "Skip", "Stage", "Uniform", "View"]

@@ -1,0 +1,133 @@
+"""Difficulty-adaptive second round (DARS): the fewer rollouts succeed, the more follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import Literal
+
+from pydantic import Field, PrivateAttr
+
+from outrider.errors import UserError
+from outrider.explore.outcome import first_pass
+from outrider.explore.stage import Stage
+from outrider.explore.view import View
+from outrider.record import Group, SampleRequest
+
+Schedule = Literal["et", "hw"]
+
+
+class Rebalance(Stage):
+    r"""Raises the cumulative advantage of hard problems to that of a problem solved half of the time.
+
+    The advantages of ``N`` rollouts with accuracy ``a`` sum, in absolute value, to ``N S(a)``, where
+    ``S(a) = 2 a (1 - a)`` without and ``2 sqrt(a (1 - a))`` with division by the group's deviation (``std``).
+    A problem with ``a < 1/2`` gets as many rollouts more as bring its sum to ``N S(1/2)`` (``et``, equal treatment)
+    or to ``2 (1 - a) N S(1/2)`` (``hw``, hardness-weighted), but no more than ``n_max`` in all:
+
+        extra = min(ceil((target - N S(a)) / S(a)), n_max - N)
+
+    ``N`` and ``a`` are those of the scorable rollouts from the plain prompt that no stage has left out; branches and
+    seeded rollouts say nothing of the pass rate. The cap counts unscorable ones too: they were paid for. All counts
+    are exact, by integer arithmetic.
+
+    Over training, the cap can move in a line from ``n_max`` to ``n_max_end``, rounded to the nearest integer:
+
+        cap = floor(n_max + (n_max_end - n_max) progress + 1/2)
+
+    With ``n_max_end`` at ``N`` a run ends as plain GRPO: from pass@k to pass@1, as the paper's appendix G.2 proposes
+    (it gives no formula; decided: linear in the share of the budget that is spent).
+
+    Degenerate cases: accuracy 0 counts as ``1/(2N)`` (decided, as in the released code), so a lone failed rollout
+    has accuracy 1/2 and gets nothing more; problems with ``a >= 1/2``, groups without rollouts and groups that are
+    ragged are ordinary; if nobody needs more, the stage asks for nothing. The union is one group: combine it with a
+    loss that has no normaliser per group, which would cancel the re-weighting.
+
+    Differences: Eq. 7 prints ``2 (1 - x)`` where Eq. 8 and the released code have ``2 x = 2 (1 - a)``; the code's
+    float32 accuracies can overshoot the ceiling by one. The paper has ``n_max`` 32, the scripts 64 for ``hw``.
+
+    Raises:
+        UserError: every group is larger than the cap is, or comes to be.
+
+    Source: Yang et al. 2025, "Depth-Breadth Synergy in RLVR" (DARS), Eqs. 3 to 8, appendix F.1 for ``std``.
+
+    >>> [rollouts_wanted(8, successes, "et") - 8 for successes in range(9)]
+    [27, 11, 3, 1, 0, 0, 0, 0, 0]
+    """
+
+    schedule: Schedule = Field("hw", description="et: as a problem of accuracy 1/2; hw: twice that for the hardest")
+    n_max: int = Field(32, ge=1, description="most rollouts of a problem, those of the first pass included")
+    n_max_end: int | None = Field(None, ge=1, description="n_max at the end of training; null: it stays")
+    std: bool = Field(False, description="for advantages that are divided by the group's standard deviation")
+
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        self._refuse_too_small(view.groups)
+        cap = self.cap(view.progress)
+        requests, capped = [], 0
+        for group in view.groups:
+            counted = [r for r in first_pass(group) if not r.unused]
+            wanted = rollouts_wanted(len(counted), sum(r.success for r in counted), self.schedule, self.std)
+            extra = max(0, min(wanted - len(counted), cap - _first_size(group)))
+            capped += wanted - len(counted) > extra
+            if extra:
+                requests.append(SampleRequest(group.problem, n=extra))
+        self._numbers = {
+            "n_max": float(cap),
+            "problems": float(len(requests)),
+            "rollouts": float(sum(r.n for r in requests)),
+            "capped": float(capped),
+        }
+        return requests
+
+    def cap(self, progress: float) -> int:
+        """The most rollouts of a problem when a share ``progress`` of the budget is spent."""
+        end = self.n_max if self.n_max_end is None else self.n_max_end
+        return int(self.n_max + (end - self.n_max) * progress + 0.5)
+
+    def metrics(self) -> dict[str, float]:
+        return self._numbers
+
+    def _refuse_too_small(self, groups: Sequence[Group]) -> None:
+        least = min(self.cap(0.0), self.cap(1.0))
+        sizes = [_first_size(group) for group in groups if group.size]
+        if sizes and min(sizes) > least:
+            key = "n_max" if self.n_max == least else "n_max_end"
+            raise UserError(
+                f"rebalance.{key} is {least}, but every problem has {min(sizes)} rollouts or more before rebalance "
+                f"begins; it counts those, so at least {min(sizes)} is needed"
+            )
+
+
+def rollouts_wanted(n: int, successes: int, schedule: Schedule, std: bool = False) -> int:
+    """Rollouts in all for a problem of which ``successes`` of ``n`` succeeded; ``n`` where no more are needed.
+
+    With ``a = h / 2n``, where ``h = 2 successes`` (1 for none), the least ``t`` with ``t S(a) >= target`` has
+
+        et:  t >= n^3 / (h (2n - h)),    with std  t^2 >= n^4 / (h (2n - h))
+        hw:  t >= n^2 / h,               with std  t^2 >= n^2 (2n - h) / h
+    """
+    if 2 * successes >= n:
+        return n
+    half = max(2 * successes, 1)
+    rest = 2 * n - half
+    if schedule == "et":
+        return _root_up(_up(n**4, half * rest)) if std else _up(n**3, half * rest)
+    return _root_up(_up(n**2 * rest, half)) if std else _up(n**2, half)
+
+
+def _up(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def _root_up(square: int) -> int:
+    """The least integer whose square is at least ``square``, which is positive."""
+    return isqrt(square - 1) + 1
+
+
+def _first_size(group: Group) -> int:
+    """What the first pass cost, unscorable rollouts included."""
+    return sum(r.stream == "main" and r.context.kind == "plain" for r in group.roots)

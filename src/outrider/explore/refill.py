@@ -1,0 +1,124 @@
+"""Dynamic sampling (DAPO): new problems until enough groups have something to compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, PrivateAttr
+
+from outrider.errors import UserError
+from outrider.explore.outcome import outcome, scorable
+from outrider.explore.stage import Stage
+from outrider.explore.view import View
+from outrider.record import Group, SampleRequest, identity_seed
+
+
+class Refill(Stage):
+    """Samples new problems until ``target`` groups are mixed, and drops every group that is not.
+
+    A group is mixed if among its scorable rollouts some succeed and some do not; the verdict decides, never a shaped
+    reward. With ``m`` of ``s`` groups mixed so far in the step, a round takes
+
+        min(ceil((target - m) / share), oversample * (target - m)),    share = (m + 1) / (s + 2)
+
+    new problems: the rule of succession, which is never 0, and a cap for when it is small. After ``attempts`` rounds
+    the step trains on what there is, and ``missing`` says how many groups short.
+
+    Reasons for being dropped: ``refill: solved``, ``refill: unsolved``, ``refill: truncated`` (unsolved, and every
+    rollout ran out of tokens), ``refill: unscorable`` (the verifier judged none of them), ``refill: surplus`` (mixed,
+    beyond the target; which ones, a seeded draw decides, whatever the order they came in). They stay on record.
+
+    Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
+    never mixed; groups that an earlier stage has left out count as neither; an empty batch asks for nothing; if no
+    group is mixed, all are dropped and the step has no update.
+
+    Differences: the released scripts stop the run when the rounds are used up, and estimate nothing: they sample
+    three times the batch in each round.
+
+    Raises:
+        UserError: no group has rollouts yet; or the task has too few problems that are not in the step (the stream).
+
+    Source: Yu et al. 2025, "DAPO", arXiv 2503.14476, section 3.2.
+
+    >>> Refill().problems(missing=6, mixed=2, sampled=8), Refill().problems(missing=6, mixed=0, sampled=8)
+    (18, 18)
+    >>> Refill().problems(missing=6, mixed=5, sampled=10)
+    12
+    """
+
+    target: int | None = Field(None, ge=1, description="mixed groups; null: as many as the step began with groups")
+    n: int | None = Field(
+        None, ge=1, description="rollouts per new problem; null: as many as the first stage gave any problem at most"
+    )
+    attempts: int = Field(10, ge=0, description="most rounds of new problems; 0: only drop")
+    oversample: int = Field(3, ge=1, description="most new problems in a round, per missing group")
+    surplus: Literal["drop", "keep"] = Field("drop", description="mixed groups beyond the target")
+
+    _target: int = PrivateAttr(0)
+    _began: int = PrivateAttr(0)
+    _seed: int = PrivateAttr(0)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round == 0:
+            self._begin(view)
+        live = _live(view.groups)
+        mixed = sum(outcome(group) == "mixed" for group in live)
+        missing = max(0, self._target - mixed)
+        if not missing or view.round >= self.attempts:
+            self._numbers = {
+                "share": mixed / len(live) if live else float("nan"),
+                "attempts": float(view.round),
+                "problems": float(len(view.groups) - self._began),
+                "missing": float(missing),
+                "capped": float(missing > 0),
+            }
+            return []
+        n = self.n or max(_first_stage(group) for group in view.groups)
+        return [SampleRequest(problem, n=n) for problem in view.take(self.problems(missing, mixed, len(live)))]
+
+    def problems(self, missing: int, mixed: int, sampled: int) -> int:
+        """New problems for the next round, when ``mixed`` of ``sampled`` groups were."""
+        expected = -(-missing * (sampled + 2) // (mixed + 1))
+        return min(expected, self.oversample * missing)
+
+    def drop(self, groups: Sequence[Group]) -> dict[str, str]:
+        reasons = {group.id: _reason(group) for group in _live(groups)}
+        mixed = [key for key, reason in reasons.items() if reason == "mixed"]
+        if self.surplus == "drop" and len(mixed) > self._target:
+            for key in sorted(mixed, key=lambda key: identity_seed(self._seed, "refill", key))[self._target :]:
+                reasons[key] = "surplus"
+        counts = Counter(reasons.values())
+        for reason in ("solved", "unsolved", "truncated", "unscorable", "surplus"):
+            self._numbers[reason] = float(counts[reason])
+        return {key: f"refill: {reason}" for key, reason in reasons.items() if reason != "mixed"}
+
+    def metrics(self) -> dict[str, float]:
+        return self._numbers
+
+    def _begin(self, view: View) -> None:
+        if view.groups and not any(group.size for group in view.groups):
+            raise UserError(
+                "refill filters what an earlier stage has sampled, and no problem has rollouts yet: "
+                "put uniform before it in explore"
+            )
+        self._began, self._seed = len(view.groups), view.seed
+        self._target = (self.target or self._began) if view.groups else 0
+
+
+def _live(groups: Sequence[Group]) -> list[Group]:
+    """Groups that have rollouts and that no earlier stage has left out."""
+    return [group for group in groups if any(not r.unused for r in group.rollouts)]
+
+
+def _first_stage(group: Group) -> int:
+    """How many rollouts the first stage gave the problem."""
+    return sum(r.stage == group.rollouts[0].stage for r in group.rollouts) if group.size else 0
+
+
+def _reason(group: Group) -> str:
+    found = outcome(group)
+    out_of_tokens = found == "unsolved" and all(r.truncated for r in scorable(group.rollouts))
+    return "truncated" if out_of_tokens else found

@@ -1,0 +1,110 @@
+"""An across-epoch curriculum (after GRESO): problems that taught nothing lately come up less often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from pydantic import Field, PrivateAttr
+
+from outrider.explore.memory import remember
+from outrider.explore.outcome import outcome, scorable
+from outrider.explore.stage import Stage
+from outrider.explore.view import View
+from outrider.record import Group, Problem, SampleRequest, identity_seed
+
+
+@dataclass(slots=True)
+class _Streak:
+    """The last visits of a problem: how it ended each time, how often in a row, and what the draws depend on."""
+
+    solved: bool
+    visits: int
+    seed: int
+    offers: int = 0
+
+    def drawn(self) -> float:
+        """A number in [0, 1), another one every time the problem comes up."""
+        self.offers += 1
+        return identity_seed(self.seed, "skip", self.offers) / 2**63
+
+
+class Skip(Stage):
+    """Refuses a problem, when it comes up again, with a probability that grows with its uniform visits in a row.
+
+    After ``z`` visits in a row that all ended solved, or all unsolved, a problem is taken with probability
+
+        max(keep ** z, floor)
+
+    and with certainty if it is new or its last visit was mixed. It asks for no rollouts: it stands anywhere among the
+    stages and decides which problems a step begins with, and which ones refill gets. The floor keeps every pool
+    open: a problem is expected back within ``1 / floor`` epochs however often it failed.
+
+    A visit ends solved or unsolved if all its scorable rollouts agree, those from branches and seeded prompts
+    included: where these find a solution the problem teaches. Degenerate cases: a visit with fewer than two scorable
+    rollouts shows no agreement and changes nothing; a change from unsolved to solved starts a new row. The draw
+    depends on the run's seed, the problem, its last visit and how often it came up since. The last 100,000 problems
+    with such a row are remembered.
+
+    Differences (GRESO, arXiv 2506.02177): there the base probability adapts, for easy and hard problems apart, to a
+    target share of groups without variance, and the batch grows to make up for them; here it is a constant with a
+    floor, and refill makes up.
+
+    >>> Skip().chance(0), Skip().chance(2), Skip().chance(9)
+    (1.0, 0.25, 0.1)
+    """
+
+    keep: float = Field(0.5, gt=0, lt=1, description="factor on the probability of being taken, per uniform visit")
+    floor: float = Field(0.1, ge=0.02, le=1, description="least probability of being taken")
+
+    _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
+    _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        return []
+
+    def chance(self, visits: int) -> float:
+        """The probability of being taken after so many uniform visits in a row."""
+        return max(self.keep**visits, self.floor)
+
+    def admits(self, problem: Problem, step: int) -> bool:
+        streak = self._streaks.get(problem.id)
+        taken = streak is None or streak.drawn() < self.chance(streak.visits)
+        if streak is not None and not taken:
+            self._skipped[streak.solved] += 1
+        return taken
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        for group in groups:
+            if len(scorable(group.rollouts)) > 1:
+                self._visited(group)
+        self._numbers = {
+            "skipped_solved": float(self._skipped[True]),
+            "skipped_unsolved": float(self._skipped[False]),
+            "streaks_solved": float(sum(s.solved for s in self._streaks.values())),
+            "streaks_unsolved": float(sum(not s.solved for s in self._streaks.values())),
+        }
+        self._skipped = {True: 0, False: 0}
+
+    def _visited(self, group: Group) -> None:
+        key = group.problem.id
+        found = outcome(group)
+        if found == "mixed":
+            self._streaks.pop(key, None)
+            return
+        solved = found == "solved"
+        before = self._streaks.get(key)
+        visits = before.visits + 1 if before is not None and before.solved == solved else 1
+        remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
+
+    def metrics(self) -> dict[str, float]:
+        return self._numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        """Per problem, longest ago first: how its visits ended, how many in a row, the seed, how often it came up."""
+        return {"streaks": [[key, *astuple(streak)] for key, streak in self._streaks.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._streaks = {key: _Streak(*streak) for key, *streak in state["streaks"]}

@@ -1,0 +1,160 @@
+"""Runs without a policy: an explorer over a pool of problems that come back, with scripted rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrider.explore import Stage, View
+from outrider.explore.explorer import Explorer
+from outrider.explore.stream import ProblemStream
+from outrider.record import (
+    Group,
+    Outcome,
+    Problem,
+    Rollout,
+    SampleRequest,
+    StopReason,
+    Verdict,
+    identity_seed,
+    uniforms,
+)
+from small import ScriptedEngine
+
+
+class World(NamedTuple):
+    """A situation: ``problems`` a step, what stage comes ``before``, and how rollouts end."""
+
+    problems: int
+    before: Callable[[], Stage]
+    ending: Callable[[SampleRequest, int], Outcome]
+    truncated: bool = False
+
+
+class Ragged(Stage):
+    """One to seven rollouts, by the problem alone."""
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        sizes = [1 + identity_seed("size", g.problem.id) % 7 for g in view.groups]
+        return [] if view.round else [SampleRequest(g.problem, n=n) for g, n in zip(view.groups, sizes, strict=True)]
+
+
+def by_rate(request: SampleRequest, member: int) -> Outcome:
+    """Some problems never, some always, most now and then; the visit and the member decide."""
+    rate = identity_seed("rate", request.problem.id) % 5 / 4
+    return Outcome.CORRECT if identity_seed(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
+
+
+def with_errors(request: SampleRequest, member: int) -> Outcome:
+    return Outcome.ERROR if identity_seed("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
+
+
+def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
+    return lambda request, member: ending
+
+
+POOL = [Problem(f"p{i}", "", level=str(i % 3)) for i in range(32)]
+STEPS = 8
+
+
+class Engine(ScriptedEngine):
+    """Every fifth token ends a step."""
+
+    def pieces(self, ids: np.ndarray) -> list[str]:
+        return ["\n\n" if i % 5 == 0 else f" w{i}" for i in ids]
+
+
+@cache
+def numbers(seed: int, length: int) -> np.ndarray:
+    """In (0, 1); cached, since most tests draw the same rollouts."""
+    return uniforms(np.array([seed]), np.arange(length))[0]
+
+
+def honest(success: bool, member: int) -> float:
+    return float(success)
+
+
+def perverse(success: bool, member: int) -> float:
+    """A shaped reward that orders the members otherwise than their success does."""
+    return -2.0 * success + 0.1 * member
+
+
+@dataclass
+class Run:
+    """Steps of an explorer, and everything that its last stage decided.
+
+    ``plans`` holds that stage's requests of each step, ``drawn`` every rollout.
+    """
+
+    stages: Sequence[Stage]
+    world: World
+    seed: int = 3
+    reward: Callable[[bool, int], float] = honest
+    train: Callable[[int], Problem] = lambda index: POOL[index % len(POOL)]
+    step: int = 0
+    plans: list[list[tuple[Any, ...]]] = field(default_factory=list)
+    drawn: dict[str, Rollout] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stage = self.stages[-1]
+        self.explorer = Explorer(self.stages, ProblemStream(self.train), Engine(), self.seed)
+        self.name = f"{len(self.stages) - 1}-{type(self.stage).__name__.lower()}"
+
+    def steps(self, n: int) -> list[list[Group]]:
+        return [self.next() for _ in range(n)]
+
+    def next(self) -> list[Group]:
+        self.step += 1
+        self.plans.append([])
+        return self.explorer.explore(self.step, self.world.problems, self.draw, progress=(self.step - 1) / STEPS)
+
+    def draw(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        self.plans[-1] += [described(r) for r in requests if r.stage == self.name]
+        made = [self.rollout(request, k) for request in requests for k in range(request.n)]
+        self.drawn.update({rollout.id: rollout for rollout in made})
+        return made
+
+    def rollout(self, request: SampleRequest, index: int) -> Rollout:
+        member, seed = request.first_member + index, request.rollout_seed(index)
+        length = 3 + seed % 10
+        numbers_T = numbers(seed, length)
+        if request.prefix is not None:
+            kept, parent = request.prefix.ids, self.drawn[request.prefix.parent]
+            assert kept.tolist() == parent.response_ids[: len(kept)].tolist(), "a branch continues its parent"
+            assert parent.group_id == request.group_id, "a branch stays in its group"
+            assert request.prompt_ids.tolist() == parent.prompt_ids.tolist(), "and in its context"
+        ending = self.world.ending(request, member)
+        verdict = Verdict(ending, 1.0 if ending is Outcome.CORRECT else 0.0)
+        scorable = ending in (Outcome.CORRECT, Outcome.INCORRECT)
+        return Rollout(
+            problem_id=request.problem.id,
+            group_id=request.group_id,
+            member=member,
+            prompt_ids=request.prompt_ids,
+            token_ids=(3 + 27 * numbers_T).astype(np.int32),
+            logprobs_T=np.log(numbers_T).astype(np.float32),
+            entropies_T=(3 * numbers_T[::-1]).astype(np.float32),
+            prefix_ids=np.zeros(0, np.int32) if request.prefix is None else request.prefix.ids,
+            parent=None if request.prefix is None else request.prefix.parent,
+            context=request.context,
+            stream=request.stream,
+            stage=request.stage,
+            seed=seed,
+            stop=StopReason.LENGTH if self.world.truncated else StopReason.STOP,
+            text=f"answer {member}",
+        ).judged(verdict, self.reward(verdict.success, member) if scorable else np.nan)
+
+    def fates(self, groups: Sequence[Group]) -> dict[str, Any]:
+        """What the step decided for each problem, in no order: what was asked for it, and what was dropped."""
+        asked = {g.problem.id: [d for d in self.plans[-1] if d[0] == g.problem.id] for g in groups}
+        return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}
+
+
+def described(r: SampleRequest) -> tuple[Any, ...]:
+    branch = None if r.prefix is None else (r.prefix.parent, r.prefix.ids.tolist())
+    assert r.n > 0
+    return (r.problem.id, r.n, r.first_member, branch, r.stream, r.context, r.prompt_ids.tolist())
