@@ -36,7 +36,7 @@ class Forest:
     ...     parents_G=np.array([-1, 0]), starts_G=np.array([0, 3]),
     ... )
     >>> forest = Forest.of(root_and_branch)
-    >>> [slice.tolist() for slice in (forest.owners_S, forest.begins_S, forest.ends_S, forest.parents_S)]
+    >>> [column.tolist() for column in (forest.owners_S, forest.begins_S, forest.ends_S, forest.parents_S)]
     [[0, 0, 1], [0, 3, 0], [3, 5, 2], [-1, 0, 0]]
     >>> forest.below(root_and_branch.rewards_G).tolist()
     [1.0, 1.0, 0.0]

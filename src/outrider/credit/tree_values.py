@@ -9,7 +9,7 @@ from pydantic import Field
 
 from outrider.credit.chain import Baseline
 from outrider.credit.forest import Forest
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Flags, Floats, Members
 
 _NEAR_ZERO = 1e-8
 
@@ -33,7 +33,7 @@ class TreeValues(Baseline):
     and ``count_once`` agree); the released codes train it once per path, which is ``repeat``.
 
     Degenerate cases: fewer than two valid members, or exactly equal rewards: all 0. A member that is not valid is no
-    leaf and changes no value; what it shares with valid members has their value, and the rest of its tokens get 0.
+    leaf and cuts no segment; what it shares with valid members has their value, and the rest of its tokens get 0.
     Without branches, ``treerl_paper`` gives twice the distance to the mean.
 
     Sources: TreeRL, arXiv 2506.11902, and its released code; AttnRL, arXiv 2509.26628. Deviation from TreeRL's code: it
@@ -77,18 +77,22 @@ class TreeValues(Baseline):
         gains_G[valid_G] = centred
         leaves_S = forest.below(valid_G)
         counts_S = np.maximum(leaves_S, 1.0)
-        gains_S = forest.below(gains_G) / counts_S  # V(s) - V_0
+        values_S = forest.below(gains_G) / counts_S  # V(s) - V_0, so the prompt's is 0
+        if self.variant == "treerl_code":
+            values_S *= len(rewards) / (len(rewards) - 1) / np.sqrt(counts_S)
+        steps_S = values_S - forest.above(values_S, prompt=0.0)
+        same_S = leaves_S == forest.above(leaves_S, prompt=-1.0)  # no valid member parts here: one with what is before
+        if self.variant == "treerl_code":
+            same_S |= (np.abs(steps_S) < _NEAR_ZERO) & (forest.parents_S >= 0)
+        advantages_S = values_S + _continued(steps_S, same_S, forest)
         if self.variant == "treerl_paper":
-            values_S = (2 * gains_S - forest.above(gains_S, prompt=0.0)) / np.sqrt(counts_S)
-        else:
-            gains_S *= len(rewards) / (len(rewards) - 1) / np.sqrt(counts_S)
-            values_S = gains_S + _filled_in(gains_S - forest.above(gains_S, prompt=0.0), forest)
-        return np.where(leaves_S > 0, values_S, 0.0)
+            advantages_S /= np.sqrt(counts_S)
+        return np.where(leaves_S > 0, advantages_S, 0.0)
 
 
-def _filled_in(steps_S: Floats, forest: Forest) -> Floats:
+def _continued(steps_S: Floats, same_S: Flags, forest: Forest) -> Floats:
+    """The steps, with those that are ``same_S`` replaced by the one of the segment before."""
     steps = steps_S.tolist()
-    for segment, parent in enumerate(forest.parents_S.tolist()):
-        if parent >= 0 and abs(steps[segment]) < _NEAR_ZERO:
-            steps[segment] = steps[parent]
+    for segment in np.flatnonzero(same_S).tolist():  # parents come first, so a copy may be copied
+        steps[segment] = steps[int(forest.parents_S[segment])]
     return np.array(steps, np.float64)
