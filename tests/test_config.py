@@ -106,7 +106,7 @@ def sentence(*arguments, **options):
         (
             "paper: none",
             "train: {tokens: null}",
-            "x.yaml: train: one of steps and tokens must be set, or the run never ends",
+            "x.yaml: train: one of steps, tokens and seconds must be set, or the run never ends",
         ),
         (
             "  main: [group_mean]",
@@ -228,7 +228,7 @@ def test_files_that_cannot_be_read(write, tmp_path):
         ("seed=", "seed is null, but should be a whole number"),
         ("learn.lr.x=3", "learn.lr is 0.01 and has no key 'x'"),
         ("objective.clip.1=0.3", "objective.clip is not written yet, so write it as a whole (objective.clip=[...])"),
-        ("train.tokens=null", "train: one of steps and tokens must be set, or the run never ends"),
+        ("train.tokens=null", "train: one of steps, tokens and seconds must be set, or the run never ends"),
         ("task.countdown.cap=5", "task.countdown: cap (5) must be at least highest (12)"),
     ],
 )
@@ -237,7 +237,9 @@ def test_a_mistake_in_an_override_names_the_override(write, override, expected):
 
 
 def test_where_several_overrides_may_be_at_fault_all_are_named(write):
-    expected = "train.tokens=null train.keep=3: train: one of steps and tokens must be set, or the run never ends"
+    expected = (
+        "train.tokens=null train.keep=3: train: one of steps, tokens and seconds must be set, or the run never ends"
+    )
     assert sentence(write(), ["train.tokens=null", "seed=1", "train.keep=3"]) == expected
 
 

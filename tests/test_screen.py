@@ -24,7 +24,7 @@ def test_what_was_done_before_a_resume_is_no_speed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, line: str
 ) -> None:
     with Screen(load_recipe("grpo", [budget]), tmp_path, shown=True) as screen:
-        screen.resumed(step=10, tokens=800_000)
+        screen.resumed(step=10, tokens=800_000, seconds=0.0)
     assert capsys.readouterr().err == line + "\n"
 
 

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+
+NOT_WORK = frozenset({"evaluate", "record", "save"})
+
+
+def worked(seconds: Mapping[str, float]) -> float:
+    """The seconds of training in a line of ``timing.jsonl``: no evaluating and nothing of the disk.
+
+    >>> worked({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
+    2.0
+    """
+    return sum(s for phase, s in seconds.items() if phase not in NOT_WORK | {"step", "tokens_per_second"})
 
 
 class Clock:

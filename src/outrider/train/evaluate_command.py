@@ -7,17 +7,15 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.config import Evaluate
-from outrider.errors import UserError
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
-from outrider.record import Problem
 from outrider.record.disk import write_atomically
 from outrider.sample.local import LocalSampler
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator, keep
+from outrider.train.evaluate import Evaluator, heldout, keep
 from outrider.train.folder import RunFolder
 from outrider.train.launch import launch
 from outrider.train.options import RewardOptions
@@ -38,16 +36,16 @@ def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
     try:
         policy = load_policy(asked.model)
         use_plans(policy.model)
-        heldout = ranks.from_main(lambda: _heldout(asked))
+        problems = ranks.from_main(lambda: heldout(asked.task, asked.evaluate))
         if out is not None and ranks.main:  # not before: what cannot be evaluated leaves no folder behind
             folder = RunFolder.create(out, asked.model_dump(mode="json"))
         collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
         if ranks.main and (sentence := counted(asked.task)):
             Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
-        evaluator = Evaluator(heldout, policy.encode, collect, asked.evaluate, asked.sample.params())
+        evaluator = Evaluator(problems, policy.encode, collect, asked.evaluate, asked.sample.params())
         evaluated = evaluator.run()
         if folder is not None:
-            keep(folder, 0, evaluated, heldout)
+            keep(folder, 0, evaluated, problems)
             write_atomically(folder.path / "table.md", as_markdown(evaluated.evaluation).encode())
         if ranks.main:
             Console().print(as_table(evaluated.evaluation, title=f"{asked.model} on held-out {asked.task.name}"))
@@ -56,10 +54,3 @@ def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
         if folder is not None:
             folder.close()
     return 0
-
-
-def _heldout(asked: Evaluate) -> list[Problem]:
-    problems = asked.task.heldout(asked.evaluate.problems)
-    if not problems:
-        raise UserError(f"task {asked.task.name!r} holds out no problems, so there is nothing to evaluate")
-    return problems

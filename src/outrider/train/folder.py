@@ -214,23 +214,7 @@ class RunFolder:
         self.close()
 
     def _take(self) -> None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / _LOCK).open("a+")
-        except OSError as error:
-            raise disk_refused(self.path / _LOCK, error) from error
-        try:
-            # A record lock (lockf): unlike flock, it is not inherited by forked workers, which may outlive a kill.
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "another process"
-            lock.close()
-            raise UserError(f"{self.path} is being written by {holder}.") from error
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {platform.node()}")
-        lock.flush()
-        self._lock = lock
+        self._lock = lock_folder(self.path)
 
     def _held(self) -> None:
         if self._lock is None:
@@ -250,6 +234,31 @@ class RunFolder:
         folder = self.path / "evaluations"
         matches = [(_EVALUATION.fullmatch(p.name), p) for p in folder.iterdir()] if folder.is_dir() else []
         return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def lock_folder(path: Path) -> TextIO:
+    """Make a folder if it is not there, and hold it for this process until the returned file is closed.
+
+    Raises:
+        UserError: another process holds it, or the disk refuses.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / _LOCK).open("a+")
+    except OSError as error:
+        raise disk_refused(path / _LOCK, error) from error
+    try:
+        # A record lock (lockf): unlike flock, it is not inherited by forked workers, which may outlive a kill.
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read().strip() or "another process"
+        lock.close()
+        raise UserError(f"{path} is being written by {holder}.") from error
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {platform.node()}")
+    lock.flush()
+    return lock
 
 
 def _json(data: Mapping[str, Any]) -> bytes:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from outrider.errors import UserError
+from outrider.train.cores import usable_cores
 from outrider.train.ranks import Ranks
 
 RankMain = Callable[..., int]
@@ -42,7 +43,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
             return _call(ranks, main, arguments)
         finally:
             ranks.leave()
-    cores = _cores()
+    cores = usable_cores()
     size = wanted or (1 if torch.cuda.is_available() else len(cores))
     if size == 1:
         return _call(Ranks(), main, arguments)
@@ -141,14 +142,3 @@ class _Pinned:
     def __exit__(self, *exception: object) -> None:
         if self._cores:
             os.sched_setaffinity(0, self._before)
-
-
-def _cores() -> list[int]:
-    """The cores that this process may use: those of its affinity, and of these no more than its quota allows."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's share, which affinity hides
-        allowed = len(cores) if quota == "max" else max(1, int(quota) // int(period))
-    except (OSError, ValueError):
-        allowed = len(cores)
-    return cores[:allowed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from outrider.config import Recipe
@@ -14,7 +15,7 @@ from outrider.learn.learner import Learner
 from outrider.record import Group, Ids, Problem
 from outrider.train.assign import assign
 from outrider.train.checkpoint import Checkpoint
-from outrider.train.clock import Clock
+from outrider.train.clock import Clock, worked
 from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
@@ -29,11 +30,13 @@ class Counters:
     Attributes:
         step: finished steps.
         tokens: generated tokens, of training alone.
+        seconds: of training alone, on rank 0; the one number here that two equal runs do not share.
         nonfinite: steps in a row without any update because loss or gradient was not finite.
     """
 
     step: int = 0
     tokens: int = 0
+    seconds: float = 0.0
     nonfinite: int = 0
 
 
@@ -71,14 +74,16 @@ class Trainer:
             UserError: three updates in a row were not finite; the state before them is saved.
         """
         every = self.recipe.train
-        while self.progress < 1.0:
+        while (before := self.progress) < 1.0:
             groups, metrics = self.step()
             step = self.counters.step
             seconds = self.clock.take()
+            self.counters.seconds += self.ranks.from_main(partial(worked, seconds))  # the same on every rank
             with self.clock.phase("record"):  # its own time is booked to the step after
                 watch.stepped(step, groups, metrics, seconds)
             done = self.progress >= 1.0
-            if every.evaluate_every and step % every.evaluate_every == 0 and not done:
+            by_step = every.evaluate_every and step % every.evaluate_every == 0
+            if not done and (by_step or any(before < share <= self.progress for share in every.evaluate_at)):
                 watch.evaluate(step)
             stop = self.counters.nonfinite >= MOST_NONFINITE
             if step % every.save_every == 0 or done or stop:
@@ -111,11 +116,10 @@ class Trainer:
 
     @property
     def progress(self) -> float:
-        """Share of the budget that is spent: of steps or tokens, whichever is further."""
+        """Share of the budget that is spent: of steps, tokens or seconds, whichever is furthest."""
         train, counters = self.recipe.train, self.counters
-        by_steps = 0.0 if train.steps is None else _share(counters.step, train.steps)
-        by_tokens = 0.0 if train.tokens is None else _share(counters.tokens, train.tokens)
-        return max(by_steps, by_tokens)
+        spent = [(counters.step, train.steps), (counters.tokens, train.tokens), (counters.seconds, train.seconds)]
+        return max(_share(used, budget) for used, budget in spent if budget is not None)
 
     def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
         """The state after the last finished step; ``identity`` says what run it belongs to."""
@@ -144,5 +148,5 @@ def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
     return {f"{prefix}/{name}": value for name, value in values.items()}
 
 
-def _share(spent: int, budget: int) -> float:
+def _share(spent: float, budget: float) -> float:
     return spent / budget if budget else math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,7 +17,11 @@ class TrainOptions(Options):
     problems: int = Field(32, ge=1, description="problems per step")
     steps: int | None = Field(None, ge=0, description="most optimizer rounds")
     tokens: int | None = Field(1_600_000, ge=1, description="most generated tokens")
+    seconds: float | None = Field(None, gt=0, description="most seconds, without evaluating and saving")
     evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after")
+    evaluate_at: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        [], description="evaluate as well at the first step beyond each of these shares of the budget"
+    )
     save_every: int = Field(20, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")
     trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field(
@@ -27,8 +31,8 @@ class TrainOptions(Options):
 
     @model_validator(mode="after")
     def _some_limit(self) -> TrainOptions:
-        if self.steps is None and self.tokens is None:
-            raise ValueError("one of steps and tokens must be set, or the run never ends")
+        if self.steps is None and self.tokens is None and self.seconds is None:
+            raise ValueError("one of steps, tokens and seconds must be set, or the run never ends")
         return self
 
 
@@ -36,6 +40,7 @@ class EvaluateOptions(Options):
     """How a policy is measured."""
 
     problems: int = Field(300, ge=1, description="held-out problems")
+    skip: int = Field(0, ge=0, description="held-out problems to leave out before these, to measure on others")
     n: int = Field(64, ge=1, description="samples per problem")
     greedy: bool = Field(True, description="also decode each problem greedily")
     bootstrap: int = Field(2000, ge=0, description="resamples of problems for the intervals; 0: none")

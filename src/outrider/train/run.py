@@ -26,7 +26,7 @@ from outrider.tasks.task import counted
 from outrider.train.checkpoint import Checkpoint, Checkpoints
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator, keep
+from outrider.train.evaluate import Evaluator, heldout, keep
 from outrider.train.folder import RunFolder
 from outrider.train.launch import launch
 from outrider.train.loop import Trainer, Watcher
@@ -94,12 +94,10 @@ class Run:
         self.trackers: Sequence[Tracker] = ()
         self._counted = ""
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
-        heldout = ranks.from_main(lambda: self.recipe.task.heldout(self.recipe.evaluate.problems))
-        if not heldout:
-            raise UserError(f"task {self.recipe.task.name!r} has no held-out problems to evaluate on")
+        problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
         self._reference = reference_hash(trainer.learner)
         self.evaluator = Evaluator(
-            heldout, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
+            problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
 
     def begin(self, resume: bool, force: bool) -> None:
@@ -122,7 +120,7 @@ class Run:
     def train(self) -> None:
         """Evaluate, train, evaluate; what is there already is not done again."""
         options, counters = self.recipe.evaluate, self.trainer.counters
-        self.screen.resumed(counters.step, counters.tokens)
+        self.screen.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
             self.evaluate(0)
         self.trainer.train(Watcher(self.stepped, self.evaluate, self.save))
@@ -142,7 +140,7 @@ class Run:
         self.folder.append_timing(step, {**seconds, "tokens_per_second": rate})
         for tracker in self.trackers:
             tracker.log(step, metrics)
-        self.screen.stepped(metrics)
+        self.screen.stepped(metrics, self.trainer.counters.seconds)
 
     def evaluate(self, step: int) -> None:
         """Measure the policy on the held-out problems, unless this step has been measured."""

@@ -23,9 +23,11 @@ class Screen:
 
     def __init__(self, recipe: Recipe, out: Path, shown: bool) -> None:
         self._shown, self._out, self._recipe = shown, out, recipe
-        budget, unit = (recipe.train.tokens, "tokens") if recipe.train.tokens else (recipe.train.steps or 0, "steps")
-        self._unit = unit
-        self._progress = Progress(budget, unit)
+        train = recipe.train
+        limits = {"tokens": train.tokens, "steps": train.steps, "seconds": train.seconds}
+        self._unit = next(unit for unit, limit in limits.items() if limit is not None)
+        self._progress = Progress(int(limits[self._unit] or 0), self._unit)
+        self._seconds = 0.0
         self._evaluating = False
 
     def __enter__(self) -> Self:
@@ -48,15 +50,18 @@ class Screen:
             self._evaluating = name == "evaluate"
             self._progress.phase(name)
 
-    def resumed(self, step: int, tokens: int) -> None:
+    def resumed(self, step: int, tokens: int, seconds: float) -> None:
         """Part of the budget was used before."""
+        self._seconds = seconds
         if self._shown:
-            self._progress.resume_at(tokens if self._unit == "tokens" else step)
+            self._progress.resume_at({"tokens": tokens, "steps": step, "seconds": int(seconds)}[self._unit])
 
-    def stepped(self, metrics: Mapping[str, float]) -> None:
-        """A step is done."""
+    def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
+        """A step is done; ``seconds`` of training in all so far."""
+        used = {"tokens": int(metrics["step_tokens"]), "steps": 1, "seconds": int(seconds) - int(self._seconds)}
+        self._seconds = seconds
         if self._shown:
-            self._progress.advance(int(metrics["step_tokens"]) if self._unit == "tokens" else 1)
+            self._progress.advance(used[self._unit])
             self._progress.stats(metrics)
 
     def evaluated(self, step: int, evaluation: Evaluation) -> None:
