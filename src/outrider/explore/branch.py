@@ -1,0 +1,205 @@
+"""Branching: more rollouts from inside of those there are."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from outrider.explore.outcome import scorable
+from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter
+from outrider.explore.select import SELECTORS, Outcome, Pivot, Selector, Source
+from outrider.explore.select.utility import Utility
+from outrider.explore.stage import Stage
+from outrider.explore.view import View
+from outrider.pieces import PieceOf
+from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed
+
+AnySegmenter = Annotated[Segmenter, PieceOf(SEGMENTERS, "segmenter")]
+
+
+class Branch(Stage):
+    """Cuts rollouts into segments, chooses pivots among the cuts, and asks for ``branches`` continuations of each.
+
+    - ``which``: rollouts that may be branched. ``failed``: those without success, truncated ones too. ``all``.
+      ``by_accuracy``: ``ceil(n e^-acc)`` of a problem's n roots, the minority of successes or failures whole (a tie:
+      the failures) and the rest drawn; what grew from a chosen root counts with it.
+    - ``segment`` cuts (:mod:`outrider.explore.segment`), ``select`` chooses: ``pivots`` of each rollout, tree or
+      problem, as the selector says, in each of ``rounds``. Later rounds may branch from branches too.
+    - ``cap``: most branches in a step. Beyond it whole pivots are left out, drawn by identity and counted.
+    - ``stream``: ``branch`` gives them credit and a loss of their own (DEEP-GRPO); trees are one stream, ``main``.
+
+    A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A pivot
+    at the prompt is a fresh rollout after the parent's prompt. Success is the verdict's; a rollout that could not be
+    scored has neither failed nor succeeded. No rollout that an earlier stage left out is branched.
+
+    Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, rollouts (trees, problems) that should be branched
+    and have no cut; ``capped``, branches that the cap left out; ``ratio``, mean relative depth of the pivots;
+    ``recovered``, share of the pivots in failed rollouts from which a branch succeeded; the selector's own. A mean of
+    nothing is NaN.
+
+    Degenerate cases: nothing failed, an empty group, an empty or one-token response: no request. Fewer cuts than
+    ``pivots``: fewer branches.
+
+    Sources: DEEP-GRPO (arXiv 2602.14169) section 4.3 and algorithm 1, P = 1 and B = 8. Decided: candidates are proper
+    prefixes (the released code adds the prompt); failure is the verdict, never shaped reward. AttnRL (arXiv
+    2509.26628) for ``by_accuracy``; it drops solved problems that attract little attention, which is left out: they
+    are branched like any other. TreeRL, Tree-GRPO, TreePO: see the selectors.
+
+    >>> Branch(segment={"chunk": {"tokens": 8}}, select="surprisal", branches=2).model_dump()["select"]
+    {'surprisal': {}}
+    """
+
+    which: Literal["failed", "all", "by_accuracy"] = Field("failed", description="rollouts that may be branched")
+    segment: AnySegmenter = Field(default_factory=Chunk, description="where a response may be cut")
+    select: Annotated[Selector, PieceOf(SELECTORS, "selector")] = Field(
+        default_factory=Utility, description="at which cuts to branch"
+    )
+    pivots: int = Field(1, ge=1, description="most pivots of a source in one round, P")
+    branches: int = Field(8, ge=1, description="rollouts from each pivot, B")
+    rounds: int = Field(1, ge=1, description="how often to branch within a step")
+    cap: int | None = Field(None, ge=1, description="most branches in a step; null: no limit")
+    stream: str = Field("branch", min_length=1, description="the loss stream of the branches")
+    _tally: Counter[str] = PrivateAttr(default_factory=Counter)
+    _ratio: float = PrivateAttr(math.nan)
+    _recovered: float = PrivateAttr(math.nan)
+
+    @model_validator(mode="after")
+    def _cap_holds_a_pivot(self) -> Branch:
+        if self.cap is not None and self.cap < self.branches:
+            raise ValueError(
+                f"cap ({self.cap}) is below branches ({self.branches}), so no pivot would ever be branched"
+            )
+        return self
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round == 0:
+            self._tally.clear()
+        if view.round >= self.rounds:
+            return []
+        asks = [ask for group in view.groups for ask in self._asks(group, view)]
+        kept = self._within_cap(asks, view)
+        self._tally["pivots"] += len(kept)
+        self._tally["branches"] += sum(ask.n for ask in kept)
+        return [branch_request(ask.problem, ask.pivot, ask.n, self.stream) for ask in kept]
+
+    def _asks(self, group: Group, view: View) -> list[_Ask]:
+        asks = []
+        for name, chains in self._sources(group, view).items():
+            seed = identity_seed(view.seed, "branch", name, view.round)
+            source = Source(chains, group.size, view.round, self.branches, seed, view.engine)
+            picks = Counter(self.select.select(source, self.pivots))
+            if not picks and not any(chain.candidates for chain in chains):
+                self._tally["no_candidate"] += 1
+            asks += [_Ask(group.problem, pivot, self.branches * times) for pivot, times in picks.items()]
+        return asks
+
+    def _sources(self, group: Group, view: View) -> dict[str, list[Chain]]:
+        """The rollouts that may be branched, as the selector takes them: one by one, by tree, or all of the problem."""
+        by_id = {rollout.id: rollout for rollout in group.rollouts}
+        taken: dict[str, set[int]] = {}
+        for rollout in group.rollouts:
+            taken.setdefault(rollout.parent or "", set()).add(rollout.branch_at)
+        sources: dict[str, list[Chain]] = {}
+        for rollout in self._admitted(group, by_id, view.seed):
+            chain = self.segment.chain(rollout, by_id, view.engine, taken.get(rollout.id, ()))
+            names = {"rollout": rollout.id, "tree": root_of(rollout, by_id).id, "problem": group.id}
+            sources.setdefault(names[self.select.over], []).append(chain)
+        return sources
+
+    def _admitted(self, group: Group, by_id: Mapping[str, Rollout], seed: int) -> list[Rollout]:
+        members = [r for r in group.rollouts if not r.unused]
+        if self.which == "failed":
+            return [r for r in scorable(members) if not r.success]
+        if self.which == "all":
+            return members
+        chosen = {r.id for r in by_accuracy(scorable(r for r in members if r.parent is None), seed)}
+        return [r for r in members if root_of(r, by_id).id in chosen]
+
+    def _within_cap(self, asks: Sequence[_Ask], view: View) -> list[_Ask]:
+        """What fits, in an order made of the pivots' identities; siblings stay together."""
+        if self.cap is None:
+            return list(asks)
+        room = self.cap - self._tally["branches"]
+        kept = set()
+        for ask in sorted(asks, key=lambda a: identity_seed(view.seed, "cap", a.pivot.rollout.id, a.pivot.at)):
+            if ask.n <= room:
+                room -= ask.n
+                kept.add(ask.pivot)
+        self._tally["capped"] += sum(ask.n for ask in asks if ask.pivot not in kept)
+        return [ask for ask in asks if ask.pivot in kept]
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        seen = outcomes(groups)
+        self.select.observe(seen)
+        self._ratio = mean([o.ratio for o in seen])
+        self._recovered = mean([o.success for o in seen if o.failed])
+
+    def metrics(self) -> dict[str, float]:
+        counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "no_candidate", "capped")}
+        return counts | {"ratio": self._ratio, "recovered": self._recovered} | self.select.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.select.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.select.load_state_dict(state)
+
+
+class _Ask(NamedTuple):
+    problem: Problem
+    pivot: Pivot
+    n: int
+
+
+def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> SampleRequest:
+    """``n`` continuations of a pivot, in its rollout's own context."""
+    parent, at = pivot
+    prefix = Prefix(parent.id, parent.response_ids[:at]) if at else None
+    return SampleRequest(
+        problem, n=n, prefix=prefix, context=parent.context, stream=stream, prompt_ids=parent.prompt_ids
+    )
+
+
+def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
+    """The rollout from the prompt that this one grew from."""
+    while rollout.parent is not None:
+        rollout = by_id[rollout.parent]
+    return rollout
+
+
+def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
+    """``ceil(n e^-acc)`` of n roots, easier problems fewer: the minority whole, the rest drawn from the others.
+
+    The minority always fits: below one half, ``acc <= e^-acc``; above, ``1 - acc <= e^-acc``.
+    """
+    solved, failed = [r for r in roots if r.success], [r for r in roots if not r.success]
+    few, many = (solved, failed) if len(solved) < len(failed) else (failed, solved)
+    wanted = math.ceil(len(roots) * math.exp(-len(solved) / len(roots))) if roots else 0
+    drawn = sorted(many, key=lambda r: identity_seed(seed, "by_accuracy", r.id))
+    return [*few, *drawn[: wanted - len(few)]]
+
+
+def outcomes(groups: Sequence[Group]) -> list[Outcome]:
+    """What became of every pivot of a step that has a scorable branch, in an order made of identities alone."""
+    found = []
+    for group in sorted(groups, key=lambda g: g.id):
+        by_id = {rollout.id: rollout for rollout in group.rollouts}
+        branches: dict[tuple[int, int], list[Rollout]] = {}
+        for rollout in group.rollouts:
+            if rollout.parent is not None and scorable([rollout]):
+                branches.setdefault((by_id[rollout.parent].member, rollout.branch_at), []).append(rollout)
+        for (_, at), siblings in sorted(branches.items(), key=lambda item: item[0]):
+            parent = by_id[str(siblings[0].parent)]
+            length = parent.branch_at + len(parent.token_ids)
+            failed = bool(scorable([parent])) and not parent.success
+            found.append(Outcome(at / length, any(r.success for r in siblings), failed))
+    return found
+
+
+def mean(values: Sequence[float]) -> float:
+    """NaN of nothing."""
+    return math.fsum(values) / len(values) if values else math.nan

@@ -1,0 +1,144 @@
+"""Entropy-adaptive branching: divide where the policy is less sure than it was at the start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from outrider.errors import UserError
+from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
+from outrider.explore.segment import Chain, Turns, sampled
+from outrider.explore.select import Pivot
+from outrider.explore.stage import Stage
+from outrider.explore.view import View
+from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
+
+
+class EntropyBranch(Stage):
+    r"""At every boundary, each path divides with a probability that rises with its entropy there (ARPO).
+
+    .. math:: P_t = \mathrm{clip}(\alpha + \beta \, \Delta H_t, 0, 1), \qquad \Delta H_t = H_t - H_0
+
+    with H_t the mean entropy, in nats, of the first ``tokens`` sampled tokens behind boundary t (fewer at a path's
+    end), and H_0 that of the first ones of the path's root. A path that divides gets ``branches`` continuations from
+    the boundary. With ``threshold`` nothing is drawn: a path divides if ``alpha + beta ΔH`` exceeds it.
+
+    Boundaries are taken one by one, the first of all paths, then the second, branches included, as if all were written
+    at the same time, until a problem has ``total`` rollouts. When no path reaches further, what is left is spent on
+    fresh rollouts from the prompt. So every problem ends with exactly ``total``, those of earlier stages counted (N of
+    the paper; a problem with more keeps them, one that an earlier stage left out gets none). Paths that divide at one
+    boundary compete for the last places in seeded order. On single-turn tasks ``segment: {delimiter: …}`` makes steps
+    the turns.
+
+    Source: ARPO (arXiv 2507.19849) section 3.1; N = 8 of M = 16, one more path per division, k = 20, alpha 0.5 and
+    beta 0.2 in the released scripts. Deviations:
+
+    - Scale: the paper normalises ΔH by the vocabulary, the code sums 20 tokens over the 10 likeliest ids and divides by
+      ln V. Here it is a mean in nats of the whole distribution, and beta is theirs: ``0.2 * 20 / ln(152 000) = 0.335``.
+    - Start: the code takes H_0 of a branch where it branched, and keeps it by row number from batch to batch.
+    - Place: the code measures the turn before the tool's answer and divides behind the answer; here both are behind
+      it, as the paper describes it.
+    - Chance: the paper compares P with a threshold, the code with a uniform number, which is the default here.
+    - Filling up: the code adds one fresh rollout per turn, here they come at once.
+
+    Degenerate cases: an empty group gets ``total`` fresh rollouts; an empty response has no boundary.
+
+    Metrics: ``pivots``, ``branches``, ``fresh`` rollouts from the prompt; ``rise``, mean ΔH where paths divided.
+
+    Raises:
+        UserError: the sampler records no entropies; in the first step every problem has ``total`` rollouts already.
+
+    >>> EntropyBranch(total=16).branches
+    1
+    """
+
+    segment: AnySegmenter = Field(default_factory=Turns, description="where turns or steps end")
+    tokens: int = Field(20, ge=1, description="tokens behind a boundary whose entropy counts, k")
+    alpha: float = Field(0.5, ge=-10, le=10, description="chance to divide where the entropy is that of the start")
+    beta: float = Field(0.335, ge=0, le=1000, description="added chance per nat above the start")
+    threshold: float | None = Field(None, ge=-10, le=10, description="divide above it; null: divide with that chance")
+    branches: int = Field(1, ge=1, description="continuations of a path that divides")
+    total: int = Field(16, ge=2, description="rollouts of a problem in the end, all stages so far together")
+    stream: str = Field("main", min_length=1, description="the loss stream of the new rollouts")
+    _level: int = PrivateAttr(0)
+    _chains: dict[str, Chain] = PrivateAttr(default_factory=dict)
+    _tally: Counter[str] = PrivateAttr(default_factory=Counter)
+    _rises: list[float] = PrivateAttr(default_factory=list)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round == 0:
+            self._level = 0
+            for memory in (self._chains, self._tally, self._rises):
+                memory.clear()
+            if view.step == 1 and view.groups and all(group.size >= self.total for group in view.groups):
+                raise UserError(
+                    f"entropy_branch.total ({self.total}) leaves nothing to branch: every problem has that many "
+                    "rollouts from earlier stages"
+                )
+        while short := [group for group in view.groups if group.size < self.total and not _left_out(group)]:
+            requests = [request for group in short for request in self._divide(group, view)]
+            self._level += 1
+            if requests:
+                return requests
+        return []
+
+    def _divide(self, group: Group, view: View) -> list[SampleRequest]:
+        by_id = {rollout.id: rollout for rollout in group.rollouts}
+        paths = [self._chain(rollout, by_id, view) for rollout in group.rollouts if not rollout.unused]
+        room = self.total - group.size
+        if all(len(path.bounds) <= self._level for path in paths):
+            self._tally["fresh"] += room
+            return [SampleRequest(group.problem, n=room, stream=self.stream)]
+        requests = []
+        for path in sorted(paths, key=lambda path: identity_seed(view.seed, "entropy_branch", path.rollout.id)):
+            place = self._place(path, by_id, view.seed)
+            n = min(self.branches, room)
+            if place is not None and n:
+                room -= n
+                self._tally.update(pivots=1, branches=n)
+                self._rises.append(place.rise)
+                requests.append(branch_request(group.problem, place.pivot, n, self.stream))
+        return requests
+
+    def _chain(self, rollout: Rollout, by_id: Mapping[str, Rollout], view: View) -> Chain:
+        if rollout.id not in self._chains:
+            self._chains[rollout.id] = self.segment.chain(rollout, by_id, view.engine)
+        return self._chains[rollout.id]
+
+    def _place(self, path: Chain, by_id: Mapping[str, Rollout], seed: int) -> _Place | None:
+        """Where a path divides at this level, if it does."""
+        if len(path.bounds) <= self._level or path.bounds[self._level] not in path.candidates:
+            return None
+        at = path.bounds[self._level]
+        rise = self._entropy(path.rollout, at, by_id) - self._entropy(root_of(path.rollout, by_id), 0, by_id)
+        chance = self.alpha + self.beta * rise
+        bar = self.threshold
+        if bar is None:
+            drawn = uniforms(np.array([identity_seed(seed, "divide", path.rollout.id)]), np.array([at]))
+            bar = float(drawn[0, 0])
+        return _Place(Pivot(path.rollout, at), rise) if chance > bar else None
+
+    def _entropy(self, rollout: Rollout, at: int, by_id: Mapping[str, Rollout]) -> float:
+        """Mean entropy of the first own sampled tokens from ``at`` on."""
+        if rollout.entropies_T is None:
+            raise UserError("entropy_branch needs the entropy of every token, and this sampler records none")
+        own = at - rollout.branch_at
+        entropies = rollout.entropies_T[own:][sampled(rollout, by_id)[at:]][: self.tokens]
+        return float(entropies.mean(dtype=np.float64))
+
+    def metrics(self) -> dict[str, float]:
+        counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "fresh")}
+        return counts | {"rise": mean(self._rises)}
+
+
+class _Place(NamedTuple):
+    pivot: Pivot
+    rise: float
+
+
+def _left_out(group: Group) -> bool:
+    return group.size > 0 and all(rollout.unused for rollout in group.rollouts)

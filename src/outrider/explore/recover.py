@@ -1,0 +1,65 @@
+"""The recoverability of a failed prefix: how likely a fresh continuation of it succeeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_COLD = 10  # outcomes that do not make a fit yet
+
+
+@dataclass
+class Recoverability:
+    r"""An online logistic estimate of recovery from relative depth.
+
+    .. math:: R(r) = \sigma(w r + b), \qquad r = t / T \in (0, 1)
+
+    Keeps the last ``memory`` outcomes, first in, first out, and is fitted anew to all of them by every ``learn``:
+    scikit-learn's ``LogisticRegression`` with its defaults (lbfgs, L2 with C = 1). While there are at most 10
+    outcomes, or all are alike, R = 1.
+
+    Source: DEEP-GRPO (arXiv 2602.14169) Eq. 3 and appendix C.3. The paper says "periodically" and no cold start; the
+    released code fits at every selection, in each of its processes by itself. Decided: once per step, one for the run.
+
+    >>> r = Recoverability(memory=100)
+    >>> r.learn([0.1] * 6 + [0.9] * 6, [True] * 6 + [False] * 6)
+    >>> bool(r.w < 0), r.log_probability(np.array([0.1, 0.9])).round(2).tolist()
+    (True, [-0.42, -1.07])
+    """
+
+    memory: int
+    ratios: list[float] = field(default_factory=list)
+    recovered: list[bool] = field(default_factory=list)
+    w: float | None = None
+    b: float | None = None
+
+    def log_probability(self, ratios: Floats) -> Floats:
+        """log R at relative depths, float64; 0 while nothing is known."""
+        if self.w is None or self.b is None:
+            return np.zeros(len(ratios))
+        return -np.logaddexp(0.0, -(self.w * ratios + self.b))
+
+    def learn(self, ratios: Sequence[float], recovered: Sequence[bool]) -> None:
+        """Remember outcomes, forget the oldest, fit again."""
+        self.ratios = [*self.ratios, *ratios][-self.memory :]
+        self.recovered = [*self.recovered, *recovered][-self.memory :]
+        self.w = self.b = None
+        if len(self.ratios) > _COLD and len(set(self.recovered)) == 2:
+            # takes a second, and only this estimator needs it
+            from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+
+            fit = LogisticRegression().fit(np.array(self.ratios)[:, None], np.array(self.recovered))
+            self.w, self.b = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"ratios": self.ratios, "recovered": self.recovered, "w": self.w, "b": self.b}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.ratios, self.recovered = list(state["ratios"]), list(state["recovered"])
+        self.w, self.b = state["w"], state["b"]

@@ -1,0 +1,150 @@
+"""Segmenters: where a response may be cut, and which of the cuts a branch may start from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from outrider.explore.view import Engine
+from outrider.options import Options
+from outrider.record import Rollout
+
+Mark = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """A rollout that may be branched. Positions count response tokens: cutting at ``t`` keeps ``response_ids[:t]``.
+
+    Attributes:
+        rollout: whose whole path, prefix included, is cut.
+        bounds: where segments end, ascending, each in ``0 < t < T``: the ends of a response are no cuts.
+        candidates: the bounds at which a branch may start; see :meth:`Segmenter.chain`.
+    """
+
+    rollout: Rollout
+    bounds: Sequence[int]
+    candidates: Sequence[int]
+
+    @property
+    def length(self) -> int:
+        """T, the number of response tokens, the prefix included."""
+        return self.rollout.branch_at + len(self.rollout.token_ids)
+
+
+class Segmenter(Options):
+    """Cuts a response into segments. Positions are of tokens; nothing is decoded to be encoded again."""
+
+    answer_marks: list[Mark] = Field([], description="texts such as \\boxed or ####; no branch starts behind one")
+
+    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+        """Where segments end, each in ``0 < t < T``, ascending.
+
+        Args:
+            pieces: the text of each response token; empty unless ``reads_text``.
+            sampled_T: False for tokens that were observed.
+        """
+        raise NotImplementedError
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the text of the tokens is needed."""
+        return bool(self.answer_marks)
+
+    def chain(
+        self, rollout: Rollout, relatives: Mapping[str, Rollout], engine: Engine, taken: Container[int] = ()
+    ) -> Chain:
+        """The rollout with its cuts. A bound ``t`` is a candidate if
+
+        - it lies behind the rollout's own branch point: what comes before belongs to the parent;
+        - the token at ``t`` was sampled: a branch must not write what the environment says;
+        - ``response_ids[:t]`` holds no whole answer mark: a path with two answers can hardly succeed;
+        - it is not ``taken``: a pivot is branched in one round only.
+
+        The prefix is proper, and a proper prefix of a response that fit leaves room for at least one token, whatever
+        the sampler's limits are.
+
+        Args:
+            relatives: the rollouts of the group by id, for what was observed on the way.
+        """
+        sampled_T = sampled(rollout, relatives)
+        pieces = engine.pieces(rollout.response_ids) if self.reads_text else []
+        bounds = self.bounds(pieces, sampled_T)
+        answered = min((t for mark in self.answer_marks for t in _ends(pieces, [mark])), default=len(sampled_T))
+        candidates = [t for t in bounds if rollout.branch_at < t < answered and sampled_T[t] and t not in taken]
+        return Chain(rollout, bounds, candidates)
+
+
+class Chunk(Segmenter):
+    """Every ``tokens`` tokens; the last segment may be shorter. ``tokens: 1`` makes every token a candidate.
+
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1; 50 is the released default, the paper states none.
+
+    >>> Chunk(tokens=2).bounds([], np.ones(6, bool))
+    [2, 4]
+    """
+
+    tokens: int = Field(50, ge=1, description="length of a segment")
+
+    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+        return list(range(self.tokens, len(sampled_T), self.tokens))
+
+
+class Delimiter(Segmenter):
+    """A segment ends with the token that completes one of ``marks``, whatever else the token holds.
+
+    Marks are looked for in the joined text of the tokens, from left to right, the longest first, without overlap. So
+    ``".\\n"`` as one token ends a sentence, which the released code of DEEP-GRPO misses (it compares ids with the one
+    of "."), and a blank line of two tokens is found too. A response without a mark is one segment; AttnRL's second
+    attempts there (lines, then tokens) are left out. Source: DEEP-GRPO (arXiv 2602.14169) section 4.1.
+
+    >>> Delimiter(marks=["."]).bounds(["a", ".\\n", "b", ".", "c"], np.ones(5, bool))
+    [2, 4]
+    """
+
+    marks: list[Mark] = Field(["."], min_length=1, description="texts that end a segment")
+
+    @property
+    def reads_text(self) -> bool:
+        return True
+
+    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+        return sorted({t for t in _ends(pieces, self.marks) if t < len(pieces)})
+
+
+class Turns(Segmenter):
+    """Where an observation ends and the policy goes on: the turns of an agent. A single turn is one segment.
+
+    Source: DEEP-GRPO (arXiv 2602.14169) section 4.1, Think-Action-Observation steps; Tree-GRPO's nodes.
+
+    >>> Turns().bounds([], np.array([True, True, False, False, True]))
+    [4]
+    """
+
+    def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
+        return [int(t) + 1 for t in np.flatnonzero(~sampled_T[:-1] & sampled_T[1:])]
+
+
+SEGMENTERS: dict[str, type[Segmenter]] = {"chunk": Chunk, "delimiter": Delimiter, "turns": Turns}
+
+
+def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
+    """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say."""
+    own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
+    if rollout.parent is None:
+        return own_T
+    return np.concatenate([sampled(relatives[rollout.parent], relatives)[: rollout.branch_at], own_T])
+
+
+def _ends(pieces: Sequence[str], marks: Sequence[str]) -> list[int]:
+    """How many tokens it takes to complete each occurrence of a mark, ascending."""
+    pattern = "|".join(re.escape(mark) for mark in sorted(marks, key=len, reverse=True))
+    characters = np.cumsum([len(piece) for piece in pieces])
+    ends = [match.end() for match in re.finditer(pattern, "".join(pieces))]
+    return [int(t) + 1 for t in np.searchsorted(characters, ends)]

@@ -1,0 +1,61 @@
+"""Pivots before the steps that later steps look back to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from outrider.explore.select.base import Pivot, Selector, Source
+
+
+class Attention(Selector):
+    r"""The cuts before steps of high forward-looking influence, in the order of the response.
+
+    .. math:: F_i = \max_h \sum_{j \ge i + \Delta} a_{h,ji}
+
+    with ``a_{h,ji}`` the mean attention that head h of any layer pays from the tokens of step j to those of step i,
+    and steps as the segmenter cuts them. The first step, and steps that no branch may start at, count as 0. Taken are
+    steps at or above the ``quantile`` of all F (if that is 0, at or above the least positive F), from the front,
+    ``distance`` tokens from the start and from one another; if these are too few, the earliest other cuts.
+
+    Needs one forward pass per rollout that has a candidate; none otherwise. Degenerate cases: with at most ``ahead``
+    steps every F is 0, and all steps are taken alike. Fewer cuts than pivots are all taken, where the released code
+    repeats some.
+
+    Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). Distance is between cuts, where the released code
+    measures from the end of the earlier step.
+    """
+
+    quantile: float = Field(0.8, ge=0, le=1, description="share of steps whose influence is too low")
+    ahead: int = Field(4, ge=1, description="the first later step whose attention counts, Δ")
+    distance: int = Field(512, ge=0, description="tokens from the start and between pivots")
+
+    def select(self, source: Source, pivots: int) -> list[Pivot]:
+        [chain] = source.chains
+        if not chain.candidates:
+            return []
+        starts = [0, *chain.bounds]
+        influence_S = self.influence(source.engine.attention(chain.rollout, starts))
+        influence_S[~np.isin(starts, chain.candidates)] = 0.0
+        threshold = np.quantile(influence_S, self.quantile)
+        if threshold == 0 and influence_S.any():
+            threshold = influence_S[influence_S > 0].min()
+        chosen: list[int] = []
+        for at, influence in zip(starts, influence_S, strict=True):
+            apart = all(at - other >= self.distance for other in (0, *chosen))
+            if len(chosen) < pivots and at in chain.candidates and influence >= threshold and apart:
+                chosen.append(at)
+        chosen += [at for at in chain.candidates if at not in chosen][: pivots - len(chosen)]
+        return [Pivot(chain.rollout, at) for at in chosen]
+
+    def influence(self, attention_HSS: NDArray[np.float64]) -> NDArray[np.float64]:
+        """F of every step, float64 ``[S]``, from mean attention ``[H, S, S]``, row queries column.
+
+        >>> attention = np.zeros((2, 3, 3))
+        >>> attention[0, 1:, 0], attention[1, 2, 0] = 0.2, 0.3
+        >>> Attention(ahead=1).influence(attention).tolist()
+        [0.4, 0.0, 0.0]
+        """
+        steps = attention_HSS.shape[1]
+        return np.array([attention_HSS[:, i + self.ahead :, i].sum(1).max() for i in range(steps)])

@@ -1,0 +1,48 @@
+"""Every path divides at every boundary, up to a depth and a width."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from outrider.explore.select.base import Pivot, Selector, Source
+from outrider.record import identity_seed, uniforms
+
+
+class Boundary(Selector):
+    """In round ``d`` all paths of a problem that reach their ``d``-th cut divide there, in seeded order, until the
+    problem has ``width`` rollouts; what is left when none reaches it is spent at cuts drawn at random.
+
+    TreePO's sampling (arXiv 2508.17445; ``vllm_rollout_tree.py``): segments of 512 tokens, depth 14, width 16, every
+    active path in two, so ``branches: 1``, and ``rounds`` above ``depth``. There paths divide as they are written; a
+    continuation depends on its prefix alone, so dividing a finished path at the same cut draws from the same
+    distribution, and pays for no token twice. The random cuts are its fallback: a finished path, then a cut of it or
+    the prompt, both uniform. Left out: stopping paths early, and widths by probability.
+
+    Degenerate cases: a problem of ``width`` or more rollouts gets none; a width that ``branches`` do not fill evenly
+    stays short by the remainder. ``pivots`` limits how many paths of a problem divide in one round.
+    """
+
+    over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"
+
+    depth: int = Field(14, ge=1, description="cuts at which paths divide; rounds after them spend what is left")
+    width: int = Field(16, ge=2, description="most rollouts of one problem")
+
+    def select(self, source: Source, pivots: int) -> list[Pivot]:
+        room = min(pivots, (self.width - source.members) // source.branches)
+        if room < 1:
+            return []
+        level = source.round
+        reached = [
+            c for c in source.chains if level < min(self.depth, len(c.bounds)) and c.bounds[level] in c.candidates
+        ]
+        if reached:
+            reached.sort(key=lambda chain: identity_seed(source.seed, chain.rollout.member))
+            return [Pivot(chain.rollout, chain.bounds[level]) for chain in reached[:room]]
+        picks = []
+        for u_path, u_cut in uniforms(np.array([source.seed]), np.arange(2 * room))[0].reshape(room, 2):
+            chain = source.chains[int(u_path * len(source.chains))]
+            picks.append(Pivot(chain.rollout, [0, *chain.candidates][int(u_cut * (len(chain.candidates) + 1))]))
+        return picks

@@ -1,0 +1,43 @@
+"""Pivots anywhere, all alike; and the plain prompt."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from outrider.explore.select.base import Pivot, Selector, Source
+from outrider.record import uniforms
+
+
+class UniformCut(Selector):
+    """Draws cuts of a tree uniformly, with replacement, its prompt among them.
+
+    Tree-GRPO (arXiv 2509.21240; ``generation_ts.py``): per tree, nodes are drawn from the root and all that are no
+    leaves, one new chain each; here with turns as segments and ``branches: 1``. A chain from the prompt continues
+    nothing, so it stands in the group as a tree of its own, where the released code counts it to the tree that drew it.
+
+    Degenerate cases: a tree without a cut gives its prompt, or without ``include_root`` nothing.
+    """
+
+    over: ClassVar[Literal["rollout", "tree", "problem"]] = "tree"
+
+    include_root: bool = Field(True, description="the prompt is drawn like any cut")
+
+    def select(self, source: Source, pivots: int) -> list[Pivot]:
+        cuts = [Pivot(chain.rollout, at) for chain in source.chains for at in chain.candidates]
+        if self.include_root:
+            cuts.insert(0, Pivot(source.chains[0].rollout, 0))
+        drawn = uniforms(np.array([source.seed]), np.arange(pivots))[0]
+        return [cuts[int(u * len(cuts))] for u in drawn] if cuts else []
+
+
+class Root(Selector):
+    """The prompt itself: as many fresh rollouts as branching would have cost, in the branch's stream.
+
+    The utility of DEEP-GRPO as gamma goes to minus infinity (its appendix C.1, "Root Only"): the control for depth.
+    """
+
+    def select(self, source: Source, pivots: int) -> list[Pivot]:
+        return [Pivot(source.chains[0].rollout, 0)] * pivots

@@ -1,0 +1,70 @@
+"""Pivots by utility: deep, and still recoverable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from outrider.explore.recover import Recoverability
+from outrider.explore.select.base import Outcome, Pivot, Selector, Source
+from outrider.record import uniforms
+
+
+class Utility(Selector):
+    r"""Draws cuts of one rollout, without replacement, with probability
+
+    .. math:: Q(t) \propto W(t) \, R(t), \qquad W(t) = r_t^\gamma, \quad R(t) = \sigma(w r_t + b), \quad r_t = t / T
+
+    with ``t`` tokens kept of ``T``; R is learned from the outcomes of earlier steps (:class:`Recoverability`) and is 1
+    until enough is known. The draw is the Gumbel-top-k of log Q: one number per token position and rollout.
+
+    ``include_root`` adds the prompt, ``t = 0``, to the cuts, and counts it as one more segment in W alone:
+    ``W(t) = ((t + s) / (T + s))^gamma`` with ``s`` the first segment's length, which for equal chunks is the released
+    code's ``(i + 1) / (segments + 1)``. A fresh rollout teaches R nothing.
+
+    Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). Fewer
+    candidates than pivots are all taken. gamma = 0 is recoverability alone.
+
+    Source: DEEP-GRPO (arXiv 2602.14169) Eqs. 1 to 3. The paper counts t and T in segments, which for chunks is the same
+    up to the shorter last one; here they count tokens, so that R means the same whatever the segmenter. gamma 2 as in
+    the paper (the released class defaults to 0.1, its configuration to 2).
+    """
+
+    gamma: float = Field(2.0, ge=0, le=1000, description="preference for depth")
+    memory: int = Field(10_000, ge=1, description="outcomes that recoverability is fitted to, the latest")
+    include_root: bool = Field(False, description="the prompt is a candidate too")
+    _recover: Recoverability = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """The estimator is as long-lived as the selector."""
+        self._recover = Recoverability(self.memory)
+
+    def select(self, source: Source, pivots: int) -> list[Pivot]:
+        [chain] = source.chains
+        cuts = [0, *chain.candidates] if self.include_root else list(chain.candidates)
+        if not cuts:
+            return []
+        at_C, length = np.array(cuts), max(chain.length, 1)
+        shift = (chain.bounds[0] if chain.bounds else length) if self.include_root else 0
+        value_C = self.gamma * np.log((at_C + shift) / (length + shift))
+        gumbel_C = -np.log(-np.log(uniforms(np.array([source.seed]), at_C)[0]))
+        keys_C = value_C + self._recover.log_probability(at_C / length) + gumbel_C
+        return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
+
+    def observe(self, outcomes: Sequence[Outcome]) -> None:
+        self._recover.learn([o.ratio for o in outcomes], [o.success for o in outcomes])
+
+    def metrics(self) -> dict[str, float]:
+        """What recoverability knows: outcomes, and its fit, NaN while there is none."""
+        w, b = (math.nan if value is None else value for value in (self._recover.w, self._recover.b))
+        return {"outcomes": float(len(self._recover.ratios)), "w": w, "b": b}
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._recover.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._recover.load_state_dict(state)
