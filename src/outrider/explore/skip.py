@@ -31,7 +31,7 @@ class _Streak:
 
 
 class Skip(Stage):
-    """Refuses a problem, when it comes up again, with a probability that grows with its uniform visits in a row.
+    """Refuses a problem, when it comes up again, with a probability that grows with its unanimous visits in a row.
 
     After ``z`` visits in a row that all ended solved, or all unsolved, a problem is taken with probability
 
@@ -55,7 +55,7 @@ class Skip(Stage):
     (1.0, 0.25, 0.1)
     """
 
-    keep: float = Field(0.5, gt=0, lt=1, description="factor on the probability of being taken, per uniform visit")
+    keep: float = Field(0.5, gt=0, lt=1, description="factor on the probability of being taken, per unanimous visit")
     floor: float = Field(0.1, ge=0.02, le=1, description="least probability of being taken")
 
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
@@ -66,7 +66,7 @@ class Skip(Stage):
         return []
 
     def chance(self, visits: int) -> float:
-        """The probability of being taken after so many uniform visits in a row."""
+        """The probability of being taken after so many unanimous visits in a row."""
         return max(self.keep**visits, self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
