@@ -1,0 +1,138 @@
+r"""The prefix policy: what a rollout trains that continues another one. NumPy only.
+
+A token that several rollouts go through was sampled once, by its *owner*. With :math:`a_i(t)` the advantage that
+rollout :math:`i` has at token :math:`t` and :math:`w` the weight of the token in its row, the gradient of the loss is,
+on-policy, minus
+
+* ``mask``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every sampled token is trained
+  once, in its owner's row, with its owner's advantage. A branch's prefix is context.
+* ``count_once``: :math:`\sum_i \sum_{t \in \text{own}(i)} w\, \bar a(t)\, \nabla \log \pi(t)`, with :math:`\bar a(t)`
+  the mean of :math:`a_j(t)` over the rollouts :math:`j` that go through :math:`t`. Every sampled token is trained once.
+* ``repeat``: :math:`\sum_i \sum_{t \in \text{path}(i)} w\, a_i(t)\, \nabla \log \pi(t)`. Every rollout trains its whole
+  path: a shared token is trained and counted in denominators once per path. Its old log-probability, and whether it
+  was sampled or observed, are its owner's.
+
+Under ``count_once`` and ``repeat`` credit sees whole paths: a shaper that looks at positions or log-probabilities sees
+those of the whole response. A baseline that values the segments of a tree (``by_segment``) has accounted for everything
+below a token already, so it sees own tokens under every policy: ``count_once`` is ``mask``, and under ``repeat`` a
+token has its segment's value on every path.
+
+Streams do not mix. Every stream's rollouts train in that stream, with that stream's advantages: the branches of a
+stream of their own train the prefixes there under ``repeat``, and change nothing in their parents' rows under
+``count_once``. A segment's value is known in its owner's stream alone; elsewhere the token stays context.
+
+A rollout that is left out (its context says so, or a stage dropped it) has no row, and takes no part in a mean; one
+that is not valid takes no part either. Their tokens are trained where a row holds them: in a branch's path under
+``repeat``, nowhere otherwise. How a parent ended, also truncated, makes no difference. A prefix whose owner is not in
+the group stays context.
+
+What to expect. If where a branch starts does not depend on how its parent ends, every path is by itself a draw from the
+policy. Then, with constant denominators and a baseline that does not depend on the group, the expected gradient under
+``repeat`` is that of as many independent rollouts. ``mask`` and ``count_once`` have another expectation, both the same:
+each *sampled* token counts once, so that decisions after a branching point weigh more than those before it. (What
+``count_once`` averages out is the luck of the owner's own continuation.) Branches of failed rollouts alone start where
+things went wrong, under any policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from outrider.credit import Members
+from outrider.credit.members import Flags, Floats, Ints, families
+from outrider.record import Rollout
+
+_NO_IDS = np.zeros(0, np.int32)
+
+
+class Lesson(NamedTuple):
+    """What one rollout trains: itself or, as a rollout without a prefix, its whole path; and one advantage for each
+    trainable token of it."""
+
+    rollout: Rollout
+    advantages_N: Floats
+
+
+class Paths:
+    """The responses of one group, put together from the own tokens of the rollouts that sampled them.
+
+    The own tokens of all rollouts lie end to end; a token's *place* is where. Each rollout comes after the one that it
+    continues.
+
+    Raises:
+        ValueError: a branch's log-probabilities have another mode than those of its prefix.
+    """
+
+    def __init__(self, rollouts: Sequence[Rollout]) -> None:
+        ends = np.cumsum([len(r.token_ids) for r in rollouts])
+        own_T = np.split(np.arange(ends[-1]), ends[:-1])
+        self._own: dict[str, Ints] = {r.id: places_T for r, places_T in zip(rollouts, own_T, strict=True)}
+        self._path: dict[str, Ints] = {}
+        by_id = {r.id: r for r in rollouts}
+        for rollout in rollouts:
+            parent = by_id.get(rollout.parent or "")
+            if parent is not None and parent.mode != rollout.mode:
+                raise ValueError(f"rollout {rollout.id} continues {parent.id}, drawn in another log-probability mode")
+            unknown = np.full(rollout.branch_at, -1, np.int64)
+            prefix = unknown if parent is None else self._path[parent.id][: rollout.branch_at]
+            self._path[rollout.id] = np.concatenate([prefix, self._own[rollout.id]])
+        self._sampled = np.concatenate([_sampled(r) for r in rollouts])
+        self._logprobs = np.concatenate([r.logprobs_T for r in rollouts])
+        self._entropies = np.concatenate(
+            [np.full(len(r.token_ids), np.nan) if r.entropies_T is None else r.entropies_T for r in rollouts]
+        ).astype(np.float32)
+
+    def whole(self, rollout: Rollout) -> Rollout:
+        """The same rollout as if it had sampled its whole path, from the first token."""
+        places, known = self._path[rollout.id], self._path[rollout.id] >= 0
+        entropies_T = np.where(known, self._entropies[places], np.nan).astype(np.float32)
+        trainable_T = self._sampled[places] & known
+        return replace(
+            rollout,
+            prefix_ids=_NO_IDS,
+            token_ids=rollout.response_ids,
+            logprobs_T=np.where(known, self._logprobs[places], np.nan).astype(np.float32),
+            entropies_T=None if np.isnan(entropies_T[trainable_T]).any() else entropies_T,
+            trainable_T=trainable_T,
+        )
+
+    def members(self, rollouts: Sequence[Rollout]) -> Members:
+        """Whole paths as members of a group; who continues whom stays known."""
+        return replace(Members.of([self.whole(r) for r in rollouts]), families_G=families(rollouts))
+
+    def counted_once(self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags) -> list[Lesson]:
+        """Own tokens, each with the mean over the paths through it, from advantages of whole paths."""
+        sums, counts = np.zeros(len(self._sampled)), np.zeros(len(self._sampled))
+        for rollout, share_N, valid in zip(rollouts, shares, valid_G, strict=True):
+            if valid and not rollout.unused:
+                places = self._trainable(self._path[rollout.id])
+                sums[places] += share_N
+                counts[places] += 1
+        means = sums / np.maximum(counts, 1.0)
+        return [Lesson(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
+
+    def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[Lesson]:
+        """Whole paths, each token with its owner's advantage, from advantages of own tokens."""
+        values = np.full(len(self._sampled), np.nan)
+        for rollout, share_N in zip(rollouts, shares, strict=True):
+            values[self._trainable(self._own[rollout.id])] = share_N
+        lessons = []
+        for rollout in rollouts:
+            places = self._path[rollout.id]
+            valued_T = (places >= 0) & ~np.isnan(values[places])
+            whole = replace(self.whole(rollout), trainable_T=valued_T)
+            lessons.append(Lesson(whole, values[places[valued_T]]))
+        return lessons
+
+    def _trainable(self, places: Ints) -> Ints:
+        known: Ints = places[places >= 0]
+        trainable: Ints = known[self._sampled[known]]
+        return trainable
+
+
+def _sampled(rollout: Rollout) -> Flags:
+    return np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
