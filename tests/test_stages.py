@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pydantic import PrivateAttr, TypeAdapter
 
-from outrider.explore import STAGES, Cures, Rebalance, Refill, Skip, Stage, Uniform, View
+from outrider.explore import STAGES, Cures, Prioritise, Rebalance, Refill, Seed, Skip, Stage, Uniform, View
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
 from scripted import POOL, STEPS, Ragged, Run, World, always, by_rate, perverse, with_errors
@@ -45,6 +45,13 @@ CASES = {
     "uniform": Case(lambda: Uniform(n=3), lambda sizes: 3 * len(sizes), exact=True, first=True),
     "cures": Case(lambda: Cures(n=5, min_n=2, max_n=9), lambda sizes: 5 * len(sizes), exact=True, first=True),
     "cures that forgets": Case(lambda: Cures(n=4, memory=0.3), lambda sizes: 4 * len(sizes), exact=True, first=True),
+    "prioritise": Case(lambda: Prioritise(total=60), lambda sizes: 60 - sum(sizes) if sizes else 0, exact=True),
+    "prioritise, seeding": Case(
+        lambda: Prioritise(total=90, rounds=3, cumulative=True, bonus=1.0, pool_seeded=False, seed=Seed(capacity=20)),
+        lambda sizes: 90 - sum(sizes) if sizes else 0,
+        exact=True,
+    ),
+    "prioritise, unsolved": Case(lambda: Prioritise(total=60, skip_solved=True), lambda sizes: 60 - sum(sizes)),
     "rebalance": Case(lambda: Rebalance(n_max=16), lambda sizes: sum(16 - n for n in sizes)),
     "rebalance, falling": Case(
         lambda: Rebalance(schedule="et", std=True, n_max=12, n_max_end=7), lambda sizes: sum(12 - n for n in sizes)

@@ -1,8 +1,10 @@
 """Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
 
 from outrider.explore.cures import Cures
+from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
+from outrider.explore.seed import Seed
 from outrider.explore.skip import Skip
 from outrider.explore.stage import Stage
 from outrider.explore.uniform import Uniform
@@ -11,9 +13,10 @@ from outrider.explore.view import Engine, View
 STAGES: dict[str, type[Stage]] = {
     "uniform": Uniform,
     "cures": Cures,
+    "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
     "skip": Skip,
 }
 
-__all__ = ["STAGES", "Cures", "Engine", "Rebalance", "Refill", "Skip", "Stage", "Uniform", "View"]
+__all__ = ["STAGES", "Cures", "Engine", "Prioritise", "Rebalance", "Refill", "Seed", "Skip", "Stage", "Uniform", "View"]

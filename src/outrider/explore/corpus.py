@@ -1,0 +1,112 @@
+"""The solved problems that examples are taken from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outrider.explore.memory import remember
+from outrider.record import Group, Problem
+
+
+class Entry(NamedTuple):
+    """A problem with a solution that the verifier accepted; ``seeded`` if it was found with examples in front."""
+
+    question: str
+    solution: str
+    seeded: bool = False
+
+
+@dataclass
+class Corpus:
+    """At most one entry per problem, its latest; the order is that of storing, oldest first.
+
+    >>> corpus = Corpus(most=2)
+    >>> [corpus.store(name, Entry(name, "1")) for name in "abac"]
+    [0, 0, 0, 1]
+    >>> list(corpus.entries)
+    ['a', 'c']
+    """
+
+    most: int
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def store(self, problem_id: str, entry: Entry) -> int:
+        """Note the entry as the latest; how many of the oldest gave way."""
+        before = len(self.entries) + (problem_id not in self.entries)
+        remember(self.entries, problem_id, entry, self.most)
+        return before - len(self.entries)
+
+    def learn(self, groups: Sequence[Group]) -> int:
+        """Store the last success of each group, if anything but thoughts is left of it; how many gave way.
+
+        Groups are taken in order of problem id: the order of a batch leaves no trace.
+        """
+        evicted = 0
+        for group in sorted(groups, key=lambda g: g.problem.id):
+            found = [(without_thinking(r.response_text), r) for r in group.rollouts if r.success]
+            told = [(text, r) for text, r in found if text]
+            if told:
+                text, rollout = told[-1]
+                entry = Entry(question_of(group.problem), text, rollout.context.kind == "seeded")
+                evicted += self.store(group.problem.id, entry)
+        return evicted
+
+    def state_dict(self) -> list[list[Any]]:
+        return [[key, *entry] for key, entry in self.entries.items()]
+
+    def load_state_dict(self, state: Iterable[Sequence[Any]]) -> None:
+        self.entries = {key: Entry(*entry) for key, *entry in state}
+
+
+def question_of(problem: Problem) -> str:
+    """The bare question: ``metadata["question"]`` where a task gives it, as a part of the prompt; else the prompt."""
+    question = problem.metadata.get("question")
+    return question if isinstance(question, str) and question and question in problem.prompt else problem.prompt
+
+
+def without_thinking(text: str) -> str:
+    """A response without its ``<think>…</think>``, of which the first half may have been part of the prompt.
+
+    >>> without_thinking("<think>4? 5?</think>It is 5."), without_thinking("5?</think> 5"), without_thinking("3<think>")
+    ('It is 5.', '5', '3')
+    """
+    text = re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)
+    return text.rpartition("</think>")[2].partition("<think>")[0].strip()
+
+
+def read_corpus(path: str) -> dict[str, Entry]:
+    """Entries of a JSON lines file whose lines have the texts ``id``, ``problem`` and ``solution``.
+
+    Raises:
+        ValueError: there is no such file, it holds no entry, or a line lacks something.
+    """
+    entries: dict[str, Entry] = {}
+    try:
+        with Path(path).open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    key, entry = _entry(line, f"{path}, line {number}")
+                    entries[key] = entry
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read ({error})") from error
+    if not entries:
+        raise ValueError(f"{path} holds no solved problem; leave corpus out to begin without any")
+    return entries
+
+
+def _entry(line: str, place: str) -> tuple[str, Entry]:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: broken JSON ({error})") from error
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"{place}: an object is needed, not {type(fields).__name__}")
+    for name in ("id", "problem", "solution"):
+        if not isinstance(fields.get(name), str) or not fields[name].strip():
+            raise ValueError(f"{place}: the field {name!r} must be a text that is not empty")
+    return fields["id"], Entry(fields["problem"], fields["solution"])

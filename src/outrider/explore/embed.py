@@ -1,0 +1,161 @@
+"""Likeness of texts: which solved problems are near a new one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from outrider.errors import UserError
+from outrider.options import Options
+from outrider.record import identity_seed, uniforms
+
+_FEATURES = 2**18  # hashes of n-grams; at 50,000 different ones, one in five shares its place with another
+_WORDS = r"\w+|[^\w\s]"  # single digits and signs too: in "3+4" they are all there is
+
+
+class Embedder(Options):
+    """One way of saying how alike two texts are. Fields are the options; what it keeps is a cache and no state."""
+
+    def prepare(self) -> None:
+        """Load what is needed, so that what is missing is known before anything is sampled.
+
+        Raises:
+            UserError: a package or model is missing.
+        """
+
+    def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        """``[queries, texts]``; a query's row depends on itself and on the texts, not on the other queries.
+
+        Not plain vectors, since TF-IDF has a quarter of a million columns that are nearly all zero.
+        """
+        raise NotImplementedError
+
+
+class Tfidf(Embedder):
+    """Cosine of term frequencies times inverse document frequencies, ``1 + log((1 + N) / (1 + N_term))``.
+
+    Document frequencies are those of the texts; n-grams that no text has weigh nothing in the order. N-grams are
+    hashed, so that the counts of a text need no common vocabulary and are computed once; the weights are computed
+    anew when the texts change. Two texts that share nothing, or an empty one: 0. Source: scikit-learn.
+
+    >>> near, far = Tfidf().cosines(["3 4 5>12:"], ["3 4 6>13:", "7 8 9>24:"])[0]
+    >>> bool(0 < far < near < 1)
+    True
+    """
+
+    analyzer: Literal["word", "char"] = Field("word", description="n-grams of words and signs, or of characters")
+    ngrams: int = Field(2, ge=1, le=8, description="longest n-gram; shorter ones count too")
+
+    _counter: Any = PrivateAttr(None)
+    _rows: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _texts: list[str] | None = PrivateAttr(None)
+    _weights: Any = PrivateAttr(None)
+    _columns: Any = PrivateAttr(None)
+
+    def prepare(self) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]  # takes a second, and only this one needs it
+
+        if self._counter is None:
+            self._counter = HashingVectorizer(
+                analyzer=self.analyzer,
+                ngram_range=(1, self.ngrams),
+                token_pattern=_WORDS,
+                n_features=_FEATURES,
+                alternate_sign=False,
+                norm=None,
+                dtype=np.float32,
+            )
+
+    def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        self.prepare()
+        if list(texts) != self._texts:
+            self._fit(list(texts))
+        weighted = self._weights.transform(self._counter.transform(queries))
+        return np.asarray((weighted @ self._columns).toarray(), np.float32)
+
+    def _fit(self, texts: list[str]) -> None:
+        from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if new:
+            counts = self._counter.transform(new)
+            bounds = zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
+            for text, (start, end) in zip(new, bounds, strict=True):
+                self._rows[text] = counts.indices[start:end].copy(), counts.data[start:end].copy()
+        self._rows = {text: self._rows[text] for text in texts}
+        rows = [self._rows[text] for text in texts]
+        ends = np.cumsum([0, *(len(places) for places, _ in rows)])
+        places, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        matrix = csr_matrix((counts, places, ends), shape=(len(texts), _FEATURES))
+        self._weights = TfidfTransformer().fit(matrix)
+        self._columns = self._weights.transform(matrix).T.tocsr()  # once, where a product would do so every time
+        self._texts = texts
+
+
+class Transformer(Embedder):
+    """Cosine of the vectors of any ``sentence-transformers`` model.
+
+    A Hugging Face encoder that is none gets mean pooling over its tokens; the package sees to that. Texts are embedded
+    one by one, and once as long as they stay: a batch would change the last bits with its other members.
+
+    Source: XRPO (arXiv 2510.06672) uses Qwen3-Embedding-8B, without an instruction that it names.
+    """
+
+    model: str = Field(min_length=1, description="a folder or a name on the hub")
+
+    _model: Any = PrivateAttr(None)
+    _vectors: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
+
+    def prepare(self) -> None:
+        if self._model is not None:
+            return
+        try:
+            package = importlib.import_module("sentence_transformers")
+        except ImportError as error:
+            raise UserError(
+                f"the embedder transformer: {{model: {self.model}}} needs a package: pip install sentence-transformers"
+            ) from error
+        try:
+            self._model = package.SentenceTransformer(self.model)
+        except Exception as error:  # offline, unknown, gated, broken: each has a class of its own
+            reason = str(error).strip().split("\n")[0].rstrip(".")
+            raise UserError(f"embedder model {self.model!r} cannot be loaded ({reason})") from error
+
+    def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        self.prepare()
+        kept = {text: self._vectors[text] for text in texts if text in self._vectors}
+        self._vectors = kept | {text: self._vector(text) for text in dict.fromkeys(texts) if text not in kept}
+        vectors_ND = np.stack([self._vectors[text] for text in texts])
+        # query by query: a product of matrices may round a row otherwise when other rows stand beside it
+        return np.stack([vectors_ND @ self._vector(query) for query in queries])
+
+    def _vector(self, text: str) -> NDArray[np.float32]:
+        vector = self._model.encode([text], normalize_embeddings=True, show_progress_bar=False)[0]
+        return np.asarray(vector, np.float32)
+
+
+class Random(Embedder):
+    """A number in (0, 1) for each pair of texts, by a hash of both: retrieval that knows nothing, for the ablation.
+
+    >>> bool((Random().cosines(["a"], ["b", "c"]) == Random().cosines(["x", "a"], ["b", "c"])[1]).all())
+    True
+    """
+
+    seed: int = Field(0, ge=0)
+
+    _places: dict[str, int] = PrivateAttr(default_factory=dict)
+
+    def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        self._places = {text: self._places.get(text) or identity_seed("text", text) for text in texts}
+        seeds_Q = np.array([identity_seed(self.seed, "query", query) for query in queries], np.int64)
+        places_N = np.array([self._places[text] for text in texts], np.int64)
+        return uniforms(seeds_Q, places_N).astype(np.float32)
+
+
+EMBEDDERS: dict[str, type[Embedder]] = {"tfidf": Tfidf, "transformer": Transformer, "random": Random}

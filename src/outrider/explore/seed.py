@@ -1,0 +1,220 @@
+"""In-context seeding: solved problems as examples in front of one that is not (XRPO)."""
+
+from __future__ import annotations
+
+import string
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+
+from outrider.explore.corpus import Corpus, Entry, question_of, read_corpus
+from outrider.explore.embed import EMBEDDERS, Embedder, Tfidf
+from outrider.explore.view import Engine, View
+from outrider.options import Options
+from outrider.pieces import PieceOf
+from outrider.record import Context, Group, Ids, Problem, SampleRequest
+
+
+class Template(Options):
+    r"""How examples and a question are written as one text; ``{{`` and ``}}`` stand for braces.
+
+    The default is XRPO's (appendix C). The result takes the place of the question within the problem's prompt, so
+    that a chat format around it stays; see :func:`outrider.explore.corpus.question_of`.
+
+    >>> plain = Template(whole="{examples}{question}", example="{problem}{solution}\n")
+    >>> plain.write("3 4>7:", [Entry("5 6>11:", "5+6=11")])
+    '5 6>11:5+6=11\n3 4>7:'
+    """
+
+    whole: str = Field(
+        "<task>\n You are given several worked examples,\n each with a <problem> and a <solution>.\n"
+        " Extract a general strategy, then think\n through the new problem, and finally\n"
+        " provide the detailed solution.\n</task>\n\n<examples>\n{examples}</examples>\n\n"
+        "<new_problem>{question}</new_problem>",
+        description="text with {examples} and {question}",
+    )
+    example: str = Field(
+        ' <example id="{number}">\n  <problem>{problem}</problem>\n  <solution>{solution}</solution>\n </example>\n',
+        description="text of one, with {problem} and {solution}; {number} counts from 1",
+    )
+
+    @field_validator("whole", "example")
+    @classmethod
+    def _names_its_parts(cls, text: str, info: ValidationInfo) -> str:
+        needed = {"examples", "question"} if info.field_name == "whole" else {"problem", "solution"}
+        try:
+            named = {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+        except ValueError as error:
+            raise ValueError(f"write {{{{ and }}}} for braces that name nothing ({error})") from error
+        allowed = needed | ({"number"} if info.field_name == "example" else set())
+        if not needed <= named <= allowed:
+            raise ValueError(
+                f"needs {_listed(needed)}, may have {_listed(allowed)}, and has {_listed(named) or 'none'}"
+            )
+        return text
+
+    def write(self, question: str, examples: Sequence[Entry], longest: int | None = None) -> str:
+        """The text; each solution is cut to its ``longest`` first characters."""
+        written = [
+            self.example.format(number=number, problem=entry.question, solution=entry.solution[:longest])
+            for number, entry in enumerate(examples, 1)
+        ]
+        return self.whole.format(examples="".join(written), question=question)
+
+
+class _Prompt(NamedTuple):
+    """A seeded prompt; without exemplars it is none, and the plain one is to be used."""
+
+    ids: Ids
+    exemplars: tuple[str, ...] = ()
+    cut: bool = False
+
+
+class Seed(Options):
+    """Puts the ``k`` nearest solved problems in front of a problem that has no success yet.
+
+    The corpus is what the run itself has solved: after each step the last success of every problem replaces its entry,
+    successes that examples helped to included (they are flagged). Success is the verdict; thoughts in
+    ``<think>…</think>`` are left out. Nearest is by cosine of the questions, best first, the latest stored first among
+    equals; the problem itself is never its own example, and no likeness is too small. What is written is
+    :class:`Template`; if it has more than ``max_tokens`` tokens, solutions are cut at their ends, all to the same
+    length, and if even one character each is too much, the last example is left out. The question is never cut.
+
+    Fewer than ``k`` solved problems: fewer examples. None, or none that fits: the plain prompt, counted as
+    ``unseeded``. A full corpus forgets the entry stored longest ago, counted as ``evicted``. ``max_tokens`` together
+    with ``sample.max_tokens`` should stay within the model's context.
+
+    Decided where XRPO is open: the corpus begins empty, or with a file (its "baseline-correct solutions"); thoughts
+    are left out, as the lengths in its Table 9 suggest; a rollout is trained after the prompt it was drawn from
+    (``trained``), which has ratio 1 but an objective with examples in it. Never used in evaluation: it asks no
+    stage.
+
+    Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
+
+    >>> Seed().k
+    2
+    """
+
+    k: int = Field(2, ge=1, le=64, description="examples")
+    embed: Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")] = Field(
+        default_factory=Tfidf, description="what near means"
+    )
+    template: Template = Field(default_factory=Template, description="how it is written")
+    max_tokens: int = Field(4096, ge=1, description="most tokens of a seeded prompt")
+    trained: Literal["as_generated", "original", "excluded"] = Field(
+        "as_generated", description="after the seeded prompt, after the plain one, or not at all"
+    )
+    capacity: int = Field(10_000, ge=1, description="most problems in the corpus")
+    corpus: str | None = Field(
+        None, description="JSON lines with id, problem and solution to begin with; null: an empty corpus"
+    )
+
+    _corpus: Corpus = PrivateAttr()
+    _prompts: dict[str, _Prompt] = PrivateAttr(default_factory=dict)
+    _counts: Counter[str] = PrivateAttr(default_factory=Counter)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _begin(self) -> Seed:
+        self._corpus = Corpus(self.capacity)
+        if self.corpus is not None:
+            for problem_id, entry in read_corpus(self.corpus).items():
+                self._corpus.store(problem_id, entry)
+        return self
+
+    def seeded(self, requests: Sequence[SampleRequest], view: View) -> dict[str, SampleRequest]:
+        """The requests with examples in front, by problem id; those for which there are none stay as they are."""
+        new = [r.problem for r in requests if r.problem.id not in self._prompts]
+        if new and self._corpus.entries:
+            for problem, nearest in zip(new, self._nearest(new), strict=True):
+                self._prompts[problem.id] = self._write(problem, nearest, view.engine)
+        seeded = {}
+        for request in requests:
+            prompt = self._prompts.get(request.problem.id)
+            if prompt is None or not prompt.exemplars:
+                self._counts["unseeded"] += request.n
+                seeded[request.problem.id] = request
+                continue
+            self._counts["seeded"] += request.n
+            self._counts["cut"] += request.n * prompt.cut
+            self._counts["fewer"] += request.n * (len(prompt.exemplars) < self.k)
+            context = Context("seeded", prompt.exemplars, self.trained)
+            seeded[request.problem.id] = replace(request, prompt_ids=prompt.ids, context=context)
+        return seeded
+
+    def _nearest(self, problems: Sequence[Problem]) -> list[list[str]]:
+        """Ids of the ``k`` nearest entries for each problem, best first."""
+        ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it among equals
+        texts = [self._corpus.entries[key].question for key in ids]
+        cosines = self.embed.cosines([question_of(p) for p in problems], texts)
+        orders = [np.argsort(-row, kind="stable")[: self.k + 1].tolist() for row in cosines]
+        return [
+            [ids[i] for i in order if ids[i] != problem.id][: self.k]
+            for problem, order in zip(problems, orders, strict=True)
+        ]
+
+    def _write(self, problem: Problem, nearest: Sequence[str], engine: Engine) -> _Prompt:
+        """As many of the nearest examples as fit, their solutions cut as little as that takes."""
+        question = question_of(problem)
+        for count in range(len(nearest), 0, -1):
+            examples = [self._corpus.entries[key] for key in nearest[:count]]
+            full = longest = max(len(entry.solution) for entry in examples)
+            while longest:
+                text = self.template.write(question, examples, longest)
+                ids = engine.encode(replace(problem, prompt=problem.prompt.replace(question, text, 1)))
+                if len(ids) <= self.max_tokens:
+                    return _Prompt(ids, tuple(nearest[:count]), longest < full)
+                excess = (len(ids) - self.max_tokens) * len(text) / len(ids)  # in characters, about
+                longest = _shorter([len(entry.solution) for entry in examples], longest, excess)
+        return _Prompt(np.zeros(0, np.int32))
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        """Take in what a step has solved."""
+        self._prompts.clear()
+        evicted = self._corpus.learn(groups)
+        helped = [any(r.success and r.context.kind == "seeded" for r in g.rollouts) for g in groups]
+        alone = [any(r.success and r.context.kind == "plain" for r in g.rollouts) for g in groups]
+        rescued = sum(with_help and not without for with_help, without in zip(helped, alone, strict=True))
+        counts = {name: float(self._counts[name]) for name in ("seeded", "unseeded", "cut", "fewer")}
+        self._counts.clear()
+        entries = self._corpus.entries.values()
+        self._numbers = counts | {
+            "rescued": float(rescued),
+            "evicted": float(evicted),
+            "corpus": float(len(entries)),
+            "corpus_seeded": float(sum(entry.seeded for entry in entries)),
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """Of the last step: rollouts with examples, without for want of any, with solutions cut, with fewer than k;
+        problems solved with examples alone; entries that gave way; entries, and those found with examples."""
+        return self._numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"corpus": self._corpus.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._prompts.clear()
+        self._corpus.load_state_dict(state["corpus"])
+
+
+def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
+    """The greatest limit on all lengths that takes ``excess`` off their sum, at least one less than ``longest``.
+
+    >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
+    (7, 3, 2, 0)
+    """
+
+    def total(limit: int) -> int:
+        return sum(min(n, limit) for n in lengths)
+
+    return max(0, bisect_right(range(longest), total(longest) - excess, key=total) - 1)
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))
