@@ -6,6 +6,7 @@ from outrider.config import Evaluate, load_options, load_recipe
 from outrider.credit import GroupMean
 from outrider.errors import UserError
 from outrider.explore import Uniform
+from outrider.objective.options import Clip, Kl, TokenMean
 from outrider.tasks import TASKS
 
 RECIPE = """\
@@ -93,15 +94,30 @@ def sentence(*arguments, **options):
         ("paper: none", "evaluate: {greedy: yes}", 'x.yaml: evaluate.greedy is "yes", but should be true or false'),
         (
             "paper: none",
-            "objective: {aggregate: token_men}",
-            "x.yaml: objective.aggregate is \"token_men\", but should be 'token_mean', 'sequence_mean' or 'constant'",
+            "learn: {schedule: cosin}",
+            "x.yaml: learn.schedule is \"cosin\", but should be 'constant', 'cosine' or 'linear'",
         ),
         (
             "paper: none",
-            "objective: {clip: [0.1, 0.2, 0.3]}",
-            "x.yaml: objective.clip is [0.1, 0.2, 0.3], but should have at most 2 items, not 3",
+            "objective: {aggregate: token_men}",
+            "x.yaml: objective.aggregate: 'token_men' is not a way to aggregate (did you mean 'token_mean'?)",
         ),
-        ("paper: none", "objective: {clip: [0.1]}", "x.yaml: objective.clip.1 is missing"),
+        (
+            "paper: none",
+            "objective: {surrogate: {clip: [0.1, 0.2, 0.3]}}",
+            "x.yaml: objective.surrogate.clip: a range has two numbers, [low, high], and this one has 3",
+        ),
+        (
+            "paper: none",
+            "objective: {surrogate: {clip: ['0.1', 0.2]}}",
+            'x.yaml: objective.surrogate.clip.low is "0.1", but should be a number',
+        ),
+        ("paper: none", "objective: {kl: yes}", 'x.yaml: objective.kl.coef is "yes", but should be a number'),
+        (
+            "paper: none",
+            "objective: {kl: {reset_every: 9}}",
+            "x.yaml: objective.kl: reset_every is 9, but with coef 0 there is no reference to reset",
+        ),
         # sections that disagree
         (
             "paper: none",
@@ -125,8 +141,8 @@ def sentence(*arguments, **options):
         ),
         (
             "paper: none",
-            "objective: {constant_length: 9}",
-            "x.yaml: objective.constant_length is 9, but objective.aggregate is 'token_mean', which does not read it",
+            "objective: {aggregate: {token_mean: {length: 9}}}",
+            "x.yaml: objective.aggregate.token_mean.length is not a key (known: denominator)",
         ),
         (
             "paper: none",
@@ -227,7 +243,7 @@ def test_files_that_cannot_be_read(write, tmp_path):
         ("seed=[1", "expected ',' or ']', but got '<stream end>'"),
         ("seed=", "seed is null, but should be a whole number"),
         ("learn.lr.x=3", "learn.lr is 0.01 and has no key 'x'"),
-        ("objective.clip.1=0.3", "objective.clip is not written yet, so write it as a whole (objective.clip=[...])"),
+        ("train.trackers.0=x", "train.trackers is not written yet, so write it as a whole (train.trackers=[...])"),
         ("train.tokens=null", "train: one of steps, tokens and seconds must be set, or the run never ends"),
         ("task.countdown.cap=5", "task.countdown: cap (5) must be at least highest (12)"),
     ],
@@ -270,7 +286,9 @@ def test_overrides_are_yaml_values_at_dotted_keys(write):
             "credit.main.0.std=false",  # into a bare name
             "train.tokens=1_000",
             "train.steps=7",
-            "objective.clip=[0.2, 0.28]",
+            "objective.surrogate.clip=[0.2, 0.28]",
+            "objective.aggregate.token_mean.denominator=with_signal",
+            "objective.kl=0.001",
             "model=/a folder/of mine",
             "paper=no",
         ],
@@ -279,7 +297,9 @@ def test_overrides_are_yaml_values_at_dotted_keys(write):
     assert recipe.explore == [Uniform(n=16)]
     assert recipe.credit == {"main": [GroupMean(std=False)]}
     assert (recipe.train.tokens, recipe.train.steps) == (1000, 7)
-    assert recipe.objective.clip == (0.2, 0.28)
+    assert recipe.objective.surrogate == Clip(low=0.2, high=0.28)
+    assert recipe.objective.aggregate == TokenMean(denominator="with_signal")
+    assert recipe.objective.kl == Kl(coef=0.001)
     assert (recipe.model, recipe.paper) == ("/a folder/of mine", "no")
 
 
@@ -368,3 +388,19 @@ def test_the_order_of_streams_is_no_difference(write):
     )
     assert one.difference(other) == []
     assert one.fingerprint() == other.fingerprint()
+
+
+def test_a_recipe_extends_another_with_its_profiles(write):
+    path = write("extends: deep-grpo\nlearn: {lr: 3.0e-6}\nprofiles: {countdown: {explore: [{uniform: {n: 5}}]}}")
+    plain, small = (load_recipe(path, [f"profile={name}"]) for name in ("null", "countdown"))
+    deep = load_recipe("deep-grpo", ["profile=null"])
+    assert plain.difference(deep) == ["learn.lr: 3e-06 -> 1e-06"]
+    assert [stage.model_dump() for stage in small.explore] == [{"n": 5}]
+    assert small.credit == deep.credit
+    assert (small.name, small.from_profile, small.model) == ("x", "countdown", "base:countdown")
+
+
+def test_a_recipe_cannot_extend_what_is_none(write):
+    assert sentence(write("extends: [grpo]")).startswith("x.yaml: extends is the name of another recipe, not ['grpo']")
+    assert sentence(write("extends: gropo")).startswith("there is no recipe 'gropo' (did you mean 'grpo'")
+    assert "extends is the name of another recipe" in sentence(write("extends: ./x.yaml"))

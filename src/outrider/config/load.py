@@ -30,7 +30,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
 
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key
     counts. A profile is a mapping of such keys and values: first what is shipped for all recipes in
-    ``recipes/profiles/<name>.yaml``, then what the file has of its own. It is chosen by ``profile=name`` among the
+    ``recipes/profiles/<name>.yaml``, then what the file has of its own. A file that ``extends`` a recipe starts from
+    that one's values and profiles. A profile is chosen by ``profile=name`` among the
     overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none.
 
     Raises:
@@ -40,8 +41,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
     >>> recipe.explore, recipe.learn.lr
     ([Uniform(n=16)], 0.0002)
     """
-    file, text = recipe_text(name_or_path)
-    data = _mapping(read_yaml(text, file), file)
+    file, data = _read(name_or_path)
     data.setdefault("name", Path(file).stem)
     changes = [split_override(override) for override in overrides]
     asked = [value for key, value, _ in changes if key == "profile"]
@@ -60,9 +60,31 @@ def list_recipes() -> list[RecipeInfo]:
     """The shipped recipes, by name."""
     found = []
     for name in _shipped_names():
-        data = _mapping(read_yaml((_SHIPPED / f"{name}.yaml").read_text("utf-8"), f"{name}.yaml"), f"{name}.yaml")
+        _, data = _read(name)
         found.append(RecipeInfo(name, str(data.get("paper", "")), str(data.get("summary", ""))))
     return found
+
+
+def _read(name_or_path: str, extended: tuple[str, ...] = ()) -> tuple[str, dict[str, Any]]:
+    """A recipe's file and data, on top of the recipe that it extends."""
+    file, text = recipe_text(name_or_path)
+    own = _mapping(read_yaml(text, file), file)
+    base = own.pop("extends", None)
+    if base is None:
+        return file, own
+    if not isinstance(base, str) or file in extended:
+        raise UserError(f"{file}: extends is the name of another recipe, not {base!r}")
+    _, data = _read(base, (*extended, file))
+    data.pop("name", None)
+    profiles = own.pop("profiles", None)
+    for key, value in own.items():
+        assign(data, key, value, Origin(file))
+    known = data.setdefault("profiles", {})
+    for name, values in _mapping({} if profiles is None else profiles, file, "profiles").items():
+        layer = known.setdefault(name, {})
+        for key, value in _mapping(values, file, f"profiles.{name}").items():
+            assign(layer, key, value, Origin(file, f"profiles.{name}."))
+    return file, data
 
 
 def recipe_text(name_or_path: str) -> tuple[str, str]:
