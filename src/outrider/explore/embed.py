@@ -82,14 +82,14 @@ class Tfidf(Embedder):
         from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
         from sklearn.feature_extraction.text import TfidfTransformer
 
-        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        known = self._rows  # once: reading a private attribute thousands of times is what would take longest here
+        new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
             counts = self._counter.transform(new)
-            bounds = zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
-            for text, (start, end) in zip(new, bounds, strict=True):
-                self._rows[text] = counts.indices[start:end].copy(), counts.data[start:end].copy()
-        self._rows = {text: self._rows[text] for text in texts}
-        rows = [self._rows[text] for text in texts]
+            for text, start, end in zip(new, counts.indptr[:-1], counts.indptr[1:], strict=True):
+                known[text] = counts.indices[start:end].copy(), counts.data[start:end].copy()
+        rows = [known[text] for text in texts]
+        self._rows = dict(zip(texts, rows, strict=True))
         ends = np.cumsum([0, *(len(places) for places, _ in rows)])
         places, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         matrix = csr_matrix((counts, places, ends), shape=(len(texts), _FEATURES))
@@ -129,9 +129,9 @@ class Transformer(Embedder):
 
     def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         self.prepare()
-        kept = {text: self._vectors[text] for text in texts if text in self._vectors}
-        self._vectors = kept | {text: self._vector(text) for text in dict.fromkeys(texts) if text not in kept}
-        vectors_ND = np.stack([self._vectors[text] for text in texts])
+        known = self._vectors
+        self._vectors = {text: known[text] if text in known else self._vector(text) for text in dict.fromkeys(texts)}
+        vectors_ND = np.stack([*map(self._vectors.__getitem__, texts)])
         # query by query: a product of matrices may round a row otherwise when other rows stand beside it
         return np.stack([vectors_ND @ self._vector(query) for query in queries])
 
@@ -152,9 +152,11 @@ class Random(Embedder):
     _places: dict[str, int] = PrivateAttr(default_factory=dict)
 
     def cosines(self, queries: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        self._places = {text: self._places.get(text) or identity_seed("text", text) for text in texts}
+        known = self._places
+        places = [known[text] if text in known else identity_seed("text", text) for text in texts]
+        self._places = dict(zip(texts, places, strict=True))
         seeds_Q = np.array([identity_seed(self.seed, "query", query) for query in queries], np.int64)
-        places_N = np.array([self._places[text] for text in texts], np.int64)
+        places_N = np.array(places, np.int64)
         return uniforms(seeds_Q, places_N).astype(np.float32)
 
 

@@ -150,7 +150,7 @@ class Seed(Options):
     def _nearest(self, problems: Sequence[Problem]) -> list[list[str]]:
         """Ids of the ``k`` nearest entries for each problem, best first."""
         ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it among equals
-        texts = [self._corpus.entries[key].question for key in ids]
+        texts = [entry.question for entry in self._corpus.entries.values()][::-1]
         cosines = self.embed.cosines([question_of(p) for p in problems], texts)
         orders = [np.argsort(-row, kind="stable")[: self.k + 1].tolist() for row in cosines]
         return [
@@ -206,14 +206,16 @@ class Seed(Options):
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:
     """The greatest limit on all lengths that takes ``excess`` off their sum, at least one less than ``longest``.
 
+    The excess is an estimate, so 1 is tried before giving up at 0.
+
     >>> _shorter([10, 4], 10, 3.0), _shorter([10, 4], 10, 8.0), _shorter([5], 3, 0.0), _shorter([5], 3, 9.0)
-    (7, 3, 2, 0)
+    (7, 3, 2, 1)
     """
 
     def total(limit: int) -> int:
         return sum(min(n, limit) for n in lengths)
 
-    return max(0, bisect_right(range(longest), total(longest) - excess, key=total) - 1)
+    return max(min(1, longest - 1), bisect_right(range(longest), total(longest) - excess, key=total) - 1)
 
 
 def _listed(names: set[str]) -> str:
