@@ -1,0 +1,426 @@
+"""The branch stage: whom it branches, how often, and that every path is exactly what the model saw."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from outrider.explore import Branch, Stage, Uniform, View
+from outrider.explore.branch import by_accuracy, outcomes
+from outrider.explore.explorer import Explorer
+from outrider.explore.stream import ProblemStream
+from outrider.record import (
+    Context,
+    Group,
+    Ids,
+    Outcome,
+    Problem,
+    Rollout,
+    SampleRequest,
+    Verdict,
+    correct,
+    identity_seed,
+    incorrect,
+)
+from scripted import Ragged, Run, World, always, by_rate, with_errors
+from small import ScriptedEngine
+
+EVERY = {"chunk": {"tokens": 1}}
+PROBLEM = Problem("p", "")
+
+
+def rollout(member: int, length: int = 10, success: bool | None = False, **rest: Any) -> Rollout:
+    """``success`` None is a verifier's error."""
+    made = Rollout(
+        problem_id="p",
+        group_id="g",
+        member=member,
+        prompt_ids=np.array([1, 2], np.int32),
+        token_ids=np.arange(length, dtype=np.int32) + 100 * member,
+        logprobs_T=-np.arange(length, dtype=np.float32),
+        **{"prefix_ids": np.zeros(0, np.int32), **rest},
+    )
+    if success is None:
+        return made.judged(Verdict(Outcome.ERROR, math.nan), math.nan)
+    return made.judged(correct() if success else incorrect(), float(success))
+
+
+def branch_of(parent: Rollout, at: int, member: int, length: int = 4, **rest: Any) -> Rollout:
+    return rollout(member, length, prefix_ids=parent.response_ids[:at], parent=parent.id, **rest)
+
+
+def group(*rollouts: Rollout) -> Group:
+    return Group(PROBLEM, "g", rollouts)
+
+
+def view(*groups: Group, round: int = 0, step: int = 1, seed: int = 0) -> View:
+    return View(list(groups), step, round, 0.0, lambda n: [], ScriptedEngine(), seed)
+
+
+def asked(stage: Branch, *groups: Group, **rest: Any) -> list[tuple[str | None, int, int]]:
+    """Parent, branch point and number of each request."""
+    plan = stage.plan(view(*groups, **rest))
+    return [(r.prefix and r.prefix.parent, r.prefix.branch_at if r.prefix else 0, r.n) for r in plan]
+
+
+# Whom it branches
+
+
+def test_failed_rollouts_are_branched_and_no_others():
+    members = [rollout(0), rollout(1, success=True), rollout(2, success=None), rollout(3).left_out("skip: seen")]
+    stage = Branch(segment=EVERY)
+    assert [(parent, n) for parent, _, n in asked(stage, group(*members))] == [("g/0", 8)]
+    everyone = asked(Branch(which="all", segment=EVERY), group(*members))
+    assert [parent for parent, _, _ in everyone] == ["g/0", "g/1", "g/2"]
+
+
+def test_success_is_the_verdict_and_not_the_reward():
+    shaped = [rollout(0).judged(incorrect(), 1.0), rollout(1).judged(correct(), -1.0)]
+    assert [parent for parent, _, _ in asked(Branch(segment=EVERY), group(*shaped))] == ["g/0"]
+
+
+def test_by_accuracy_takes_as_many_as_the_paper_says():
+    """n = 6: the released table, 0 to 6 correct; the smaller side is always among them, whole."""
+    for solved, wanted in enumerate([6, 6, 5, 4, 4, 3, 3]):
+        roots = [rollout(m, success=m < solved) for m in range(6)]
+        for seed in range(20):
+            chosen = {r.member for r in by_accuracy(roots, seed)}
+            assert len(chosen) == wanted
+            few = set(range(solved)) if solved < 3 else set(range(solved, 6))
+            assert few <= chosen or solved in (0, 6)
+    assert by_accuracy([], 0) == []
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_the_minority_always_fits(successes):
+    roots = [rollout(m, success=s) for m, s in enumerate(successes)]
+    chosen = by_accuracy(roots, 3)
+    assert len({r.id for r in chosen}) == len(chosen)
+    assert len(chosen) == math.ceil(len(roots) * math.exp(-sum(successes) / len(roots)))
+    for kind in (True, False):
+        if 2 * successes.count(kind) < len(successes):
+            assert sum(r.success == kind for r in chosen) == successes.count(kind)
+
+
+def test_who_of_the_majority_is_drawn():
+    roots = [rollout(m, success=m > 0) for m in range(6)]  # three of six: the failure and two of the five
+    drawn = Counter(r.member for seed in range(500) for r in by_accuracy(roots, seed))
+    assert drawn[0] == 500
+    assert all(drawn[m] == pytest.approx(200, abs=60) for m in range(1, 6))
+
+
+def test_descendants_of_a_chosen_root_count_with_it():
+    roots = [rollout(m, success=True) for m in range(6)]
+    stage = Branch(which="by_accuracy", segment=EVERY, branches=1, rounds=2)
+    first = {parent for parent, _, _ in asked(stage, group(*roots))}
+    assert len(first) == 3
+    children = [branch_of(r, 5, 6 + r.member) for r in roots]
+    second = {parent for parent, _, _ in asked(stage, group(*roots, *children), round=1)}
+    assert second == first | {f"g/{6 + int(parent[2:])}" for parent in first}
+
+
+# How often
+
+
+@pytest.mark.parametrize("select", ["utility", "attention", "root"])
+@given(st.lists(st.integers(1, 9), max_size=5), st.integers(1, 4), st.integers(1, 5))
+def test_every_rollout_gets_what_it_has_cuts_for_and_never_more(select, lengths, pivots, branches):
+    members = [rollout(m, length) for m, length in enumerate(lengths)]
+    stage = Branch(segment=EVERY, select=select, pivots=pivots, branches=branches)
+    given_to: Counter[str] = Counter()
+    for request in stage.plan(view(group(*members))):
+        parent = request.prefix.parent if request.prefix else "the prompt"
+        given_to[parent] += request.n
+    if select == "root":
+        assert given_to.total() == pivots * branches * len(lengths)
+        return
+    expected = {r.id: branches * min(pivots, length - 1) for r, length in zip(members, lengths, strict=True)}
+    assert given_to == Counter({key: n for key, n in expected.items() if n})
+    metrics = stage.metrics()
+    assert metrics["branches"] == branches * metrics["pivots"] == given_to.total()
+    assert metrics["no_candidate"] == lengths.count(1)
+
+
+def test_all_solved_and_nothing_at_all_ask_for_nothing():
+    stage = Branch(segment=EVERY)
+    assert asked(stage, group(rollout(0, success=True)), group()) == []
+    assert asked(stage) == []
+    assert stage.metrics()["no_candidate"] == 0
+
+
+@pytest.mark.parametrize("length", [0, 1, 50])
+def test_a_failure_without_a_proper_cut_is_counted(length):
+    stage = Branch()  # chunks of 50: the end of a response is no cut
+    assert asked(stage, group(rollout(0, length))) == []
+    assert stage.metrics()["no_candidate"] == (length > 0)  # a response of no tokens cannot fail
+    assert asked(Branch(), group(rollout(0, 51))) == [("g/0", 50, 8)]
+
+
+def test_a_round_too_many_asks_for_nothing_and_a_pivot_is_branched_once():
+    members = [rollout(0, 4)]
+    stage = Branch(segment=EVERY, branches=1, rounds=3)
+    for round in range(3):
+        [(parent, at, n)] = asked(stage, group(*members), round=round)
+        assert (parent, n) == ("g/0", 1)
+        members.append(branch_of(members[0], at, len(members), length=1))
+    assert sorted(m.branch_at for m in members[1:]) == [1, 2, 3]
+    assert asked(stage, group(*members), round=3) == []
+    assert stage.metrics()["branches"] == 3
+
+
+@given(st.lists(st.integers(2, 9), min_size=1, max_size=6), st.integers(3, 30), st.integers(1, 3))
+def test_the_cap_holds_and_keeps_siblings_together(lengths, cap, pivots):
+    groups = [Group(Problem(f"p{i}", ""), f"g{i}", (_named(f"g{i}", length),)) for i, length in enumerate(lengths)]
+    stage = Branch(segment=EVERY, pivots=pivots, branches=3, cap=cap)
+    free = asked(Branch(segment=EVERY, pivots=pivots, branches=3), *groups)
+    kept = asked(stage, *groups)
+    assert set(kept) <= set(free)
+    assert all(n == 3 for _, _, n in kept)
+    assert sum(n for _, _, n in kept) == min(cap // 3 * 3, 3 * len(free))
+    assert stage.metrics()["capped"] == 3 * (len(free) - len(kept))
+    assert set(asked(stage, *reversed(groups))) == set(kept)
+
+
+def _named(group_id: str, length: int) -> Rollout:
+    one = rollout(0, length)
+    object.__setattr__(one, "group_id", group_id)
+    return one
+
+
+def test_the_cap_is_of_the_whole_step():
+    stage = Branch(segment=EVERY, branches=2, rounds=2, cap=5)
+    root = rollout(0)
+    [(_, at, _)] = asked(stage, group(root))
+    children = [branch_of(root, at, m) for m in (1, 2)]
+    assert sum(n for _, _, n in asked(stage, group(root, *children), round=1)) == 2
+    assert [stage.metrics()[key] for key in ("branches", "capped")] == [4, 4]
+    assert len(asked(stage, group(root))) == 1  # the next step begins anew
+
+
+def test_nobody_is_preferred_by_the_cap():
+    groups = [Group(Problem(f"p{i}", ""), f"g{i}", (_named(f"g{i}", 9),)) for i in range(4)]
+    stage = Branch(segment=EVERY, branches=2, cap=4)
+    kept = Counter(parent for seed in range(300) for parent, _, _ in asked(stage, *groups, seed=seed))
+    assert all(kept[f"g{i}/0"] == pytest.approx(150, abs=45) for i in range(4))
+
+
+def test_a_cap_below_one_pivot_is_refused():
+    with pytest.raises(ValidationError, match=r"cap \(4\) is below branches \(8\)"):
+        Branch(cap=4)
+
+
+# What it asks for
+
+
+def test_a_branch_keeps_the_context_of_its_parent():
+    seeded = Context("seeded", ("p3",), "original")
+    parent = rollout(0, context=seeded)
+    for select in ("utility", "root"):
+        [request] = Branch(segment=EVERY, select=select).plan(view(group(parent)))
+        assert request.context == seeded
+        assert request.prompt_ids.tolist() == [1, 2]
+        assert request.stream == "branch"
+        assert request.params is None
+    [request] = Branch(segment=EVERY, select="root", stream="main").plan(view(group(parent)))
+    assert (request.prefix, request.stream) == (None, "main")
+
+
+def test_a_prefix_is_the_path_from_the_first_token():
+    root = rollout(0, success=True)
+    child = branch_of(root, 4, 1, length=6)
+    [request] = Branch(segment={"chunk": {"tokens": 7}}).plan(view(group(root, child)))
+    assert request.prefix.parent == "g/1"
+    assert request.prefix.ids.tolist() == [0, 1, 2, 3, 100, 101, 102]
+    assert request.prefix.ids.dtype == np.int32
+
+
+class Seen:
+    """A sampler that notes, for every rollout, the ids that it continued and those that it wrote."""
+
+    def __init__(self, rate: float, longest: int) -> None:
+        self.rate, self.longest = rate, longest
+        self.contexts: dict[str, list[int]] = {}
+        self.wrote: dict[str, Rollout] = {}
+        self.requests: list[list[SampleRequest]] = []
+
+    def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        self.requests.append(list(requests))
+        return [self.write(request, k) for request in requests for k in range(request.n)]
+
+    def write(self, request: SampleRequest, k: int) -> Rollout:
+        seed = request.rollout_seed(k)
+        prefix: Ids = np.zeros(0, np.int32) if request.prefix is None else request.prefix.ids
+        own = [identity_seed(seed, t) % 30 for t in range(1 + seed % self.longest)]
+        observed = [identity_seed(seed, "seen", t) % 4 > 0 for t in range(len(own))]
+        made = Rollout(
+            problem_id=request.problem.id,
+            group_id=request.group_id,
+            member=request.first_member + k,
+            prompt_ids=request.prompt_ids,
+            token_ids=np.array(own, np.int32),
+            logprobs_T=-np.array(own, np.float32),
+            entropies_T=np.array(own, np.float32),
+            prefix_ids=prefix,
+            trainable_T=np.array(observed) if seed % 3 == 0 else None,
+            parent=request.prefix and request.prefix.parent,
+            stage=request.stage,
+            stream=request.stream,
+        )
+        success = identity_seed(seed, "success") / 2**63 < self.rate
+        self.contexts[made.id] = [*map(int, request.prompt_ids), *map(int, prefix)]
+        self.wrote[made.id] = made.judged(correct() if success else incorrect(), float(success))
+        return self.wrote[made.id]
+
+
+SELECTS: list[Any] = [
+    "utility", {"utility": {"include_root": True}}, "uniform", "surprisal", "entropy", {"attention": {"distance": 3}},
+    {"boundary": {"depth": 2, "width": 9}}, "root",
+]  # fmt: skip
+SEGMENTS: list[Any] = [EVERY, {"chunk": {"tokens": 3, "answer_marks": ["7"]}}, {"delimiter": {"marks": ["1"]}}, "turns"]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    select=st.sampled_from(SELECTS),
+    segment=st.sampled_from(SEGMENTS),
+    which=st.sampled_from(["failed", "all", "by_accuracy"]),
+    numbers=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3)),
+    rate=st.sampled_from([0.0, 0.4, 1.0]),
+    longest=st.sampled_from([1, 4, 20]),
+    seed=st.integers(0, 2**30),
+)
+def test_the_tokens_of_a_path_are_what_the_model_saw(select, segment, which, numbers, rate, longest, seed):
+    pivots, branches, rounds = numbers
+    stage = Branch(
+        which=which, segment=segment, select=select, pivots=pivots, branches=branches, rounds=rounds, stream="x"
+    )
+    draw = Seen(rate, longest)
+    explorer = Explorer([Uniform(n=3), stage], ProblemStream(lambda i: Problem(f"p{i}", "")), ScriptedEngine(), seed)
+    for g in explorer.explore(1, 2, draw):
+        by_id = {r.id: r for r in g.rollouts}
+
+        def path(r: Rollout, by_id: dict[str, Rollout] = by_id) -> list[int]:
+            """Own tokens alone, from the root on."""
+            before = [] if r.parent is None else path(by_id[r.parent])[: r.branch_at]
+            return before + r.token_ids.tolist()
+
+        for r in g.rollouts:
+            assert draw.contexts[r.id] + r.token_ids.tolist() == [1, 2, *path(r)]
+            if r.parent is not None:
+                parent = by_id[r.parent]
+                own = parent.branch_at < r.branch_at < parent.branch_at + len(parent.token_ids)
+                assert own, "inside of what the parent sampled"
+                at = r.branch_at - parent.branch_at
+                assert parent.trainable_T is None or parent.trainable_T[at], "not what it observed"
+                if "chunk" in segment and segment is not EVERY:
+                    assert not any("7" in str(token) for token in r.prefix_ids)
+    assert len(draw.requests) <= 1 + rounds
+
+
+def test_the_tree_grows_from_branches_too():
+    run = Run([Uniform(n=2), Branch(which="all", segment=EVERY, select="surprisal", branches=2, rounds=3)], _world())
+    depths = Counter()
+    for groups in run.steps(4):
+        for g in groups:
+            by_id = {r.id: r for r in g.rollouts}
+            for r in g.rollouts:
+                depth = 0
+                while r.parent is not None:
+                    r, depth = by_id[r.parent], depth + 1
+                depths[depth] += 1
+    assert set(depths) == {0, 1, 2, 3}
+
+
+def _world(problems: int = 6, ending: Callable[[SampleRequest, int], Outcome] = by_rate, before: Any = Ragged) -> World:
+    return World(problems, before, ending)
+
+
+def test_boundaries_fill_the_width_as_if_paths_had_divided_while_they_were_written():
+    """Two long paths divide at both cuts: 2, 4, 8; short ones leave places to chance."""
+    boundary = {"boundary": {"depth": 2, "width": 9}}
+    stage = Branch(which="all", segment={"chunk": {"tokens": 2}}, select=boundary, pivots=99, branches=1, rounds=3)
+    members = [rollout(0), rollout(1, success=True)]
+    for round, (size, cut) in enumerate([(2, 2), (4, 4)]):
+        requests = stage.plan(view(group(*members), round=round))
+        assert sorted(r.prefix.parent for r in requests) == [f"g/{m}" for m in range(size)]
+        assert {r.prefix.branch_at for r in requests} == {cut}
+        new = [branch_of(members[int(r.prefix.parent[2:])], cut, size + i, length=9) for i, r in enumerate(requests)]
+        members += new
+    assert sum(r.n for r in stage.plan(view(group(*members), round=2))) == 1
+    assert stage.plan(view(group(*members), round=3)) == []
+
+
+# What it learns
+
+
+def test_outcomes_are_those_of_the_pivots():
+    root, other = rollout(0), rollout(1, success=True)
+    child = branch_of(root, 4, 2)
+    members = [
+        root, other, child, branch_of(root, 4, 3, success=True),  # recovered at 4 of 10
+        branch_of(root, 8, 4), branch_of(root, 8, 5, success=None),  # not at 8
+        branch_of(other, 5, 6),  # a success that was branched in vain
+        branch_of(child, 6, 7),  # 6 of the 8 tokens of a branch
+        branch_of(root, 9, 8, success=None),  # nothing known
+        rollout(9, success=True),  # a fresh root
+    ]  # fmt: skip
+    expected = [(0.4, True, True), (0.8, False, True), (0.5, False, False), (0.75, False, True)]
+    assert [tuple(o) for o in outcomes([group(*members)])] == expected
+    stage = Branch()
+    stage.observe([group(*members)])
+    assert stage.metrics()["ratio"] == pytest.approx((0.4 + 0.8 + 0.5 + 0.75) / 4)
+    assert stage.metrics()["recovered"] == pytest.approx(1 / 3)
+    assert stage.metrics()["outcomes"] == 4
+    stage.observe([])
+    assert math.isnan(stage.metrics()["ratio"])
+    assert math.isnan(stage.metrics()["recovered"])
+
+
+def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
+    """Recovery that is certain at the front and impossible at the end is learned as a negative slope."""
+
+    def ending(request: SampleRequest, member: int) -> Outcome:
+        early = request.prefix is not None and request.prefix.branch_at <= 3
+        return Outcome.CORRECT if early else Outcome.INCORRECT
+
+    def stages() -> list[Stage]:
+        return [Uniform(n=4), Branch(segment=EVERY, select={"utility": {"gamma": 0.0}}, branches=2)]
+
+    run = Run(stages(), _world(ending=ending))
+    run.steps(2)
+    state = json.loads(json.dumps(run.explorer.state_dict()))
+    assert run.stage.metrics()["w"] < -1
+    fresh = Run(stages(), _world(ending=ending), step=2)
+    fresh.explorer.load_state_dict(state)
+    run.steps(3)
+    fresh.steps(3)
+    assert fresh.plans == run.plans[2:]
+    assert fresh.explorer.state_dict() == run.explorer.state_dict()
+    front = [len(branch[1]) <= 3 for plan in run.plans[3:] for _, _, _, branch, *_ in plan]
+    before = [len(branch[1]) <= 3 for _, _, _, branch, *_ in run.plans[0]]
+    assert np.mean(front) > np.mean(before) + 0.1  # it has moved to where recovery is possible
+
+
+@pytest.mark.parametrize("ending", [by_rate, with_errors, always(Outcome.CORRECT), always(Outcome.INCORRECT)])
+def test_counts_agree_with_what_was_drawn(ending):
+    run = Run([Ragged(), Branch(segment=EVERY, pivots=2, branches=3, cap=40)], _world(ending=ending))
+    for groups in itertools.islice(iter(run.next, None), 4):
+        by_pivot = defaultdict(int)
+        for g in groups:
+            for r in g.rollouts:
+                if r.parent is not None:
+                    by_pivot[r.parent, r.branch_at] += 1
+        metrics = run.stage.metrics()
+        assert metrics["pivots"] == len(by_pivot)
+        assert metrics["branches"] == sum(by_pivot.values()) <= 40
+        assert set(by_pivot.values()) <= {3}
