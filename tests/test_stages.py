@@ -16,12 +16,28 @@ import numpy as np
 import pytest
 from pydantic import PrivateAttr, TypeAdapter
 
-from outrider.explore import STAGES, Cures, Prioritise, Rebalance, Refill, Seed, Skip, Stage, Uniform, View
+from outrider.explore import (
+    STAGES,
+    Branch,
+    Cures,
+    EntropyBranch,
+    Prioritise,
+    Rebalance,
+    Refill,
+    Seed,
+    Skip,
+    Stage,
+    Uniform,
+    View,
+)
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
 from scripted import POOL, STEPS, Ragged, Run, World, always, by_rate, perverse, with_errors
 
 Sizes = Sequence[int]
+
+EVERY = {"chunk": {"tokens": 1}}
+STEP = {"delimiter": {"marks": ["\n\n"]}}
 
 
 class Case(NamedTuple):
@@ -60,6 +76,38 @@ CASES = {
     "refill, few wanted": Case(lambda: Refill(target=2, n=3, attempts=1), lambda sizes: 3 * 2 * 3),
     "refill, only drop": Case(lambda: Refill(attempts=0), lambda sizes: 0, exact=True),
     "skip": Case(lambda: Skip(), lambda sizes: 0, exact=True),
+    "branch": Case(lambda: Branch(segment=STEP, pivots=2, branches=3), lambda sizes: 2 * 3 * sum(sizes)),
+    "branch, capped": Case(lambda: Branch(which="all", segment=EVERY, branches=3, cap=10), lambda sizes: 9),
+    "branch at surprises": Case(
+        lambda: Branch(which="all", segment=EVERY, select="surprisal", pivots=2, branches=2, rounds=2, stream="main"),
+        lambda sizes: 2 * 2 * 2 * sum(sizes),
+    ),
+    "branch at entropy": Case(
+        lambda: Branch(segment=EVERY, select="entropy", branches=2), lambda sizes: 2 * sum(sizes)
+    ),
+    "branch by attention": Case(
+        lambda: Branch(which="by_accuracy", segment=STEP, select="attention", pivots=2, branches=2),
+        lambda sizes: 4 * sum(sizes),
+    ),
+    "branch anywhere": Case(  # half of the first round may be new trees
+        lambda: Branch(which="all", segment=STEP, select="uniform", branches=1, rounds=2), lambda sizes: 3 * sum(sizes)
+    ),
+    "branch at boundaries": Case(
+        lambda: Branch(
+            which="all", segment=EVERY, select={"boundary": {"depth": 2, "width": 9}}, pivots=9, branches=1, rounds=3
+        ),
+        lambda sizes: sum(9 - n for n in sizes),
+        exact=True,
+    ),
+    "branch at the prompt": Case(lambda: Branch(select="root", branches=2), lambda sizes: 2 * sum(sizes)),
+    "entropy_branch": Case(
+        lambda: EntropyBranch(segment=EVERY, tokens=2, total=9), lambda sizes: sum(9 - n for n in sizes), exact=True
+    ),
+    "entropy_branch, threshold": Case(
+        lambda: EntropyBranch(segment=STEP, threshold=0.6, branches=2, total=8),
+        lambda sizes: sum(8 - n for n in sizes),
+        exact=True,
+    ),
 }
 
 

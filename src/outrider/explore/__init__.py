@@ -1,6 +1,8 @@
 """Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
 
+from outrider.explore.branch import Branch
 from outrider.explore.cures import Cures
+from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
@@ -12,11 +14,27 @@ from outrider.explore.view import Engine, View
 
 STAGES: dict[str, type[Stage]] = {
     "uniform": Uniform,
+    "branch": Branch,
     "cures": Cures,
+    "entropy_branch": EntropyBranch,
     "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
     "skip": Skip,
 }
 
-__all__ = ["STAGES", "Cures", "Engine", "Prioritise", "Rebalance", "Refill", "Seed", "Skip", "Stage", "Uniform", "View"]
+__all__ = [
+    "STAGES",
+    "Branch",
+    "Cures",
+    "Engine",
+    "EntropyBranch",
+    "Prioritise",
+    "Rebalance",
+    "Refill",
+    "Seed",
+    "Skip",
+    "Stage",
+    "Uniform",
+    "View",
+]
