@@ -22,6 +22,10 @@ class Row:
         trainable_N: bool; False for tokens that were observed.
         stream: names the denominator and the weight of the row.
         group: rows of one group are never split over optimizer batches.
+        mode: the distribution of the old log-probabilities.
+        entropies_N: float32, nats, of the policy that sampled; None where the sampler records none.
+        seed: the identity of the rollout's draws.
+        importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
     """
 
     context_ids: Ids
@@ -32,6 +36,9 @@ class Row:
     stream: str = "main"
     group: str = ""
     mode: Mode = RAW
+    entropies_N: NDArray[np.float32] | None = None
+    seed: int = 0
+    importance_N: NDArray[np.float64] | None = None
 
     @property
     def length(self) -> int:
@@ -45,14 +52,21 @@ class Row:
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> Row:
     """The row of a rollout after a prompt (its own, or the plain one), from one advantage per trainable token.
 
-    Its prefix is masked: it is context here, and the parent's row trains it.
+    Its prefix is context here. Whether it is trained, and where, is the prefix policy (:mod:`outrider.train.paths`).
+
+    Raises:
+        ValueError: there is not one advantage for each trainable token.
     """
-    own = len(rollout.token_ids)
-    trainable_N = np.ones(own, np.bool_) if rollout.trainable_T is None else rollout.trainable_T
-    advantages_N = np.zeros(own)
-    advantages_N[trainable_N] = advantages
+    if len(advantages) != rollout.trainable_tokens:
+        raise ValueError(f"{len(advantages)} advantages for {rollout.trainable_tokens} trainable tokens")
+    trainable_N, advantages_N = rollout.trainable_T, advantages
+    if trainable_N is None:
+        trainable_N = np.ones(len(advantages), np.bool_)
+    else:
+        advantages_N = np.zeros(len(trainable_N))
+        advantages_N[trainable_N] = advantages
     return Row(
-        context_ids=np.concatenate([prompt_ids, rollout.prefix_ids]),
+        context_ids=np.concatenate([prompt_ids, rollout.prefix_ids]) if rollout.branch_at else prompt_ids,
         token_ids=rollout.token_ids,
         old_logprobs_N=rollout.logprobs_T,
         advantages_N=advantages_N,
@@ -60,6 +74,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
         stream=rollout.stream,
         group=rollout.group_id,
         mode=rollout.mode,
+        entropies_N=rollout.entropies_T,
+        seed=rollout.seed,
     )
 
 

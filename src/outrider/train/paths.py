@@ -69,9 +69,9 @@ class Paths:
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:
         ends = np.cumsum([len(r.token_ids) for r in rollouts])
-        own_T = np.split(np.arange(ends[-1]), ends[:-1])
-        self._own: dict[str, Ints] = {r.id: places_T for r, places_T in zip(rollouts, own_T, strict=True)}
+        self._own = {r.id: np.arange(end - len(r.token_ids), end) for r, end in zip(rollouts, ends, strict=True)}
         self._path: dict[str, Ints] = {}
+        self._whole: dict[str, Rollout] = {}
         by_id = {r.id: r for r in rollouts}
         for rollout in rollouts:
             parent = by_id.get(rollout.parent or "")
@@ -88,17 +88,11 @@ class Paths:
 
     def whole(self, rollout: Rollout) -> Rollout:
         """The same rollout as if it had sampled its whole path, from the first token."""
-        places, known = self._path[rollout.id], self._path[rollout.id] >= 0
-        entropies_T = np.where(known, self._entropies[places], np.nan).astype(np.float32)
-        trainable_T = self._sampled[places] & known
-        return replace(
-            rollout,
-            prefix_ids=_NO_IDS,
-            token_ids=rollout.response_ids,
-            logprobs_T=np.where(known, self._logprobs[places], np.nan).astype(np.float32),
-            entropies_T=None if np.isnan(entropies_T[trainable_T]).any() else entropies_T,
-            trainable_T=trainable_T,
-        )
+        if not rollout.branch_at:
+            return rollout
+        if rollout.id not in self._whole:
+            self._whole[rollout.id] = self._joined(rollout)
+        return self._whole[rollout.id]
 
     def members(self, rollouts: Sequence[Rollout]) -> Members:
         """Whole paths as members of a group; who continues whom stays known."""
@@ -124,9 +118,24 @@ class Paths:
         for rollout in rollouts:
             places = self._path[rollout.id]
             valued_T = (places >= 0) & ~np.isnan(values[places])
-            whole = replace(self.whole(rollout), trainable_T=valued_T)
+            whole = self.whole(rollout)
+            if rollout.branch_at and not valued_T.all():  # observed, or of another stream
+                whole = replace(whole, trainable_T=valued_T)
             lessons.append(Lesson(whole, values[places[valued_T]]))
         return lessons
+
+    def _joined(self, rollout: Rollout) -> Rollout:
+        places, known = self._path[rollout.id], self._path[rollout.id] >= 0
+        trainable_T = self._sampled[places] & known
+        entropies_T = self._entropies[places]
+        return replace(
+            rollout,
+            prefix_ids=_NO_IDS,
+            token_ids=rollout.response_ids,
+            logprobs_T=np.where(known, self._logprobs[places], np.float32(np.nan)),
+            entropies_T=None if np.isnan(entropies_T[trainable_T]).any() else entropies_T,
+            trainable_T=trainable_T,
+        )
 
     def _trainable(self, places: Ints) -> Ints:
         known: Ints = places[places >= 0]
