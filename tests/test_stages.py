@@ -72,7 +72,7 @@ CASES = {
     "rebalance, falling": Case(
         lambda: Rebalance(schedule="et", std=True, n_max=12, n_max_end=7), lambda sizes: sum(12 - n for n in sizes)
     ),
-    "refill": Case(lambda: Refill(attempts=2, oversample=2), lambda sizes: 4 * len(sizes) * max(sizes, default=0)),
+    "refill": Case(lambda: Refill(attempts=2, oversample=1), lambda sizes: 2 * len(sizes) * max(sizes, default=0)),
     "refill, few wanted": Case(lambda: Refill(target=2, n=3, attempts=1), lambda sizes: 3 * 2 * 3),
     "refill, only drop": Case(lambda: Refill(attempts=0), lambda sizes: 0, exact=True),
     "skip": Case(lambda: Skip(), lambda sizes: 0, exact=True),
@@ -124,12 +124,7 @@ WORLDS = {
     "some unscorable": World(6, Ragged, with_errors),
 }
 
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-every_world = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-
-
-def begin(case: Case, world: World, **rest: Any) -> Run:
-    return Run([case.stage()] if case.first else [world.before(), case.stage()], world, **rest)
+EPOCH = 20  # problems; a run of 8 steps has two or three epochs
 
 
 # The stages as pieces of a recipe
@@ -147,101 +142,121 @@ def test_a_stage_is_a_piece_with_few_options_that_say_what_they_are(name):
     assert STAGES[name].__doc__
 
 
-@every_case
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_stage_survives_being_written_as_a_recipe(case):
     recipe = TypeAdapter(Annotated[Stage, PieceOf(STAGES, "stage")])
     written = json.loads(json.dumps(recipe.dump_python(case.stage(), mode="json")))
     assert recipe.validate_python(written) == case.stage()
 
 
-# The matrix: each rule is a function that fails by an assertion, so that it can be shown to fail
+# The matrix: each rule is a function of a life, and fails by an assertion, so that it can be shown to fail
 
 
-def check_budget(case: Case, world: World) -> None:
-    run = begin(case, world)
-    for _ in range(STEPS):
-        groups = run.next()
-        asked = sum(d[1] for d in run.plans[-1])
-        assert asked == sum(r.stage == run.name for g in groups for r in g.rollouts), "what is asked for joins"
-        found = [sum(r.stage != run.name for r in g.rollouts) for g in groups]
-        sizes = [0] * world.problems if case.first else [n for n in found if n]
-        assert asked <= case.budget(sizes)
-        if case.exact:
-            assert asked == case.budget(sizes)
+class Life:
+    """A run of a stage in a world, looked at by every rule.
+
+    ``states[i]`` is the explorer's state after ``i`` steps, ``groups[i]`` and ``metrics[i]`` are those of the step
+    after it.
+    """
+
+    def __init__(self, case: Case, world: World) -> None:
+        self.case, self.world, self.run = case, world, self.begin(case, world)
+        self.states, self.groups, self.metrics = [self.state(self.run)], [], []
+        for _ in range(STEPS):
+            self.groups.append(self.run.next())
+            self.metrics.append(self.run.explorer.metrics())
+            self.states.append(self.state(self.run))
+
+    @staticmethod
+    def begin(case: Case, world: World, **rest: Any) -> Run:
+        stages = [case.stage()] if case.first else [world.before(), case.stage()]
+        return Run(stages, world, **{"train": lambda i: POOL[i % EPOCH], **rest})
+
+    def again(self, after: int = 0, **rest: Any) -> Run:
+        """Another run of a fresh stage, killed and resumed after so many steps."""
+        run = self.begin(self.case, self.world, step=after, **rest)
+        run.explorer.load_state_dict(json.loads(self.states[after]))
+        assert self.state(run) == self.states[after]
+        return run
+
+    @staticmethod
+    def state(run: Run) -> str:
+        return json.dumps(run.explorer.state_dict())
 
 
-def check_determinism(case: Case, world: World) -> None:
-    one, two = begin(case, world), begin(case, world)
-    for a, b in zip(one.steps(STEPS), two.steps(STEPS), strict=True):
-        assert [g.id for g in a] == [g.id for g in b]
-    assert one.plans == two.plans
-    assert json.dumps(one.explorer.state_dict()) == json.dumps(two.explorer.state_dict())
+def left_out(steps: Sequence[Sequence[Group]]) -> list[list[tuple[str, list[str]]]]:
+    return [[(g.id, [r.unused for r in g.rollouts]) for g in groups] for groups in steps]
 
 
-def check_order_of_problems(case: Case, world: World) -> None:
+def check_budget(life: Life) -> None:
+    for groups, plan in zip(life.groups, life.run.plans, strict=True):
+        asked = sum(d[1] for d in plan)
+        assert asked == sum(r.stage == life.run.name for g in groups for r in g.rollouts), "what is asked for joins"
+        found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
+        sizes = [0] * life.world.problems if life.case.first else [n for n in found if n]
+        assert asked <= life.case.budget(sizes)
+        if life.case.exact:
+            assert asked == life.case.budget(sizes)
+
+
+def check_determinism(life: Life) -> None:
+    run = life.again()
+    assert left_out(run.steps(STEPS)) == left_out(life.groups)
+    assert run.plans == life.run.plans
+    assert life.state(run) == life.states[-1]
+
+
+def check_order_of_problems(life: Life) -> None:
     """From the same state, a batch in another order: every problem gets what it got."""
-    before = begin(case, world)
-    before.steps(STEPS - 1)
-    state, start = before.explorer.state_dict(), before.explorer.stream.position
+    n, start = life.world.problems, json.loads(life.states[-2])["stream"]["position"]
     fates = []
-    for order in (range(world.problems), reversed(range(world.problems)), np.roll(range(world.problems), 2)):
+    for order in (range(n), reversed(range(n)), np.roll(range(n), 2)):
         places = {start + i: start + int(j) for i, j in enumerate(order)}
-        run = begin(case, world, step=before.step, train=lambda i, places=places: POOL[places.get(i, i) % len(POOL)])
-        run.explorer.load_state_dict(json.loads(json.dumps(state)))
+        run = life.again(STEPS - 1, train=lambda i, places=places: POOL[places.get(i, i) % EPOCH])
         fates.append(run.fates(run.next()))
     assert fates[1] == fates[0]
     assert fates[2] == fates[0]
 
 
-def check_resume(case: Case, world: World) -> None:
+def check_resume(life: Life) -> None:
     """Killed between steps, the run goes on as if it had not been."""
-    whole = begin(case, world)
-    metrics, states = [], []
-    for _ in range(STEPS):
-        states.append(json.dumps(whole.explorer.state_dict()))
-        whole.next()
-        metrics.append(json.dumps(whole.explorer.metrics()))
-    for at in (STEPS // 2, STEPS - 1):
-        resumed = begin(case, world, step=at)
-        resumed.explorer.load_state_dict(json.loads(states[at]))
-        assert json.dumps(resumed.explorer.state_dict()) == states[at]
-        for step in range(at, STEPS):
-            resumed.next()
-            assert json.dumps(resumed.explorer.metrics()) == metrics[step]
-        assert resumed.plans == whole.plans[at:]
+    for after in (STEPS // 2, STEPS - 1):
+        run = life.again(after)
+        for metrics in life.metrics[after:]:
+            run.next()
+            assert json.dumps(run.explorer.metrics()) == json.dumps(metrics)  # equal NaN included
+        assert run.plans == life.run.plans[after:]
+        assert life.state(run) == life.states[-1]
 
 
-def check_plain_state(case: Case, world: World) -> None:
-    run = begin(case, world)
-    run.steps(STEPS)
-    assert json.loads(json.dumps(run.stage.state_dict())) == run.stage.state_dict()
+def check_plain_state(life: Life) -> None:
+    state = life.run.stage.state_dict()
+    assert json.loads(json.dumps(state)) == state
 
 
-def check_rewards_unread(case: Case, world: World) -> None:
+def check_rewards_unread(life: Life) -> None:
     """Success is the verdict: rewards that say the opposite change nothing."""
-    plain, shaped = begin(case, world), begin(case, world, reward=perverse)
-    for a, b in zip(plain.steps(STEPS), shaped.steps(STEPS), strict=True):
-        assert [[r.unused for r in g.rollouts] for g in a] == [[r.unused for r in g.rollouts] for g in b]
-    assert plain.plans == shaped.plans
+    shaped = life.begin(life.case, life.world, reward=perverse)
+    assert left_out(shaped.steps(STEPS)) == left_out(life.groups)
+    assert shaped.plans == life.run.plans
 
 
-def check_reasons(case: Case, world: World) -> None:
+def check_reasons(life: Life) -> None:
     """What is left out says which stage did it, and one reason holds for a whole group."""
-    for groups in begin(case, world).steps(STEPS):
-        for group in groups:
-            reasons = {r.unused for r in group.rollouts} - {""}
-            assert len(reasons) <= 1
-            assert all(reason.startswith(f"{type(case.stage()).__name__.lower()}: ") for reason in reasons)
+    name = type(life.run.stage).__name__.lower()
+    for group in itertools.chain(*life.groups):
+        reasons = {r.unused for r in group.rollouts} - {""}
+        assert len(reasons) <= 1
+        assert all(reason.startswith(f"{name}: ") for reason in reasons)
 
 
-def check_metrics(case: Case, world: World) -> None:
-    """The same names in every step of every situation, and numbers."""
-    run, usual = begin(case, world), begin(case, WORLDS["ragged groups"])
-    usual.next()
-    for _ in range(3):
-        run.next()
-        assert run.stage.metrics().keys() == usual.stage.metrics().keys()
-        assert all(type(value) is float for value in run.stage.metrics().values())
+def check_metrics(life: Life) -> None:
+    """The same names in every step, those of an empty one too, and numbers."""
+    nothing = life.begin(life.case, WORLDS["empty batch"])
+    nothing.next()
+    for metrics in (*life.metrics, nothing.explorer.metrics()):
+        assert metrics.keys() == life.metrics[0].keys()
+        assert all(type(value) is float for value in metrics.values())
 
 
 RULES = (
@@ -256,11 +271,12 @@ RULES = (
 )
 
 
-@every_case
-@every_world
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_rule(case, world, rule):
-    rule(case, world)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_a_stage_keeps_every_rule(case, world):
+    life = Life(case, world)
+    for rule in RULES:
+        rule(life)
 
 
 # Each rule is broken once on purpose
@@ -327,5 +343,6 @@ class Greedy(Stage):
     ],
 )
 def test_a_stage_that_breaks_a_rule_is_found(broken, rule):
+    life = Life(Case(broken, lambda sizes: 2 * len(sizes)), WORLDS["ragged groups"])
     with pytest.raises(AssertionError):
-        rule(Case(broken, lambda sizes: 2 * len(sizes)), WORLDS["ragged groups"])
+        rule(life)
