@@ -1,0 +1,147 @@
+"""Cells: the single runs of a bench, where each lies and what it is told beyond its recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune
+from outrider.config import Recipe, load_recipe, read_yaml
+from outrider.errors import UserError
+from outrider.train.clock import worked
+from outrider.train.folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run.
+
+    Attributes:
+        label: what it is called on the screen.
+        recipe: the file that it reads.
+        overrides: what it changes in it.
+        path: its run folder.
+        seed: its seed.
+        unit, budget: what it may spend; a budget of 0 only measures.
+    """
+
+    label: str
+    recipe: Path
+    overrides: tuple[str, ...]
+    path: Path
+    seed: int
+    unit: str = "steps"
+    budget: float = 0
+
+    @property
+    def log(self) -> Path:
+        """What the process of the run printed."""
+        return self.path.with_name(f"{self.path.name}.log")
+
+    @property
+    def begun(self) -> bool:
+        return (self.path / "config.yaml").is_file()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end; its table is the last file it writes.
+
+        Raises:
+            UserError: the folder holds a run with other settings.
+        """
+        if not (self.path / "table.md").is_file():
+            return False
+        held = Recipe.model_validate(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
+        if differences := held.difference(load_recipe(str(self.recipe), self.overrides)):
+            raise UserError(f"{self.path} was run otherwise ({'; '.join(differences)}); move it elsewhere to go on")
+        return True
+
+    def spent(self) -> float:
+        """How much of its budget the run has used so far."""
+        return spent(self.path, self.unit)[-1][1] if self.budget and self.begun else 0.0
+
+
+def spent(path: Path, unit: str) -> list[tuple[int, float]]:
+    """Each step of a run with what had been spent after it, in ``unit``; (0, 0) first."""
+    folder, steps = RunFolder(path), [(0, 0.0)]
+    if unit == "seconds":
+        for row in folder.timing():
+            steps.append((int(row["step"]), steps[-1][1] + worked(row)))
+        return steps
+    key = {"tokens": "tokens", "steps": "step"}[unit]
+    return steps + [(int(row["step"]), row[key]) for row in folder.metrics()]
+
+
+def recipe_file(out: Path, name: str) -> Path:
+    """Where a bench keeps a recipe as it was at its beginning."""
+    return out / "recipes" / f"{name}.yaml"
+
+
+def cell_before(out: Path, bench: Bench) -> Cell:
+    """Measures the policy before training, which is the same for every recipe and seed."""
+    nothing = "train={tokens: null, steps: 0, seconds: null, evaluate_at: []}"
+    return Cell("before training", recipe_file(out, bench.base), (nothing, "evaluate.before=true"), out / "before", 0)
+
+
+def cells_of(out: Path, bench: Bench, name: str, chosen: Any = None) -> list[Cell]:
+    """The runs of a recipe that are compared, one per seed, with the tuned value if one was chosen."""
+    tuned = [] if bench.tune is None else [override(bench.tune.key, chosen)]
+    return [
+        Cell(
+            label=f"{name}, seed {seed}",
+            recipe=recipe_file(out, name),
+            overrides=(*tuned, *_seeded(out, name, seed)),
+            path=out / "cells" / name / str(seed),
+            seed=seed,
+            unit=bench.unit,
+            budget=bench.budget,
+        )
+        for seed in range(bench.seeds)
+    ]
+
+
+def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, value: Any) -> list[Cell]:
+    """The runs that try a value for a recipe."""
+    held = load_recipe(str(recipe_file(out, name))).evaluate.problems
+    asked = (
+        override(tune.key, value),
+        f"train={{tokens: {tune.tokens}, steps: null, seconds: null, evaluate_at: []}}",
+        f"evaluate={{problems: {tune.problems}, skip: {held}}}",
+    )
+    return [
+        Cell(
+            label=f"{name}, {tune.key}={value}, seed {seed}",
+            recipe=recipe_file(out, name),
+            overrides=(*asked, *_seeded(out, name, seed)),
+            path=out / "tuning" / name / str(value).replace("/", "_") / str(seed),
+            seed=seed,
+            unit="tokens",
+            budget=tune.tokens,
+        )
+        for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + tune.seeds)
+    ]
+
+
+def override(key: str, value: Any) -> str:
+    """A dotted override that reads back as ``value``; JSON is YAML.
+
+    >>> override("learn.lr", 5e-05)
+    'learn.lr=5e-05'
+    """
+    return f"{key}={json.dumps(value)}"
+
+
+def in_turn(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """The first of each row, then the second of each, …: a bench that is cut short has some seeds of each recipe."""
+    longest = max(map(len, rows), default=0)
+    return [row[i] for i in range(longest) for row in rows if i < len(row)]
+
+
+def _seeded(out: Path, name: str, seed: int) -> list[str]:
+    """The seed of the draws, and of the order of the problems where the task has one."""
+    data = read_yaml(recipe_file(out, name).read_text("utf-8"), name)
+    [(task, options)] = data["task"].items()
+    return [f"seed={seed}", *([f"task.{task}.seed={seed}"] if "seed" in options else [])]

@@ -1,0 +1,62 @@
+"""The process of one run: what ``outrider train`` does, on one core, and never longer than the bench lives."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from outrider.config import load_recipe
+from outrider.errors import UserError
+from outrider.record.disk import move
+from outrider.train.cores import pin
+
+PRELOAD = ["outrider.train.run", "outrider.train.curves", "matplotlib.figure"]
+
+
+def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str) -> None:
+    """Begin the run, or go on with it; everything printed goes to ``log``. Ends the process, with train's status."""
+    os.setpgid(0, 0)  # Ctrl-C at the terminal reaches the bench alone, which passes it on once
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _print_to(log)
+    _end_with_parent()
+    pin(core)
+    folder = Path(path)
+    resume = (folder / "config.yaml").is_file()
+    sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]
+    print("$", *sys.argv, flush=True)  # noqa: T201 - the head of the log
+    try:
+        if folder.exists() and not resume:  # killed while the folder was made: nothing in it is worth anything
+            move(folder, folder.parent / "superseded")
+        from outrider.train.run import train
+
+        status = train(load_recipe(recipe, overrides), folder, resume=resume)
+    except UserError as error:
+        sys.stderr.write(f"outrider: {error}\n")
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)
+
+
+def _print_to(log: str) -> None:
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(handle, stream)
+    os.close(handle)
+
+
+def _end_with_parent() -> None:
+    """A bench that is killed takes its runs with it; the next one resumes them."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()

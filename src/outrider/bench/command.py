@@ -1,0 +1,162 @@
+"""``outrider bench``: tune, run, measure, and write the page; begun again, it goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from outrider.bench.cell import Cell, cell_before, cells_of, in_turn, recipe_file, tuning_cells
+from outrider.bench.page import page, table
+from outrider.bench.pool import Failure, run_cells
+from outrider.bench.report import Report
+from outrider.bench.results import read_arm
+from outrider.bench.spec import Bench
+from outrider.bench.tuning import Choice, choose, tried
+from outrider.config import Recipe, dump_yaml, read_yaml
+from outrider.errors import UserError
+from outrider.measure.evaluation import Evaluation
+from outrider.record.disk import sweep, write_atomically
+from outrider.train.cores import usable_cores
+from outrider.train.environment import environment
+from outrider.train.folder import RunFolder, lock_folder
+
+_SPEC, _ENVIRONMENT = "bench.yaml", "environment.json"
+
+
+def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> int:
+    """Run what is not finished, ``at_once`` runs at a time (None: as many as cores), then write table and page.
+
+    Returns 0, or 1 if a run failed: the others are run and reported all the same.
+
+    Raises:
+        UserError: ``out`` holds something else, another process works in it, or the task holds out too few problems.
+    """
+    cores = usable_cores()
+    if at_once is not None and not 1 <= at_once <= len(cores):
+        raise UserError(f"--at-once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
+    _refuse_too_few_problems(bench, recipes[bench.base])
+    _refuse_others(out)
+    with lock_folder(out):
+        _open(bench, recipes, out)
+        return _run(bench, out, cores[:at_once])
+
+
+def _run(bench: Bench, out: Path, cores: list[int]) -> int:
+    before = cell_before(out, bench)
+    failures: list[Failure] = []
+    choices: dict[str, Choice] = {}
+    if bench.tune is not None:
+        tune, names = bench.tune, bench.recipes
+        tries = {name: [tuning_cells(out, bench, tune, name, value) for value in tune.values] for name in names}
+        rows = [cells for of_recipe in tries.values() for cells in of_recipe]
+        failures += run_cells(in_turn(rows), cores, _told, "tuning")
+        for name, of_recipe in tries.items():
+            arms = [read_arm(name, cells, [1.0]) for cells in of_recipe]
+            choices[name] = choose([tried(tune, v, arm) for v, arm in zip(tune.values, arms, strict=True)])
+    chosen = {name: choice.value for name, choice in choices.items() if choice.chosen is not None}
+    cells = {
+        name: cells_of(out, bench, name, chosen.get(name))
+        for name in bench.recipes
+        if bench.tune is None or name in chosen
+    }
+    failures += run_cells([before, *in_turn(list(cells.values()))], cores, _told)
+    start = read_arm("before training", [before], [0.0])
+    if start is None:
+        raise UserError(failures[-1].sentence() if failures else f"{before.path} holds no evaluation")
+    arms = [read_arm(name, cells[name], bench.shares) for name in bench.recipes if name in cells]
+    sentences = [f.sentence() for f in failures]
+    sentences += [f"{name}: every value that was tried failed" for name in bench.recipes if name not in cells]
+    report = Report(bench, start, tuple(arm for arm in arms if arm is not None), choices, tuple(sentences))
+    _write(report, out)
+    return 1 if sentences else 0
+
+
+def _write(report: Report, out: Path) -> None:
+    from outrider.bench.frontier import draw_frontier
+
+    about = json.loads((out / _ENVIRONMENT).read_bytes())
+    results = report.to_json() | {"environment": about}
+    write_atomically(out / "numbers.csv", report.to_csv().encode())
+    write_atomically(out / "results.json", json.dumps(results, indent=1, allow_nan=False).encode() + b"\n")
+    draw_frontier(report, out / "frontier.png")
+    write_atomically(out / "table.md", (table(report) + "\n").encode())
+    write_atomically(out / "page.md", page(report, about).encode())
+    console = Console()
+    console.print(table(report), markup=False, highlight=False, soft_wrap=True)
+    for sentence in report.failures:
+        Console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"everything is in {out}; read {out / 'page.md'}", highlight=False, soft_wrap=True)
+
+
+def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
+    """Write down what is asked, or compare it with what was asked when the bench began.
+
+    The recipes are kept as they are now: a later change of a shipped one must not reach the runs that are left.
+
+    Raises:
+        UserError: the folder holds a bench that asked for something else.
+    """
+    sweep(out)
+    if (out / _SPEC).is_file():
+        began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
+        if differences := _differences(began, bench, recipes, out):
+            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
+    else:
+        write_atomically(out / _ENVIRONMENT, json.dumps(environment(), indent=1).encode() + b"\n")
+    for name, recipe in recipes.items():
+        if not recipe_file(out, name).exists():
+            write_atomically(recipe_file(out, name), dump_yaml(recipe.resolved()).encode())
+    write_atomically(out / _SPEC, dump_yaml(bench.model_dump(mode="json")).encode())
+
+
+def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
+    """What makes finished runs worthless. More seeds and more recipes do not: the runs that are there stay valid."""
+    old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
+    may_grow = ("seeds", "recipes")
+    found = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]
+    if bench.seeds < began.seeds:
+        found.append(f"seeds: {began.seeds} -> {bench.seeds}")
+    found += [f"without {name}" for name in began.recipes if name not in recipes]
+    for name, recipe in recipes.items():
+        if recipe_file(out, name).exists():
+            kept = Recipe.model_validate(read_yaml(recipe_file(out, name).read_text("utf-8"), name))
+            found += [f"{name}: {line}" for line in kept.difference(recipe)]
+    return found
+
+
+def _refuse_others(out: Path) -> None:
+    if (out / _SPEC).is_file() or not out.exists():
+        return
+    if not out.is_dir():
+        raise UserError(f"{out} is a file; choose another output folder")
+    files = sorted(p.name for p in out.iterdir() if p.name not in (".lock", _ENVIRONMENT, "recipes"))
+    if files:
+        raise UserError(f"{out} is not empty and holds no bench ({files[0]}); choose another output folder")
+
+
+def _refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
+    """Before anything runs: a set for tuning that overlaps or is empty would be noticed hours later."""
+    compared, wanted = recipe.evaluate.problems, bench.tune.problems if bench.tune else 0
+    try:
+        held = len(recipe.task.heldout(compared + wanted))
+    finally:
+        recipe.task.close()
+    if held < compared + wanted:
+        apart = f" and {wanted} others to tune on (--tune-problems)" if wanted else ""
+        raise UserError(
+            f"task {recipe.task.name!r} holds out {held} problems, but {compared} are asked for "
+            f"(evaluate.problems){apart}"
+        )
+
+
+def _told(cell: Cell) -> str:
+    """The line of a finished run."""
+    folder = RunFolder(cell.path)
+    overall = Evaluation.from_json(folder.evaluations()[max(folder.evaluations())]).overall
+    rows = folder.metrics()
+    shown = [f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, max(overall.pass_at)})]
+    spent = [f"{rows[-1]['tokens']:,.0f} tokens in {len(rows)} steps"] if rows else []
+    return f"{cell.label}: {', '.join([*shown, *spent])}"

@@ -1,0 +1,130 @@
+"""Intervals for runs that are crossed: every seed of a recipe is measured on the same problems."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+Floats = NDArray[np.float64]
+LEVEL = 0.95
+
+
+class Measured(NamedTuple):
+    """A quantity of each seed on each problem, as what it adds up to and over how much.
+
+    A seed's number is the ratio of the two sums over problems. For a mean over problems ``counts`` is 1 where a value
+    is known and 0 where none is; for the entropy per token it is the number of tokens.
+    """
+
+    totals_SP: Floats
+    counts_SP: Floats
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds, with its interval and what it stands on.
+
+    Attributes:
+        value: the mean; NaN where nothing is known.
+        low, high: ends of the 95 % interval; NaN if there is none.
+        seeds, problems: how many of each. With one seed the interval covers the choice of problems alone.
+    """
+
+    value: float
+    low: float
+    high: float
+    seeds: int
+    problems: int
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether all of the interval lies on one side of 0; False where there is none."""
+        return self.low > 0 or self.high < 0
+
+
+def estimate(measured: Measured) -> Estimate:
+    r"""Mean over seeds, with an interval that covers the choice of seeds, of problems, and their interaction.
+
+    With :math:`z_{sp}` the value of seed s on problem p (a ratio of sums is first made linear, see :func:`_linear`),
+
+    .. math:: z_{sp} = \mu + \alpha_s + \beta_p + \varepsilon_{sp}, \qquad
+       \widehat{\mathrm{Var}}(\bar z) = \frac{A + B - C}{S P}
+
+    where A, B and C are the mean squares of seeds, problems and residual of the two-way layout, A and B at least C
+    (a component of variance is not negative). The interval is Student's t with Satterthwaite's degrees of freedom.
+    Neither factor is nested in the other, so resampling seeds and then problems within them would be wrong; resampling
+    both (the pigeonhole bootstrap) counts the residual three times and knows no t: docs/bench.md has its coverage.
+
+    Degenerate cases: one seed leaves the problems alone, one problem (or a number of the whole run, a single column)
+    the seeds alone, one of each no interval. A seed or a problem without any count is left out.
+
+    Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
+    arXiv 0712.1111.
+
+    >>> estimate(Measured(np.array([[0.0, 1.0], [1.0, 1.0]]), np.ones((2, 2))))._replace(low=0.0, high=0.0)
+    Estimate(value=0.75, low=0.0, high=0.0, seeds=2, problems=2)
+    """
+    return _estimate(_linear(measured))
+
+
+def difference(before: Measured, after: Measured) -> Estimate:
+    """The same for ``after - before``, paired by seed and by problem: the rows and columns of both agree.
+
+    What is unknown on either side is left out on both.
+
+    Raises:
+        ValueError: the two have different shapes.
+    """
+    if before.totals_SP.shape != after.totals_SP.shape:
+        raise ValueError("a paired difference needs the same seeds and problems on both sides")
+    known_SP = (before.counts_SP > 0) & (after.counts_SP > 0)
+    first, second = (_linear(Measured(m.totals_SP * known_SP, m.counts_SP * known_SP)) for m in (before, after))
+    return _estimate(second - first)
+
+
+def _linear(measured: Measured) -> Floats:
+    """Values whose mean over problems is each seed's ratio, to first order as the ratio varies with the problems.
+
+    For a mean without missing values these are the values themselves.
+    """
+    some_S, some_P = measured.counts_SP.any(axis=1), measured.counts_SP.any(axis=0)
+    totals_SP, counts_SP = (part[some_S][:, some_P] for part in measured)
+    if not totals_SP.size:
+        return totals_SP
+    ratio_S1 = totals_SP.sum(axis=1, keepdims=True) / counts_SP.sum(axis=1, keepdims=True)
+    linear_SP: Floats = ratio_S1 + (totals_SP - ratio_S1 * counts_SP) / counts_SP.mean(axis=1, keepdims=True)
+    return linear_SP
+
+
+def _estimate(z_SP: Floats) -> Estimate:
+    seeds, problems = z_SP.shape
+    if not z_SP.size:
+        return Estimate(math.nan, math.nan, math.nan, seeds, problems)
+    value = float(z_SP.mean())
+    variance, freedom = _variance(z_SP)
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(variance) if variance else variance
+    return Estimate(value, value - half, value + half, seeds, problems)
+
+
+def _variance(z_SP: Floats) -> tuple[float, float]:
+    """Of the mean of all, and its degrees of freedom; NaN for a single value."""
+    seeds, problems = z_SP.shape
+    by_seed_S1, by_problem_P = z_SP.mean(axis=1, keepdims=True), z_SP.mean(axis=0)
+    if seeds == 1 and problems == 1:
+        return math.nan, math.nan
+    if seeds == 1:
+        return float(by_problem_P.var(ddof=1)) / problems, problems - 1
+    if problems == 1:
+        return float(by_seed_S1.var(ddof=1)) / seeds, seeds - 1
+    residual_SP = z_SP - by_seed_S1 - by_problem_P + z_SP.mean()
+    c = float((residual_SP**2).sum()) / ((seeds - 1) * (problems - 1))
+    a = max(problems * float(by_seed_S1.var(ddof=1)), c)
+    b = max(seeds * float(by_problem_P.var(ddof=1)), c)
+    total = a + b - c
+    if total == 0:
+        return 0.0, 1.0
+    spread = a**2 / (seeds - 1) + b**2 / (problems - 1) + c**2 / ((seeds - 1) * (problems - 1))
+    return total / (seeds * problems), total**2 / spread

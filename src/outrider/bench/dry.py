@@ -1,0 +1,44 @@
+"""What a bench would do, and what it costs in tokens, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from outrider.bench.spec import Bench
+from outrider.config import Recipe, dump_yaml
+
+
+def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
+    """The runs, their tokens, and the settings as ``bench.yaml`` keeps them.
+
+    Training tokens are the budget (a run ends with the step that spends it); evaluations are at most their responses
+    times ``sample.max_tokens``, usually a fraction of it.
+    """
+    runs = len(bench.recipes) * bench.seeds
+    recipe = recipes[bench.base]
+    lines = [
+        f"training: {runs} runs ({', '.join(bench.recipes)}; {bench.seeds} seeds), "
+        + (
+            f"{runs} x {bench.tokens:,} = {runs * bench.tokens:,} generated tokens"
+            if bench.tokens
+            else f"{bench.budget:,.10g} {bench.unit} each; their tokens are not known before"
+        ),
+        f"measuring: {bench.points} times a run and once before training, "
+        + _evaluation(recipe, runs * bench.points + 1, recipe.evaluate.problems),
+    ]
+    if (tune := bench.tune) is not None:
+        tries = len(bench.recipes) * len(tune.values) * tune.seeds
+        values = ", ".join(map(str, tune.values))
+        lines += [
+            f"tuning: {tries} runs before these ({tune.key} in {values}; {tune.seeds} seeds per recipe and value), "
+            f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
+            f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
+        ]
+    settings = dump_yaml(bench.model_dump(mode="json"))
+    return "\n".join([*lines, "", settings])
+
+
+def _evaluation(recipe: Recipe, times: int, problems: int) -> str:
+    responses = problems * (recipe.evaluate.n + recipe.evaluate.greedy)
+    most = times * responses * recipe.sample.max_tokens
+    return f"{times} x {responses:,} responses of at most {recipe.sample.max_tokens:,} tokens: at most {most:,}"

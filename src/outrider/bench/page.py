@@ -1,0 +1,177 @@
+"""The table and the page of a bench, in markdown: numbers, what they cover, how they were made."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from outrider.bench.crossed import Estimate
+from outrider.bench.report import Report
+from outrider.bench.results import Arm
+
+_NONE = "—"
+
+
+def table(report: Report) -> str:
+    """All recipes at the end of their budgets: mean over seeds, and half of the interval."""
+    quantities = report.quantities
+    headings = ["recipe", "seeds", *quantities]
+    before = [_number(report.value(report.before, q), q) for q in report.policy]
+    rows = [["*before training*", "", *before, *[_NONE] * (len(quantities) - len(before))]]
+    for arm in report.arms:
+        rows.append([arm.name, str(len(arm.seeds)), *(_number(report.value(arm, q), q) for q in quantities)])
+    return _markdown(headings, rows)
+
+
+def differences(report: Report, change: Callable[[Arm, str], Estimate]) -> str:
+    """Paired changes, bold where the interval excludes 0; from the base recipe, or from before training."""
+    rows = []
+    for arm in report.arms:
+        found = [change(arm, q) for q in report.policy]
+        if any(not math.isnan(e.value) for e in found):
+            rows.append([arm.name, str(found[0].seeds), *map(_change, found)])
+    return _markdown(["recipe", "seeds", *report.policy], rows)
+
+
+def page(report: Report, environment: Mapping[str, Any]) -> str:
+    """Everything that was found, and what is needed to judge and to repeat it."""
+    bench, base = report.bench, report.bench.base
+    others = [arm for arm in report.arms if arm.name != base]
+    count = len(report.before.end.evaluations[0].tallies)
+    samples = report.before.end.evaluations[0].tallies[0].samples
+    parts = [
+        f"# {', '.join(bench.recipes)} at {bench.budget:,.10g} {_UNITS[bench.unit]} each",
+        f"{bench.seeds} seeds per recipe; {count} held-out problems, the same for all, {samples} samples each at the "
+        "temperature of training. A run stops at the end of the step in which its budget is spent.",
+        *([_failed(report)] if report.failures else []),
+        table(report),
+        _COVERS if bench.seeds > 1 else _COVERS_ONE,
+        "![pass@1 against pass@k along training, and both over generated tokens](frontier.png)",
+        _FRONTIER.format(points=bench.points),
+    ]
+    if others and report.base:
+        parts += [f"## Change from {base}", _PAIRED, _without(differences(report, report.against_base), base)]
+        parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
+    parts += ["## Change from before training", differences(report, report.against_before)]
+    if bench.tune is not None:
+        parts += ["## Tuning", *_tuning(report)]
+    parts += ["## How this was made", _made(report, environment)]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+_UNITS = {"tokens": "generated tokens", "steps": "steps", "seconds": "seconds of training"}
+
+_COVERS = (
+    "±: half of the 95 % interval of a mean over seeds. It covers the choice of seeds, of problems, and their "
+    "interaction (two-way layout, Student's t with Satterthwaite's degrees of freedom); for tokens, steps and seconds, "
+    "the seeds alone. Intervals of two recipes may overlap although their paired difference excludes 0. pass@k is the "
+    "unbiased estimate; the entropy is in nats per token; tokens are those of training, without evaluations; seconds "
+    "are of one core, without evaluating and saving."
+)
+_COVERS_ONE = (
+    "±: half of the 95 % interval over problems. **There is one seed per recipe, and no interval here covers it: "
+    "nothing on this page ranks recipes.** pass@k is the unbiased estimate; the entropy is in nats per token; tokens "
+    "are those of training, without evaluations; seconds are of one core, without evaluating and saving."
+)
+_FRONTIER = (
+    "The frontier: each line is a recipe's mean over seeds, from the policy before training (star) to the end of the "
+    "budget (large marker), measured at {points} equal shares of the budget. Dots, and thin lines on the right, are "
+    "seeds. Bars at a marker are the interval of its paired difference, as in the table below: problems that are hard "
+    "for all move all recipes together and are no part of it. Up and to the right is better on both; two recipes on "
+    "one line differ in how far they have gone, not in kind."
+)
+_PAIRED = (
+    "Paired by seed and by problem, with intervals as above; bold where 0 is excluded. The intervals are those of "
+    "single comparisons: of twenty true zeros one is bold."
+)
+_REACHED = "On straight lines between the means of the evaluations, so no finer than these stand apart."
+
+
+def _failed(report: Report) -> str:
+    return "**Runs that did not finish, and are in no number:**\n\n" + "\n".join(f"- {f}" for f in report.failures)
+
+
+def _without(text: str, name: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith(f"| {name} |"))
+
+
+def _reached(report: Report) -> str:
+    rows = []
+    for arm in report.arms:
+        found = report.reached(arm)
+        rows.append([arm.name, *(_plain(x) for x in (found.steps, found.tokens, found.seconds))])
+    return _markdown(["recipe", "steps", "tokens", "seconds"], rows)
+
+
+def _tuning(report: Report) -> list[str]:
+    tune = report.bench.tune
+    assert tune is not None
+    choices = report.choices
+    names = list(next(iter(choices.values())).tried[0].scores) if choices else []
+    for choice in choices.values():
+        names = max(names, *(list(t.scores) for t in choice.tried), key=len)
+    shown = [name for name in names if name != "criterion"]
+    rows = []
+    for recipe, choice in choices.items():
+        for place, t in enumerate(choice.tried):
+            mark = "**chosen**" if place == choice.chosen else f"{t.failed} failed" if t.failed else ""
+            if place == choice.chosen and choice.at_edge:
+                mark += ", at the edge of what was tried"
+            cells = [_number(t.scores[name], name) if name in t.scores else _NONE for name in ["criterion", *shown]]
+            rows.append([recipe, f"{t.value:g}" if isinstance(t.value, float) else str(t.value), *cells, mark])
+    seeds = f"{tune.seeds} seed{'s' if tune.seeds > 1 else ''}"
+    told = (
+        f"`{tune.key}`, for each recipe by the same budget: {seeds} of its own x {tune.tokens:,} generated tokens per "
+        f"value, measured on {tune.problems} held-out problems that the comparison does not use. The value with the "
+        f"largest {_CRITERIA[tune.by]} is chosen, of equal ones the first."
+    )
+    return [told, _markdown(["recipe", tune.key, "criterion", *shown, ""], rows)]
+
+
+_CRITERIA = {
+    "pass@1": "pass@1",
+    "pass@n": "pass@n (with all n samples)",
+    "mean": "mean of pass@1 and pass@n (with all n samples)",
+}
+
+
+def _made(report: Report, environment: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+    seeds = f"Seeds: {', '.join(map(str, range(report.bench.seeds)))}, each of the draws and of the order of problems."
+    command = shlex.join(["outrider", *environment["command"][1:]])
+    return (
+        f"```\n{command}\n```\n\nBegun {environment['started']} on {environment['platform']}; {versions}; commit "
+        f"{environment['git'] or 'unknown'}. {seeds}\n\n"
+        "Each run is a folder of its own under `cells/`, with its rollouts, metrics and log; `recipes/` has the "
+        "recipes as they were run, `numbers.csv` every evaluation of every run, `results.json` every number above."
+    )
+
+
+def _number(found: Estimate, quantity: str) -> str:
+    if math.isnan(found.value):
+        return _NONE
+    whole = quantity in ("tokens", "steps", "seconds")
+    half = (found.high - found.low) / 2
+    if whole:
+        return f"{found.value:,.0f}" + ("" if math.isnan(half) else f" ±{half:,.0f}")
+    return f"{found.value:.3f}" + ("" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±."))
+
+
+def _change(found: Estimate) -> str:
+    if math.isnan(found.value):
+        return _NONE
+    half = (found.high - found.low) / 2
+    value = f"{found.value:+.3f}"
+    spread = "" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±.")
+    return (f"**{value}**" if found.excludes_zero else value) + spread
+
+
+def _plain(value: float) -> str:
+    return "never" if math.isnan(value) else f"{value:,.0f}"
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

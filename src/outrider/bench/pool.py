@@ -1,0 +1,125 @@
+"""Several runs at a time, each a process of its own on a core of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import NamedTuple
+
+from outrider.bench.cell import Cell
+from outrider.bench.child import PRELOAD, run_cell
+from outrider.errors import UserError
+from outrider.train.progress import Progress
+
+_LOOK_SECONDS = 1.0
+_LEAVE_SECONDS = 60.0
+
+
+class Failure(NamedTuple):
+    """A run that did not come to its end.
+
+    Attributes:
+        cell: which one.
+        status: of its process; negative: the signal that ended it.
+        said: the last line it printed.
+    """
+
+    cell: Cell
+    status: int
+    said: str
+
+    def sentence(self) -> str:
+        """What the user is told."""
+        ended = f"signal {-self.status}" if self.status < 0 else f"status {self.status}"
+        return f"{self.cell.label} failed ({ended}): {self.said or 'it printed nothing'} [{self.cell.log}]"
+
+
+@dataclass(slots=True)
+class _Running:
+    cell: Cell
+    core: int
+    process: ForkServerProcess
+
+
+def run_cells(
+    cells: Sequence[Cell], cores: Sequence[int], done: Callable[[Cell], str], name: str = "running"
+) -> list[Failure]:
+    """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
+
+    A run that was begun goes on after its last checkpoint. One that fails stops no other. ``done`` gives the line that
+    is shown for a finished run. An interrupt is passed on to the runs, which save nothing more, and raised once all
+    have ended.
+
+    The processes are forked from one that has imported PyTorch, so that a short run does not pay for that.
+    """
+    waiting = [cell for cell in cells if not cell.finished]
+    progress = Progress(
+        int(sum(cell.budget for cell in cells)), next((cell.unit for cell in cells if cell.budget), "steps")
+    )
+    finished = [cell for cell in cells if cell not in waiting]
+    progress.resume_at(int(sum(cell.budget for cell in finished) + sum(cell.spent() for cell in waiting)))
+    counted = {cell.path: cell.spent() for cell in waiting}
+    free, running, failures = list(cores), list[_Running](), list[Failure]()
+    with progress:
+        progress.phase(name)
+        if finished:
+            progress.say(f"{len(finished)} of {len(cells)} runs are finished already")
+        try:
+            while waiting or running:
+                while waiting and free:
+                    running.append(_start(waiting.pop(0), free.pop(0)))
+                wait([r.process.sentinel for r in running], timeout=_LOOK_SECONDS)
+                for r in [r for r in running if r.process.exitcode is not None]:
+                    running.remove(r)
+                    free.append(r.core)
+                    if r.process.exitcode:
+                        failures.append(Failure(r.cell, r.process.exitcode, _last_line(r.cell)))
+                        progress.say(failures[-1].sentence())
+                    else:
+                        progress.say(done(r.cell))
+                    _advance(progress, r.cell, r.cell.budget, counted)
+                for r in running:
+                    _advance(progress, r.cell, min(r.cell.spent(), r.cell.budget), counted)
+        finally:
+            _stop(running)
+    return failures
+
+
+def _start(cell: Cell, core: int) -> _Running:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    cell.path.parent.mkdir(parents=True, exist_ok=True)
+    arguments = (core, str(cell.recipe), cell.overrides, str(cell.path), str(cell.log))
+    process = context.Process(target=run_cell, args=arguments)
+    process.start()
+    return _Running(cell, core, process)
+
+
+def _advance(progress: Progress, cell: Cell, used: float, counted: dict[Path, float]) -> None:
+    progress.advance(int(used) - int(counted[cell.path]))
+    counted[cell.path] = used
+
+
+def _stop(running: Sequence[_Running]) -> None:
+    """End what still runs, after an interrupt or an error here."""
+    for r in running:
+        with suppress(ProcessLookupError):
+            os.kill(r.process.pid or 0, signal.SIGINT)
+    for r in running:
+        r.process.join(_LEAVE_SECONDS)
+        r.process.kill()
+
+
+def _last_line(cell: Cell) -> str:
+    try:
+        lines = cell.log.read_text("utf-8", "replace").strip().splitlines()
+    except OSError as error:
+        raise UserError(f"{cell.log} cannot be read: {error.strerror}") from error
+    return lines[-1].strip() if lines else ""

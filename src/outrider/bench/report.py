@@ -1,0 +1,160 @@
+"""What a bench found, as data: every number of its page is computed here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.bench.results import Arm, Point, problems
+from outrider.bench.spec import Bench
+from outrider.bench.tuning import Choice
+from outrider.errors import UserError
+
+SCHEMA_VERSION = 1
+
+
+class Reached(NamedTuple):
+    """Where a recipe's mean curve first has the base recipe's final pass@1; NaN where it never has."""
+
+    share: float
+    steps: float
+    tokens: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """A bench and its measurements.
+
+    Attributes:
+        bench: what was asked.
+        before: the policy before training, measured once.
+        arms: the recipes that have finished runs, in the order of the bench.
+        choices: what was tuned, by recipe.
+        failures: one sentence for every run that did not finish.
+    """
+
+    bench: Bench
+    before: Arm
+    arms: tuple[Arm, ...]
+    choices: Mapping[str, Choice]
+    failures: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        expected = problems(self.before.end.evaluations[0])
+        for arm in self.arms:
+            if problems(arm.end.evaluations[0]) != expected:
+                raise UserError(f"{arm.name} was measured on other problems than the policy before training")
+
+    @property
+    def policy(self) -> list[str]:
+        """The quantities that are measured on problems."""
+        return [*(f"pass@{k}" for k in self.before.ks), "greedy", "entropy"]
+
+    @property
+    def quantities(self) -> list[str]:
+        return [*self.policy, "tokens", "steps", "seconds"]
+
+    @property
+    def base(self) -> Arm | None:
+        return next((arm for arm in self.arms if arm.name == self.bench.base), None)
+
+    def value(self, arm: Arm, quantity: str, point: int = -1) -> Estimate:
+        """Mean over seeds at a point of training."""
+        return estimate(arm.points[point].measured(quantity))
+
+    def against_base(self, arm: Arm, quantity: str) -> Estimate:
+        """Paired change from the base recipe, on the seeds that both finished; nothing where there is none."""
+        base = self.base
+        shared = [seed for seed in arm.seeds if base is not None and seed in base.seeds]
+        if base is None or not shared:
+            return Estimate(math.nan, math.nan, math.nan, 0, 0)
+        return difference(base.only(shared).end.measured(quantity), arm.only(shared).end.measured(quantity))
+
+    def against_before(self, arm: Arm, quantity: str) -> Estimate:
+        """Paired change from the policy before training, which is the same for every seed."""
+        after, start = arm.end.measured(quantity), self.before.end.measured(quantity)
+        same = Measured(*(np.repeat(part, len(arm.seeds), axis=0) for part in start))
+        return difference(same, after)
+
+    def reached(self, arm: Arm) -> Reached:
+        """Where the arm has the base's final pass@1, on straight lines between the means of the evaluations."""
+        nowhere = Reached(math.nan, math.nan, math.nan, math.nan)
+        if self.base is None:
+            return nowhere
+        goal = self.value(self.base, "pass@1").value
+        curve = [_place(self.before.end), *map(_place, arm.points)]
+        heights = [self.value(self.before, "pass@1").value]
+        heights += [self.value(arm, "pass@1", i).value for i in range(len(arm.points))]
+        for i, height in enumerate(heights):
+            if height >= goal:
+                if i == 0:
+                    return curve[0]
+                along = (goal - heights[i - 1]) / (height - heights[i - 1])
+                pairs = zip(curve[i - 1], curve[i], strict=True)
+                return Reached(*(a + along * (b - a) for a, b in pairs))
+        return nowhere
+
+    def to_json(self) -> dict[str, Any]:
+        """Every estimate as plain data; NaN is null."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "bench": self.bench.model_dump(mode="json"),
+            "before": {q: _plain(self.value(self.before, q)) for q in self.policy},
+            "recipes": {arm.name: self._arm_json(arm) for arm in self.arms},
+            "tuning": {name: _choice_json(choice) for name, choice in self.choices.items()},
+            "failures": list(self.failures),
+        }
+
+    def _arm_json(self, arm: Arm) -> dict[str, Any]:
+        points = [
+            {"share": p.share} | {q: _plain(self.value(arm, q, i)) for q in self.quantities}
+            for i, p in enumerate(arm.points)
+        ]
+        return {
+            "seeds": arm.seeds,
+            "points": points,
+            "minus_base": {q: _plain(self.against_base(arm, q)) for q in self.policy},
+            "minus_before": {q: _plain(self.against_before(arm, q)) for q in self.policy},
+            "reached_pass@1_of_base": {key: _none(x) for key, x in self.reached(arm)._asdict().items()},
+        }
+
+    def to_csv(self) -> str:
+        """One row per evaluation of a run; no clock, so two equal benches have equal files."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["recipe", "seed", "share", "steps", "tokens", *self.policy])
+        for arm in [self.before, *self.arms]:
+            for seed in arm.seeds:
+                for p in arm.only([seed]).points:
+                    values = [estimate(p.measured(q)).value for q in self.policy]
+                    writer.writerow([arm.name, seed, p.share, p.steps[0], int(p.tokens[0]), *values])
+        return text.getvalue()
+
+
+def _place(point: Point) -> Reached:
+    means = (float(np.mean(numbers)) for numbers in (point.steps, point.tokens, point.seconds))
+    return Reached(point.share, *means)
+
+
+def _choice_json(choice: Choice) -> dict[str, Any]:
+    tried = [
+        {"value": t.value, "failed": t.failed, "scores": {name: _plain(e) for name, e in t.scores.items()}}
+        for t in choice.tried
+    ]
+    return {"tried": tried, "chosen": None if choice.chosen is None else choice.value}
+
+
+def _plain(found: Estimate) -> dict[str, Any]:
+    return {key: _none(value) for key, value in found._asdict().items()}
+
+
+def _none(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value

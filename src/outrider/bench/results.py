@@ -1,0 +1,133 @@
+"""What the runs of a bench have measured, put side by side: seeds in rows, problems in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from outrider.bench.cell import Cell, spent
+from outrider.bench.crossed import Floats, Measured
+from outrider.errors import UserError
+from outrider.measure.evaluation import Evaluation, pass_values
+from outrider.measure.tally import Tally
+from outrider.train.clock import worked
+from outrider.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Point:
+    """The evaluations of all seeds of a recipe at one share of the budget.
+
+    Attributes:
+        share: of the budget.
+        evaluations: one per seed, on the same problems in the same order.
+        steps, tokens, seconds: spent by each seed up to there.
+    """
+
+    share: float
+    evaluations: tuple[Evaluation, ...]
+    steps: tuple[int, ...]
+    tokens: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    def measured(self, quantity: str) -> Measured:
+        """``pass@<k>``, ``greedy`` and ``entropy`` per problem; ``steps``, ``tokens``, ``seconds`` per run."""
+        if quantity in ("steps", "tokens", "seconds"):
+            column = np.array(getattr(self, quantity), dtype=np.float64)[:, None]
+            return Measured(column, np.ones_like(column))
+        rows = [_row(quantity)(evaluation.tallies) for evaluation in self.evaluations]
+        return Measured(np.array([totals for totals, _ in rows]), np.array([counts for _, counts in rows]))
+
+
+@dataclass(frozen=True)
+class Arm:
+    """All finished runs of one recipe.
+
+    Attributes:
+        name: the recipe's.
+        seeds: those that finished, ascending.
+        points: along training, the last at the end of the budget.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def end(self) -> Point:
+        return self.points[-1]
+
+    @cached_property
+    def ks(self) -> tuple[int, ...]:
+        """The k of pass@k that are shown: 1, 8 and the number of samples."""
+        available = sorted(self.end.evaluations[0].overall.pass_at)
+        return tuple(sorted({1, 8, available[-1]} & set(available)))
+
+    def only(self, seeds: Sequence[int]) -> Arm:
+        """The same with some of the seeds."""
+        rows = [self.seeds.index(seed) for seed in seeds]
+        parts = ("evaluations", "steps", "tokens", "seconds")
+        points = [
+            Point(p.share, *(tuple(getattr(p, part)[row] for row in rows) for part in parts)) for p in self.points
+        ]
+        return Arm(self.name, tuple(seeds), tuple(points))
+
+
+def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:
+    """The finished ones of a recipe's runs; None if there is none.
+
+    Raises:
+        UserError: two runs were not measured on the same problems.
+    """
+    done = [cell for cell in cells if cell.finished]
+    if not done:
+        return None
+    measured = [_measured_at(cell, shares) for cell in done]
+    points = [Point(share, *zip(*(rows[i] for rows in measured), strict=True)) for i, share in enumerate(shares)]
+    for point in points:
+        for cell, evaluation in zip(done, point.evaluations, strict=True):
+            if problems(evaluation) != problems(points[0].evaluations[0]):
+                raise UserError(f"{cell.path} was measured on other problems than {done[0].path}")
+    return Arm(name, tuple(cell.seed for cell in done), tuple(points))
+
+
+def problems(evaluation: Evaluation) -> list[str]:
+    """The problems of an evaluation, in its order."""
+    return [tally.problem for tally in evaluation.tallies]
+
+
+def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, int, float, float]]:
+    """At each share, the first evaluation of a run from there on, with its step, tokens and seconds."""
+    folder = RunFolder(cell.path)
+    evaluations = {step: Evaluation.from_json(data) for step, data in folder.evaluations().items()}
+    used = dict(spent(cell.path, cell.unit))
+    tokens = {0: 0.0} | {int(row["step"]): row["tokens"] for row in folder.metrics()}
+    clock = {int(row["step"]): worked(row) for row in folder.timing()}
+    found = []
+    for share in shares:
+        last = max(evaluations)  # a run of seconds may have used a hair less by the clock of its folder
+        step = min((s for s in evaluations if used[s] >= share * cell.budget), default=last)
+        seconds = sum(taken for s, taken in clock.items() if s <= step)
+        found.append((evaluations[step], step, tokens[step], seconds))
+    return found
+
+
+def _row(quantity: str) -> Callable[[Sequence[Tally]], tuple[Floats, Floats]]:
+    def entropy(tallies: Sequence[Tally]) -> tuple[Floats, Floats]:
+        return (
+            np.array([t.entropy_sum for t in tallies], dtype=np.float64),
+            np.array([t.entropy_tokens for t in tallies], dtype=np.float64),
+        )
+
+    def mean(tallies: Sequence[Tally]) -> tuple[Floats, Floats]:
+        if quantity == "greedy":
+            values = np.array([t.greedy for t in tallies], dtype=np.float64)
+        else:
+            values = pass_values(tallies, int(quantity.removeprefix("pass@")))
+        known = ~np.isnan(values)
+        return np.where(known, values, 0.0), known.astype(np.float64)
+
+    return entropy if quantity == "entropy" else mean

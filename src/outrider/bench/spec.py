@@ -1,0 +1,170 @@
+"""What a bench is asked: recipes, seeds, the budget that each gets, and how a value is tuned. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from outrider.config import Recipe, load_recipe, read_yaml
+from outrider.config.load import split_override
+from outrider.errors import UserError, nearest
+from outrider.options import Options
+
+FIRST_TUNING_SEED = 1000  # apart from the seeds that are compared, or the choice would flatter its own table
+
+_OWN = {  # keys that a bench sets, and how it is told
+    "seed": "--seeds",
+    "train.tokens": "--tokens",
+    "train.steps": "--steps",
+    "train.seconds": "--seconds",
+    "train.evaluate_at": "--points",
+    "train.evaluate_every": "--points",
+    "train.ranks": "--at-once",
+    "evaluate.before": "--points",
+    "evaluate.after": "--points",
+    "evaluate.skip": "--tune-problems",
+}
+
+
+class Tune(Options):
+    """One key, tuned for every recipe by the same budget, on seeds and held-out problems of its own."""
+
+    key: str = Field(min_length=1, description="dotted key, as in learn.lr")
+    values: list[Any] = Field(min_length=2, description="what is tried, for every recipe the same")
+    tokens: int = Field(ge=1, description="generated tokens of each run")
+    seeds: int = Field(1, ge=1, description="runs per recipe and value")
+    problems: int = Field(200, ge=1, description="held-out problems, others than those of the comparison")
+    by: Literal["pass@1", "pass@n", "mean"] = Field(
+        "pass@1", description="what is largest: pass@1, pass@n with all n samples, or the mean of these two"
+    )
+
+
+class Bench(Options):
+    """Recipes x seeds, each with the same budget: one of tokens, steps and seconds."""
+
+    recipes: list[str] = Field(min_length=1, description="the names of the recipes, in the order of the table")
+    base: str = Field(description="the recipe that all others are compared with")
+    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="runs per recipe: seeds 0, 1, 2, …")
+    tokens: int | None = Field(None, ge=1, description="generated tokens of each run")
+    steps: int | None = Field(None, ge=1, description="steps of each run")
+    seconds: float | None = Field(None, gt=0, description="seconds of training of each run")
+    points: int = Field(4, ge=1, description="evaluations at equal shares of the budget, the last at its end")
+    tune: Tune | None = Field(None, description="null: the recipes as they are")
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Bench:
+        given = [unit for unit, limit in self._limits().items() if limit is not None]
+        if len(given) != 1:
+            raise ValueError(f"a budget is one of tokens, steps and seconds, not {' and '.join(given) or 'none'}")
+        if self.base not in self.recipes:
+            raise ValueError(f"base is {self.base!r}, which is not compared ({nearest(self.base, self.recipes)})")
+        return self
+
+    @property
+    def unit(self) -> str:
+        return next(unit for unit, limit in self._limits().items() if limit is not None)
+
+    @property
+    def budget(self) -> float:
+        return next(limit for limit in self._limits().values() if limit is not None)
+
+    @property
+    def shares(self) -> list[float]:
+        """Where a run is measured, as shares of its budget; the last is 1."""
+        return [point / self.points for point in range(1, self.points + 1)]
+
+    def _limits(self) -> dict[str, float | None]:
+        return {"tokens": self.tokens, "steps": self.steps, "seconds": self.seconds}
+
+
+def load_recipes(names: Sequence[str], overrides: Sequence[str]) -> dict[str, Recipe]:
+    """Recipes by their names, from shipped names or files, with the same overrides for all.
+
+    Raises:
+        UserError: a recipe cannot be read, two have one name, or an override sets what the bench sets.
+    """
+    for override in overrides:
+        key, value, _ = split_override(override)
+        for written in _keys(key, value):
+            if written in _OWN:
+                raise UserError(f"{override}: {written} is set by the bench; use {_OWN[written]}")
+    recipes: dict[str, Recipe] = {}
+    for name in names:
+        recipe = load_recipe(name, overrides)
+        if recipe.name in recipes:
+            raise UserError(f"two recipes are called {recipe.name!r}; give one of the files another `name`")
+        if not all(c.isalnum() or c in "-_.+" for c in recipe.name) or recipe.name.startswith("."):
+            raise UserError(f"{name}: its name, {recipe.name!r}, cannot name a folder")
+        recipes[recipe.name] = recipe
+    return recipes
+
+
+def settle(recipe: Recipe, bench: Bench) -> Recipe:
+    """The recipe as the bench runs it: its budget, one process, evaluations at the points."""
+    data = recipe.resolved()
+    data["train"] |= {
+        "tokens": bench.tokens,
+        "steps": bench.steps,
+        "seconds": bench.seconds,
+        "evaluate_at": bench.shares[:-1],
+        "evaluate_every": 0,
+        "ranks": 1,
+        "trackers": [],
+    }
+    data["evaluate"] |= {"before": False, "after": True, "skip": 0}
+    return Recipe.model_validate(data)
+
+
+def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
+    """All recipes start from one model and are measured in one way, or their numbers say nothing about each other.
+
+    Raises:
+        UserError: names the first thing that differs from the base recipe.
+    """
+    wanted = _measured_by(recipes[base])
+    for name, recipe in recipes.items():
+        for key, value in _measured_by(recipe).items():
+            if value != wanted[key]:
+                raise UserError(
+                    f"{name} is measured otherwise than {base}: {key} is {json.dumps(value)}, not "
+                    f"{json.dumps(wanted[key])}; set it for all, as in {key}={json.dumps(wanted[key])}"
+                )
+
+
+def parse_tuned(text: str) -> tuple[str, list[Any]]:
+    """The key and the values of ``--tune learn.lr=5e-5,1e-4,2e-4``.
+
+    >>> parse_tuned("learn.lr=5e-5,1e-4")
+    ('learn.lr', [5e-05, 0.0001])
+    """
+    key, equals, values = text.partition("=")
+    if not equals or not all(key.split(".")):
+        raise UserError(f"--tune is written key=value,value, as in learn.lr=5e-5,1e-4, not {text!r}")
+    if key in _OWN:
+        raise UserError(f"--tune {text}: {key} is set by the bench")
+    return key, [read_yaml(value, f"--tune {text}") for value in values.split(",")]
+
+
+def _keys(key: str, value: Any) -> Iterator[str]:
+    """The dotted keys that an override writes: those inside a mapping, or itself."""
+    if not isinstance(value, dict):
+        yield key
+        return
+    for name, part in value.items():
+        yield from _keys(f"{key}.{name}", part)
+
+
+def _measured_by(recipe: Recipe) -> dict[str, Any]:
+    data = recipe.resolved()
+    [(task, options)] = data["task"].items()
+    sampled = {f"sample.{key}": data["sample"][key] for key in ("temperature", "top_p", "top_k", "max_tokens")}
+    evaluated = {f"evaluate.{key}": value for key, value in data["evaluate"].items()}
+    return {
+        "model": data["model"],
+        "task": {task: {key: value for key, value in options.items() if key != "seed"}},
+        **sampled,
+        **evaluated,
+    }

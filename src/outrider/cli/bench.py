@@ -1,0 +1,98 @@
+"""``outrider bench``: compare recipes at equal budgets, over several seeds, on the same held-out problems."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from outrider.bench.dry import plan
+from outrider.bench.spec import Bench, Tune, load_recipes, parse_tuned, refuse_unlike, settle
+from outrider.cli.arguments import Commands
+from outrider.config import Recipe, load_options
+from outrider.errors import UserError
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "bench", help="compare recipes at equal budgets", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument(
+        "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides that hold for all of them"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="bench folder; a begun one goes on")
+    parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens of each run (1_600_000)")
+    budget.add_argument("--steps", type=int, metavar="N", help="equal steps instead")
+    budget.add_argument("--seconds", type=float, metavar="S", help="equal seconds of training instead")
+    parser.add_argument("--base", metavar="RECIPE", help="what the others are compared with (the first)")
+    parser.add_argument("--points", type=int, metavar="N", help="evaluations along each run (4)")
+    parser.add_argument("--at-once", type=int, metavar="N", help="runs at a time (as many as cores)")
+    parser.add_argument("--tune", metavar="KEY=V,V,…", help="tune a key per recipe first: learn.lr=5e-5,1e-4,2e-4")
+    parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens of a tuning run (--tokens)")
+    parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and value (1)")
+    parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems only for tuning (200)")
+    parser.add_argument("--tune-by", metavar="WHAT", help="pass@1, pass@n or mean, of these two (pass@1)")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan with its cost in tokens and stop")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Put the bench together and run it, or show it."""
+    words = arguments.overrides
+    names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
+    if not names:
+        raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo --out runs/bench-1`")
+    found = load_recipes(names, overrides)
+    bench = load_options(Bench, _asked(arguments, list(found)), [], "bench")
+    recipes = {name: settle(recipe, bench) for name, recipe in found.items()}
+    refuse_unlike(recipes, bench.base)
+    _refuse_untunable(bench.tune, recipes)
+    if arguments.dry_run:
+        sys.stdout.write(plan(bench, recipes))
+        return 0
+    from outrider.bench.command import bench_command
+
+    try:
+        return bench_command(bench, recipes, arguments.out, arguments.at_once)
+    except KeyboardInterrupt:
+        sys.stderr.write("outrider: interrupted; the same command goes on where it was\n")
+        return 130
+
+
+def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    """The options of the command line as data; what was not given is left to the defaults."""
+    given = {
+        key: getattr(arguments, key)
+        for key in ("seeds", "tokens", "steps", "seconds", "points")
+        if getattr(arguments, key) is not None
+    }
+    if not given.keys() & {"tokens", "steps", "seconds"}:
+        given["tokens"] = 1_600_000
+    asked: dict[str, Any] = {"recipes": names, "base": arguments.base or names[0], **given}
+    tune = {
+        key: getattr(arguments, f"tune_{key}")
+        for key in ("tokens", "seeds", "problems", "by")
+        if getattr(arguments, f"tune_{key}") is not None
+    }
+    if arguments.tune is None:
+        if tune:
+            raise UserError(f"--tune-{next(iter(tune))} is given, but --tune is not")
+        return asked
+    key, values = parse_tuned(arguments.tune)
+    if "tokens" not in tune and "tokens" not in given:
+        raise UserError("--tune needs --tune-tokens where the budget is not in tokens")
+    return {**asked, "tune": {"key": key, "values": values, "tokens": given.get("tokens"), **tune}}
+
+
+def _refuse_untunable(tune: Tune | None, recipes: dict[str, Recipe]) -> None:
+    """Every recipe has the tuned key and takes every value of it: now, not after an hour."""
+    if tune is None:
+        return
+    for name, recipe in recipes.items():
+        for value in tune.values:
+            load_options(Recipe, recipe.resolved(), [f"{tune.key}={json.dumps(value)}"], name)

@@ -1,0 +1,193 @@
+"""What is made of measurements: the choice of a value, paired changes, where a curve reaches another's end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.bench.crossed import Estimate
+from outrider.bench.page import page
+from outrider.bench.report import Report
+from outrider.bench.results import Arm, Point
+from outrider.bench.spec import Bench, Tune
+from outrider.bench.tuning import Choice, Tried, choose, tried
+from outrider.errors import UserError
+from outrider.measure.evaluation import Evaluation, _summarise
+from outrider.measure.tally import Tally
+
+ENVIRONMENT = {"command": ["x", "bench"], "versions": {}, "started": "", "platform": "", "git": None}
+
+
+def tally(problem: str, successes: int, samples: int = 4, greedy: float = 0.0) -> Tally:
+    zeros = dict.fromkeys(("votes", "truncated", "unparseable", "timeouts", "errors", "greedy_tokens"), 0)
+    return Tally(
+        problem, "", samples, scorable=samples, successes=successes, majority=0.0, greedy=greedy,
+        tokens=10, entropy_sum=successes + 1.0, entropy_tokens=10, **zeros,
+    )  # fmt: skip
+
+
+def evaluation(successes: list[int], prefix: str = "p") -> Evaluation:
+    tallies = tuple(tally(f"{prefix}{i}", c) for i, c in enumerate(successes))
+    return Evaluation(_summarise("all", tallies, (1, 2, 4), 0, 0), (), tallies, 0, 0)
+
+
+def arm(name: str, *points: list[list[int]], seeds: tuple[int, ...] | None = None, share: float = 100.0) -> Arm:
+    """Points of rows (seeds) of successes per problem, of 4 samples; 100 tokens and 10 steps between points."""
+    size = len(points[0])
+    made = [
+        Point((i + 1) / len(points), tuple(map(evaluation, rows)), (10 * (i + 1),) * size, (share * (i + 1),) * size,
+              (1.0 * (i + 1),) * size)
+        for i, rows in enumerate(points)
+    ]  # fmt: skip
+    return Arm(name, tuple(range(size)) if seeds is None else seeds, tuple(made))
+
+
+def before(successes: list[int]) -> Arm:
+    return Arm("before training", (0,), (Point(0.0, (evaluation(successes),), (0,), (0.0,), (0.0,)),))
+
+
+def report(start: list[int], *arms: Arm, tune: Tune | None = None, choices: dict[str, Choice] | None = None) -> Report:
+    names = [a.name for a in arms]
+    bench = Bench(recipes=names, base=names[0], seeds=2, tokens=200, points=2, tune=tune)
+    return Report(bench, before(start), arms, choices or {}, ())
+
+
+ROWS = st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=1, max_size=3)
+
+
+@given(ROWS, ROWS)
+def test_changes_are_paired_by_the_seeds_that_both_have(first: list[list[int]], second: list[list[int]]) -> None:
+    found = report([0, 0, 0], arm("a", first), arm("b", second))
+    shared = min(len(first), len(second))
+    change = found.against_base(found.arms[1], "pass@1")
+    expected = (np.array(second[:shared]) - np.array(first[:shared])).mean() / 4
+    assert (change.value, change.seeds) == (pytest.approx(expected), shared)
+    gained = found.against_before(found.arms[1], "pass@1")
+    assert gained.value == pytest.approx(np.mean(second) / 4)
+    assert found.against_base(found.arms[0], "pass@1").value == 0
+
+
+def test_seeds_are_paired_by_their_number_not_by_their_place() -> None:
+    found = report([0], arm("a", [[1], [2]], seeds=(0, 1)), arm("b", [[4], [4]], seeds=(1, 2)))
+    change = found.against_base(found.arms[1], "pass@1")
+    assert (change.value, change.seeds) == (0.5, 1)  # seed 1: 4 of 4 against 2 of 4
+    found = report([0], arm("a", [[1]], seeds=(0,)), arm("b", [[4]], seeds=(1,)))
+    assert found.against_base(found.arms[1], "pass@1").seeds == 0
+
+
+def test_the_place_where_a_curve_reaches_the_bases_end() -> None:
+    base = arm("a", [[1, 1]], [[2, 2]])  # .25, .5 after 10, 20 steps
+    quick, slow = arm("b", [[4, 4]], [[4, 4]]), arm("c", [[0, 0]], [[1, 1]])
+    found = report([0, 0], base, quick, slow)
+    assert found.reached(base) == (1.0, 20, 200, 2)
+    assert found.reached(quick) == (0.25, 5, 50, 0.5)  # half of the way from 0 to 1, in the first 10 steps
+    assert all(map(math.isnan, found.reached(slow)))
+
+
+def test_an_entropy_is_per_token_of_all_problems() -> None:
+    found = report([0, 0], arm("a", [[0, 4]]))
+    assert found.value(found.arms[0], "entropy").value == pytest.approx((1 + 5) / 20)
+
+
+def test_the_numbers_on_disk_are_plain_and_complete() -> None:
+    found = report([1, 2], arm("a", [[1, 1]], [[2, 2]]), arm("b", [[4, 3]], [[4, 4]]))
+    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert [(r["recipe"], r["share"], r["steps"], r["pass@1"]) for r in rows] == [
+        ("before training", "0.0", "0", "0.375"),
+        ("a", "0.5", "10", "0.25"),
+        ("a", "1.0", "20", "0.5"),
+        ("b", "0.5", "10", "0.875"),
+        ("b", "1.0", "20", "1.0"),
+    ]
+    text = json.dumps(found.to_json(), allow_nan=False)
+    assert json.loads(text)["recipes"]["b"]["minus_base"]["pass@1"]["value"] == 0.5
+
+
+def test_a_change_is_bold_only_where_its_interval_excludes_zero() -> None:
+    sure = arm("b", [[3, 3, 3, 4], [3, 3, 3, 4]])
+    found = report([0, 0, 0, 0], arm("a", [[0, 0, 0, 0], [0, 0, 0, 0]]), sure, arm("c", [[0, 1, 0, 0], [0, 0, 0, 0]]))
+    text = page(found, ENVIRONMENT)
+    changes = text.split("## Change from a")[1].split("##")[0]
+    cells = {line.split(" | ")[0]: line.split(" | ")[2] for line in changes.splitlines() if line.startswith("| ")}
+    assert cells["| b"].startswith("**+0.812** ±")
+    assert cells["| c"].startswith("+0.031 ±")
+    assert "| a" not in cells
+
+
+def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:
+    found = report([0, 0], arm("a", [[1, 1]]), arm("b", [[2, 2]]))
+    one = Report(found.bench.model_copy(update={"seeds": 1}), found.before, found.arms, {}, ())
+    assert "nothing on this page ranks recipes" in page(one, ENVIRONMENT)
+    assert "nothing on this page ranks recipes" not in page(found, ENVIRONMENT)
+
+
+def test_recipes_measured_on_other_problems_are_not_compared() -> None:
+    other = Arm("b", (0,), (Point(1.0, (evaluation([1], prefix="q"),), (1,), (1.0,), (1.0,)),))
+    with pytest.raises(UserError, match="b was measured on other problems"):
+        report([0], arm("a", [[1]]), other)
+
+
+TUNE = Tune(key="learn.lr", values=[1, 2], tokens=10, seeds=2)
+SCORES = st.floats(0, 1)
+
+
+def of(value: float, failed: int = 0) -> Tried:
+    return Tried(value, {"criterion": Estimate(value, value, value, 1, 1)}, failed)
+
+
+@given(st.lists(st.tuples(SCORES, st.integers(0, 1)), min_size=2, max_size=5))
+def test_the_best_value_without_a_failed_run_is_chosen(values: list[tuple[float, int]]) -> None:
+    choice = choose([of(value, failed) for value, failed in values])
+    whole = [value for value, failed in values if not failed]
+    if not whole:
+        assert choice.chosen is None
+    else:
+        assert choice.value == max(whole)
+        assert values[choice.chosen or 0][1] == 0
+        earlier = values[: choice.chosen]
+        assert all(failed or value < choice.value for value, failed in earlier)
+
+
+@pytest.mark.parametrize(("by", "value"), [("pass@1", 0.25), ("pass@n", 0.5), ("mean", 0.375)])
+def test_the_criterion_is_what_was_asked_for(by: str, value: float) -> None:
+    tune = TUNE.model_copy(update={"by": by})
+    found = tried(tune, 1e-4, arm("a", [[2, 0], [2, 0]]))  # pass@1 1/4; with all 4 samples, one problem of two
+    assert found.scores["criterion"].value == pytest.approx(value)
+    assert found.failed == 0
+    assert tried(tune, 1e-4, arm("a", [[2, 0]])).failed == 1
+    assert tried(tune, 1e-4, None) == Tried(1e-4, {}, 2)
+
+
+def test_the_page_shows_what_was_tried_and_warns_of_an_edge() -> None:
+    options = [tried(TUNE, 5e-5, arm("a", [[1, 1], [1, 1]])), tried(TUNE, 1e-4, arm("a", [[2, 2], [2, 2]]))]
+    options.append(tried(TUNE, 2e-4, None))
+    for values, edge in ((options, False), (options[:2], True)):
+        found = report([0, 0], arm("a", [[1, 1]]), tune=TUNE, choices={"a": choose(values)})
+        lines = re.findall(r"^\| a \| (\S+) \|.*\| (.*) \|$", page(found, ENVIRONMENT).split("## Tuning")[1], re.M)
+        marks = dict(lines)
+        assert marks["0.0001"] == "**chosen**" + ", at the edge of what was tried" * edge
+        assert marks["5e-05"] == ""
+        if not edge:
+            assert marks["0.0002"] == "2 failed"
+
+
+def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:
+    from outrider.bench.frontier import frontier_figure
+
+    names = [f"r{i}" for i in range(9)]
+    found = report([1, 1], *(arm(name, [[1, 2], [2, 2]], [[i % 5, 2], [2, 3]]) for i, name in enumerate(names)))
+    plane, *panels = frontier_figure(found).axes
+    assert plane.get_legend_handles_labels()[1] == [*names, "before training"]
+    ends = {(line.get_color(), line.get_marker()) for line in plane.lines if line.get_markersize() == 10}
+    assert len(ends) == 9  # told apart by colour and shape
+    for axes in panels:
+        assert len(axes.lines) == 9 * 3  # the mean and two seeds

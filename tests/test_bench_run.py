@@ -1,0 +1,250 @@
+"""A bench as a whole: tiny runs, killed and gone on with, a run that fails, folders that hold something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from outrider.bench.cell import Cell, cell_before, cells_of, tuning_cells
+from outrider.bench.crossed import Measured, estimate
+from outrider.bench.spec import Bench
+from outrider.cli import main
+from outrider.config import read_yaml
+from outrider.measure import pass_at_k
+from outrider.train.folder import RunFolder
+
+WORDS = [
+    "grpo",
+    "dr-grpo",
+    *("--seeds=2", "--tokens=300", "--points=2", "--at-once=2"),
+    *("--tune=learn.lr=1e-4,1e-3", "--tune-tokens=60", "--tune-problems=2"),
+    *("train={problems: 2, save_every: 1}", "explore.0.n=4", "sample.max_tokens=24", "task.countdown.sizes=[3]"),
+    "evaluate={problems: 4, n: 2, bootstrap: 0}",
+]
+
+
+def bench(out: Path, *words: str) -> int:
+    """In this process: its benches share the process that their runs are forked from."""
+    return main(["bench", *(words or WORDS), "--out", str(out)])
+
+
+def start(out: Path) -> subprocess.Popen[str]:
+    """In another process, which can be killed."""
+    command = [sys.executable, "-m", "outrider", "bench", *WORDS, "--out", str(out)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def cells(out: Path) -> dict[str, Cell]:
+    """Every run of the bench by its path."""
+    bench = Bench.model_validate(read_yaml((out / "bench.yaml").read_text(), "bench.yaml"))
+    assert bench.tune is not None
+    found = [cell_before(out, bench)]
+    for name in bench.recipes:
+        for value in bench.tune.values:
+            found += tuning_cells(out, bench, bench.tune, name, value)
+        chosen = json.loads((out / "results.json").read_bytes())["tuning"][name]["chosen"]
+        found += cells_of(out, bench, name, chosen)
+    return {str(cell.path.relative_to(out)): cell for cell in found}
+
+
+def untimed(out: Path) -> dict[str, object]:
+    """What two equal benches share: everything but clocks and the command."""
+
+    def without_seconds(data: object) -> object:
+        if isinstance(data, dict):
+            return {key: without_seconds(part) for key, part in data.items() if key not in ("seconds", "environment")}
+        return [without_seconds(part) for part in data] if isinstance(data, list) else data
+
+    return {
+        "results": without_seconds(json.loads((out / "results.json").read_bytes())),
+        "numbers": (out / "numbers.csv").read_text(),
+        "metrics": {name: (cell.path / "metrics.jsonl").read_bytes() for name, cell in cells(out).items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted bench."""
+    out = tmp_path_factory.mktemp("bench") / "whole"
+    assert bench(out) == 0
+    return out
+
+
+def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
+    runs = cells(whole)
+    assert len(runs) == 1 + 2 * 2 + 2 * 2
+    assert all(cell.finished for cell in runs.values())
+    for cell in runs.values():
+        tokens = [row["tokens"] for row in RunFolder(cell.path).metrics()]
+        assert tokens == [] if cell.budget == 0 else tokens[-1] >= cell.budget > (tokens[-2:-1] or [0])[0]
+        config = read_yaml((cell.path / "config.yaml").read_text(), "config")
+        assert config["train"]["ranks"] == 1
+        if "cells" in cell.path.parts:
+            evaluated = list(RunFolder(cell.path).evaluations())
+            half = next(step for step, spent in enumerate(tokens, 1) if spent >= 150)
+            assert evaluated == sorted({half, len(tokens)})
+            assert (config["seed"], config["task"]["countdown"]["seed"]) == (cell.seed, cell.seed)
+
+
+def test_tuning_sees_neither_the_problems_nor_the_seeds_of_the_comparison(whole: Path) -> None:
+    seen: dict[str, tuple[set[str], set[int]]] = {"tuning": (set(), set()), "cells": (set(), set())}
+    for name, cell in cells(whole).items():
+        kind = name.split("/")[0]
+        for evaluation in RunFolder(cell.path).evaluations().values():
+            if kind in seen:
+                seen[kind][0].update(tally["problem"] for tally in evaluation["tallies"])
+                seen[kind][1].add(cell.seed)
+    assert [len(part) for parts in seen.values() for part in parts] == [2, 1, 4, 2]
+    assert not seen["tuning"][0] & seen["cells"][0]
+    assert not seen["tuning"][1] & seen["cells"][1]
+
+
+def test_the_chosen_value_is_the_best_one_and_is_what_was_run(whole: Path) -> None:
+    results = json.loads((whole / "results.json").read_bytes())
+    for name in ("grpo", "dr-grpo"):
+        tuning = results["tuning"][name]
+        scores = {tried["value"]: tried["scores"]["criterion"]["value"] for tried in tuning["tried"]}
+        assert list(scores) == [1e-4, 1e-3]
+        assert scores[tuning["chosen"]] == max(scores.values())
+        for seed in ("0", "1"):
+            config = read_yaml((whole / "cells" / name / seed / "config.yaml").read_text(), "config")
+            assert config["learn"]["lr"] == tuning["chosen"]
+        assert f"| {name} | {tuning['chosen']:g} |" in (whole / "page.md").read_text()
+
+
+def test_the_numbers_are_those_of_the_runs(whole: Path) -> None:
+    """pass@2 of each seed and problem, taken from the folders by hand."""
+    values = {}
+    for name in ("grpo", "dr-grpo"):
+        rows = []
+        for seed in ("0", "1"):
+            last = list(RunFolder(whole / "cells" / name / seed).evaluations().values())[-1]
+            rows.append([float(pass_at_k(t["scorable"], t["successes"], 2)) for t in last["tallies"]])
+        values[name] = np.array(rows)
+    results = json.loads((whole / "results.json").read_bytes())["recipes"]
+    assert results["grpo"]["points"][-1]["pass@2"]["value"] == pytest.approx(values["grpo"].mean())
+    change = values["dr-grpo"] - values["grpo"]
+    expected = estimate(Measured(change, np.ones_like(change)))
+    found = results["dr-grpo"]["minus_base"]["pass@2"]
+    assert tuple(found.values()) == pytest.approx(expected)
+    assert results["grpo"]["minus_base"]["pass@2"]["value"] == 0
+
+
+def test_the_page_has_what_a_reader_needs(whole: Path) -> None:
+    page, table = (whole / "page.md").read_text(), (whole / "table.md").read_text()
+    assert table in page
+    command = shlex.join(json.loads((whole / "environment.json").read_bytes())["command"][1:])
+    for part in ("(frontier.png)", "## Tuning", "## Change from grpo", f"outrider {command}\n", "torch 2"):
+        assert part in page
+    assert (whole / "frontier.png").read_bytes()[:4] == b"\x89PNG"
+    assert "NaN" not in (whole / "results.json").read_text()
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "the bench did not get that far"
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.005)
+
+
+def running(out: Path) -> list[str]:
+    """Processes that have a file of the bench open: a run writes its log."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            opened = [os.readlink(handle) for handle in (process / "fd").iterdir()]
+        except OSError:
+            continue
+        found += [process.name for name in opened if name.startswith(str(out))]
+    return found
+
+
+def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bench"
+    shutil.copytree(whole, out)
+    for part in ("tuning/dr-grpo/0.001", "cells/dr-grpo", "cells/grpo/1/model", "cells/grpo/1/table.md"):
+        shutil.rmtree(out / part) if (out / part).is_dir() else (out / part).unlink()
+    for part in ("page.md", "results.json", "numbers.csv", "frontier.png"):
+        (out / part).unlink()
+
+    process = start(out)
+    wait_for(lambda: any(out.glob("tuning/dr-grpo/0.001/*/config.yaml")), process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.endswith("outrider: interrupted; the same command goes on where it was\n")
+    assert "Traceback" not in errors
+    assert running(out) == []
+
+    process = start(out)
+    wait_for(lambda: any(out.glob("cells/dr-grpo/*/rollouts/train-*")), process)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while running(out):
+        assert time.monotonic() < deadline, "runs outlive a bench that was killed"
+        time.sleep(0.01)
+    finished = {path: path.stat().st_mtime_ns for path in out.rglob("table.md") if path.parent != out}
+    assert 5 <= len(finished) < len(cells(whole))
+
+    assert bench(out) == 0
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert untimed(out) == untimed(whole)
+
+
+def test_a_run_that_fails_stops_no_other_and_is_told(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "bench"
+    shutil.copytree(whole, out)
+    for seed in ("0", "1"):  # both are left to run; the second finds checkpoints that are none
+        (out / "cells/dr-grpo" / seed / "table.md").unlink()
+    for checkpoint in (out / "cells/dr-grpo/1/checkpoints").iterdir():
+        (checkpoint / "optimizer.pt").write_bytes(b"")
+    assert bench(out) == 1
+    said = "dr-grpo, seed 1 failed (status 2): outrider: no checkpoint can be loaded"
+    assert said in capsys.readouterr().err
+    assert said in (out / "page.md").read_text()
+    results = json.loads((out / "results.json").read_bytes())
+    assert results["recipes"]["dr-grpo"]["seeds"] == [0]
+    assert results["recipes"]["dr-grpo"]["minus_base"]["pass@1"]["seeds"] == 1  # the one that both recipes have
+    assert results["recipes"]["grpo"]["seeds"] == [0, 1]
+
+
+def test_another_bench_in_the_same_folder_is_refused(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = untimed(whole)
+
+    def refusal(out: Path, *words: str) -> str:
+        assert bench(out, *words) == 2
+        return capsys.readouterr().err
+
+    fewer = [word for word in WORDS if not word.startswith("--seeds")]
+    assert "holds another bench (seeds: 2 -> 1)" in refusal(whole, *fewer, "--seeds=1")
+    assert "(grpo: sample.max_tokens: 24 -> 25; dr-grpo: sample.max" in refusal(whole, *WORDS, "sample.max_tokens=25")
+    assert "holds another bench (without dr-grpo)" in refusal(whole, "grpo", *WORDS[2:])
+    assert "cells/grpo/0 was run otherwise (learn.lr" in _of_another_value(whole, tmp_path / "copy", refusal)
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "is not empty and holds no bench (copy)" in refusal(tmp_path)
+    assert untimed(whole) == before
+
+
+def _of_another_value(whole: Path, out: Path, refusal: Callable[..., str]) -> str:
+    """A finished run whose settings are no longer those that the bench would give it."""
+    shutil.copytree(whole, out)
+    config = out / "cells/grpo/0/config.yaml"
+    config.write_text(config.read_text().replace("lr: ", "lr: 9", 1))
+    return refusal(out)

@@ -1,0 +1,125 @@
+"""What a bench refuses, and what it would do: the command line without any run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from outrider.bench.spec import Bench, load_recipes, settle
+from outrider.cli import main
+from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
+
+TWO = ["bench", "grpo", "dr-grpo", "--out", "there"]
+TABLE = "{table: {train_data: train.jsonl, heldout_data: heldout.jsonl}}"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, model, changes in (("other", "base:countdown", {"max_tokens": 50}), ("moved", "base:other", {})):
+        data = load_recipe("grpo").resolved() | {"name": name, "model": model}
+        data["sample"] |= changes
+        Path(f"{name}.yaml").write_text(dump_yaml(data))
+    for name, start in (("train", 0), ("heldout", 9)):
+        rows = [json.dumps({"problem": f"{i} + 1 =", "answer": str(i + 1)}) for i in range(start, start + 4)]
+        Path(f"{name}.jsonl").write_text("\n".join(rows))
+    Path("twin.yaml").write_text(dump_yaml(load_recipe("grpo").resolved()))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["bench", "seed=1", "--out", "x"], "bench needs at least one recipe, as in `outrider bench grpo dr-grpo"),
+        (["bench", "gropo", "--out", "x"], "there is no recipe 'gropo' (did you mean 'grpo'?)"),
+        ([*TWO, "seed=3"], "seed=3: seed is set by the bench; use --seeds"),
+        ([*TWO, "train.tokens=5"], "train.tokens=5: train.tokens is set by the bench; use --tokens"),
+        (
+            [*TWO, "train={problems: 2, steps: 5}"],
+            "train={problems: 2, steps: 5}: train.steps is set by the bench; use",
+        ),
+        ([*TWO, "lr=1e-4"], "lr=1e-4: lr is not a key (did you mean 'learn.lr'?)"),
+        ([*TWO, "twin.yaml"], "two recipes are called 'grpo'; give one of the files another `name`"),
+        ([*TWO, "--seeds", "0"], "bench: seeds is 0, but should be at least 1"),
+        ([*TWO, "--tokens", "0"], "bench: tokens is 0, but should be at least 1"),
+        ([*TWO, "--points", "0"], "bench: points is 0, but should be at least 1"),
+        ([*TWO, "--base", "drgrpo"], "bench: base is 'drgrpo', which is not compared (did you mean 'dr-grpo'?)"),
+        ([*TWO, "--at-once", "0"], "--at-once is 0, but should be from 1 to "),
+        (
+            [*TWO, "other.yaml"],
+            "other is measured otherwise than grpo: sample.max_tokens is 50, not 96; set it for all",
+        ),
+        (
+            [*TWO, "moved.yaml"],
+            'moved is measured otherwise than grpo: model is "base:other", not "base:countdown"; set',
+        ),
+        ([*TWO, "--tune", "learn.lr"], "--tune is written key=value,value, as in learn.lr=5e-5,1e-4, not 'learn.lr'"),
+        ([*TWO, "--tune", "learn.lr=1e-4"], "bench: tune.values"),
+        ([*TWO, "--tune", "learn.lr=1e-4,fast"], 'learn.lr="fast": learn.lr is "fast", but should be a number'),
+        ([*TWO, "--tune", "lr=1e-4,1e-3"], "lr=0.0001: lr is not a key (did you mean 'learn.lr'?)"),
+        ([*TWO, "--tune", "train.steps=1,2"], "--tune train.steps=1,2: train.steps is set by the bench"),
+        (
+            [*TWO, "--tune", "learn.lr=1e-4,1e-3", "--tune-by", "pass@2"],
+            'bench: tune.by is "pass@2", but should be \'p',
+        ),
+        ([*TWO, "--tune-seeds", "2"], "--tune-seeds is given, but --tune is not"),
+        (
+            [*TWO, "--steps", "9", "--tune", "learn.lr=1,2"],
+            "--tune needs --tune-tokens where the budget is not in tokens",
+        ),
+        (
+            [*TWO, f"task={TABLE}", "--tune", "learn.lr=1e-4,1e-3", "--tune-problems", "3"],
+            "task 'table' holds out 4 problems, but 300 are asked for (evaluate.problems) and 3 others to tune on",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"outrider: {sentence}")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert not Path("there").exists()
+
+
+def test_two_budgets_do_not_parse(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*TWO, "--tokens", "9", "--steps", "3"])
+    assert ended.value.code == 2
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_a_dry_run_counts_the_tokens_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--seeds", "3", "--tokens", "1_000_000", "--tune", "learn.lr=1e-4,2e-4", "--tune-seeds", "2", "--dry-run"]
+    assert main([*TWO, *words, "evaluate.problems=100"]) == 0
+    out = capsys.readouterr().out
+    assert "training: 6 runs (grpo, dr-grpo; 3 seeds), 6 x 1,000,000 = 6,000,000 generated tokens" in out
+    assert "tuning: 8 runs" in out
+    assert "8 x 1,000,000 = 8,000,000 generated tokens" in out
+    # 4 points of 6 runs and once before, 100 problems of 64 samples and a greedy response, 96 tokens each
+    assert f"25 x 6,500 responses of at most 96 tokens: at most {25 * 6500 * 96:,}" in out
+    assert f"8 x 13,000 responses of at most 96 tokens: at most {8 * 13000 * 96:,}" in out
+    settings = read_yaml(out.split("\n\n")[1], "plan")
+    assert Bench.model_validate(settings).tune.tokens == 1_000_000
+    assert not Path("there").exists()
+
+
+@pytest.mark.parametrize(
+    ("budget", "limits"),
+    [({"tokens": 500}, (500, None, None)), ({"steps": 7}, (None, 7, None)), ({"seconds": 2.5}, (None, None, 2.5))],
+)
+def test_every_recipe_gets_the_same_budget_and_points(budget: dict, limits: tuple) -> None:
+    bench = Bench(recipes=["grpo", "dr-grpo"], base="grpo", points=4, **budget)
+    for recipe in load_recipes(bench.recipes, ["train.problems=8"]).values():
+        settled = settle(recipe, bench)
+        train = settled.train
+        assert (train.tokens, train.steps, train.seconds) == limits
+        assert (train.evaluate_at, train.evaluate_every, train.ranks) == ([0.25, 0.5, 0.75], 0, 1)
+        assert (settled.evaluate.before, settled.evaluate.after, settled.evaluate.skip) == (False, True, 0)
+        changed = {re.split(r": ", line)[0] for line in recipe.difference(settled)}
+        assert {key.split(".")[0] for key in changed} <= {"train", "evaluate"}
+        assert Recipe.model_validate(settled.resolved()) == settled
