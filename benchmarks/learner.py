@@ -17,10 +17,8 @@ from outrider.config import load_recipe
 from outrider.learn.learner import Learner
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
-from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import Row, imitation_row
-from outrider.objective.weights import token_weights
 from outrider.tasks.countdown import Countdown
 
 ROWS, MICRO_ROWS = 512, 64
@@ -38,9 +36,8 @@ def rows(policy: Policy) -> list[Row]:
 def packed(policy: Policy, batch: list[Row], micro_tokens: int):
     model = copy.deepcopy(policy.model)
     use_plans(model)
-    objective = ObjectiveOptions()
     options = load_recipe("grpo").learn.model_copy(update={"micro_tokens": micro_tokens})
-    learner = Learner(model, options, ImitationLoss(), lambda b: token_weights(b, objective, 1))
+    learner = Learner(model, options, ImitationLoss())
     tokens = sum(row.length for row in batch)
     return lambda: tokens if learner.update(batch) else 0
 

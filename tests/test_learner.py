@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import threading
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,69 +19,29 @@ from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
-from outrider.objective.policy_loss import ImitationLoss, PolicyLoss
+from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import Row, imitation_row
 from outrider.objective.weights import token_weights
 from outrider.record import Mode
+from policy_rows import STREAMS, gradient, learner
+from policy_rows import ragged_rows as rows
+from policy_rows import row as given_row
 from small import random_model
-
-
-def rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[Row]:
-    """Ragged rows; one in three has no advantage, some tokens are observed."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for i in range(n):
-        own = int(rng.integers(1, 12))
-        trainable = rng.random(own) > 0.15
-        advantages = np.where(trainable, rng.normal(), 0.0) if i % 3 else np.zeros(own)
-        made.append(
-            Row(
-                rng.integers(3, 32, int(rng.integers(1, 9))).astype(np.int32),
-                rng.integers(3, 32, own).astype(np.int32),
-                rng.normal(-2, 0.5, own).astype(np.float32),
-                advantages,
-                trainable,
-                "branch" if i % 4 == 1 else "main",
-                f"g{i % groups}",
-            )
-        )
-    return made
-
-
-STREAMS = {"main": 1.0, "branch": 0.5}
-
-
-def learner(model: PreTrainedModel, kl: float = 0.0, aggregate: str = "token_mean", **options: object) -> Learner:
-    use_plans(model)
-    objective = ObjectiveOptions(kl=kl, streams=STREAMS, aggregate=aggregate, clip=(0.2, 0.28))
-    return Learner(
-        model,
-        LearnOptions(**{"lr": 1e-2, "clip_norm": 1e6, **options}),
-        PolicyLoss(objective),
-        lambda batch: token_weights(batch, objective, 16),
-    )
-
-
-def gradient(model: PreTrainedModel, batch: list[Row], **options: object) -> torch.Tensor:
-    """The gradient of one optimizer batch."""
-    made = learner(copy.deepcopy(model), **options)
-    made.update(batch)
-    return torch.cat([p.grad.reshape(-1) for p in made.parameters])
 
 
 def naive_gradient(model: PreTrainedModel, batch: list[Row], aggregate: str) -> torch.Tensor:
     """Each row alone through transformers' own forward pass and plain autograd."""
     model = copy.deepcopy(model)
-    objective = ObjectiveOptions(streams=STREAMS, aggregate=aggregate, clip=(0.2, 0.28))
+    objective = ObjectiveOptions(streams=STREAMS, aggregate=aggregate)
     total = torch.zeros((), dtype=torch.float64)
-    for row, weights in zip(batch, token_weights(batch, objective, 16), strict=True):
+    for row, weight in zip(batch, token_weights(batch, objective, 16), strict=True):
         ids = torch.from_numpy(np.concatenate([row.context_ids, row.token_ids]).astype(np.int64))[None]
         logps = model(input_ids=ids).logits[0, len(row.context_ids) - 1 : -1].log_softmax(-1)
         logprobs = logps.gather(1, ids[0, len(row.context_ids) :, None])[:, 0]
         ratio = (logprobs - torch.from_numpy(row.old_logprobs_N.astype(np.float64))).exp()
         advantages = torch.from_numpy(row.advantages_N)
         gain = torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.28) * advantages)
-        total = total - (torch.from_numpy(weights) * gain).sum()
+        total = total - weight * (torch.from_numpy(row.trainable_N) * gain).sum()
     total.backward()
     return torch.cat([p.grad.reshape(-1) for p in model.parameters()])
 
@@ -87,23 +50,84 @@ def naive_gradient(model: PreTrainedModel, batch: list[Row], aggregate: str) -> 
 @pytest.mark.parametrize("aggregate", ["token_mean", "sequence_mean", "constant"])
 def test_packed_gradient_is_that_of_rows_one_by_one(family: str, aggregate: str) -> None:
     model = random_model(family).double()
-    ours = gradient(model, rows(), aggregate=aggregate)
+    ours = gradient(model, rows(), {"aggregate": aggregate})
     assert torch.allclose(ours, naive_gradient(model, rows(), aggregate), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("kl", [0.0, 0.3])
-def test_gradient_does_not_depend_on_the_split_or_the_order(kl: float) -> None:
+FORKING = {"forking": {"share": 0.3}}
+CLIP_COV = {"clip_cov": {"share": 0.05, "low": 0.1}}
+KL_COV = {"kl_cov": {"share": 0.05}}
+OBJECTIVES: list[dict[str, object]] = [
+    {},
+    {"aggregate": "sequence_mean", "kl": 0.3},
+    {"aggregate": {"constant": {"denominator": "with_signal"}}, "kl": 0.3},
+    {"kl": {"coef": 0.3, "estimator": "k1", "mask_without_signal": True}, "entropy": {"bonus": 0.1}},
+    {"surrogate": {"clip": {"ratio": "sequence", "dual": 2.0}}, "kl": {"coef": 0.3, "estimator": "k2"}},
+    {"surrogate": {"clip": {"ratio": "sequence_token"}}, "select": FORKING},
+    {"surrogate": {"cispo": [None, 1.0]}, "select": CLIP_COV},
+    {"surrogate": "unclipped", "select": KL_COV, "aggregate": "sequence_mean"},
+    {"surrogate": "gmpo", "entropy": {"bonus": 0.1, "target": 2.0}, "correction": {"mask": {"high": 3.0}}},
+    {"surrogate": "sapo", "select": FORKING, "correction": {"truncate": {"level": "token"}}},
+]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_gradient_does_not_depend_on_the_split_or_the_order(objective: dict[str, object]) -> None:
     model = random_model("qwen2").double()
     batch = rows(24)
-    whole = gradient(model, batch, kl=kl)
+    whole = gradient(model, batch, objective)
+    assert whole.abs().max() > 1e-3
     lengths = sum(row.length for row in batch)
-    counts = set()
+    counts = {len(micro_batches(batch, lengths))}
     for parts in (2, 4, 8):
         budget = lengths // parts
         counts.add(len(micro_batches(batch, budget)))
-        assert torch.allclose(gradient(model, batch, kl=kl, micro_tokens=budget), whole, rtol=1e-9, atol=1e-12)
-    assert len(counts) == 3
-    assert torch.allclose(gradient(model, batch[::-1], kl=kl), whole, rtol=1e-9, atol=1e-12)
+        split = gradient(model, batch, objective, micro_tokens=budget)
+        assert torch.allclose(split, whole, rtol=1e-9, atol=1e-12)
+    assert len(counts) == 4
+    assert torch.allclose(gradient(model, batch[::-1], objective), whole, rtol=1e-9, atol=1e-12)
+
+
+class Meeting:
+    """Adds the tensors of several threads, as ranks would."""
+
+    def __init__(self, size: int) -> None:
+        self.barrier, self.parts = threading.Barrier(size), [torch.zeros(0)] * size
+
+    def add(self, rank: int, tensor: torch.Tensor) -> torch.Tensor:
+        self.parts[rank] = tensor.clone()
+        self.barrier.wait(60)
+        total = torch.stack(self.parts).sum(0)
+        self.barrier.wait(60)
+        return tensor.copy_(total)
+
+
+@pytest.mark.parametrize("objective", [OBJECTIVES[0], *OBJECTIVES[5:]])
+def test_two_ranks_update_as_one(objective: dict[str, object]) -> None:
+    """Three steps, so that old log-probabilities, selections and coefficients are not those of the first."""
+    model = random_model("qwen2").double()
+    meeting = Meeting(2)
+    ranks = [learner(copy.deepcopy(model), objective, minibatches=2) for _ in range(2)]
+    seen: list[list[dict[str, float]]] = [[], []]
+
+    def work(rank: int) -> None:
+        made = ranks[rank]
+        made.rank, made.size, made.add = rank, 2, lambda tensor: meeting.add(rank, tensor)
+        seen[rank] = [made.update(rows(16, seed)) for seed in range(3)]
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone = learner(copy.deepcopy(model), objective, minibatches=2)
+    for seed in range(3):
+        expected = alone.update(rows(16, seed))
+        for rank in range(2):
+            assert seen[rank][seed] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    for made in ranks:
+        for mine, other in zip(made.parameters, alone.parameters, strict=True):
+            assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
 
 
 def test_skipped_rows_change_no_denominator() -> None:
@@ -113,7 +137,7 @@ def test_skipped_rows_change_no_denominator() -> None:
     live = [row for row in batch if row.has_signal]
     made = learner(copy.deepcopy(model))
     assert made.update(batch)["rows_skipped"] == len(batch) - len(live) > 0
-    assert not torch.allclose(gradient(model, batch), gradient(model, live), rtol=1e-3)
+    assert not torch.allclose(gradient(model, batch, {}), gradient(model, live, {}), rtol=1e-3)
 
 
 def test_logprobs_are_those_of_the_policy_in_row_order() -> None:
@@ -153,7 +177,7 @@ def test_a_non_finite_gradient_moves_nothing_and_is_counted() -> None:
 
 def test_kl_at_the_reference_is_zero_and_pulls_back_afterwards() -> None:
     model = random_model("qwen2")
-    made = learner(model, kl=1.0)
+    made = learner(model, {"kl": 1.0})
     silent = [row for row in rows() if not row.has_signal]
     first = made.update(silent)
     assert first["kl_reference"] == pytest.approx(0.0, abs=1e-7)  # trained on: a KL needs no advantage
@@ -164,16 +188,20 @@ def test_kl_at_the_reference_is_zero_and_pulls_back_afterwards() -> None:
 
 def test_rows_of_different_modes_are_refused() -> None:
     first, second = rows(2)
-    hot = Row(*(getattr(second, name) for name in list(Row.__dataclass_fields__)[:-1]), mode=Mode(0.7))
-    with pytest.raises(ValueError, match="different or truncated log-probability modes"):
-        learner(random_model("qwen2")).logprobs([first, hot])
+    hot = replace(second, mode=Mode(0.7))
+    made = learner(random_model("qwen2"), micro_tokens=1)  # each row in a micro-batch of its own
+    for together in (made.logprobs, made.update):
+        with pytest.raises(ValueError, match="different or truncated log-probability modes"):
+            together([first, hot])
+        with pytest.raises(ValueError, match="different or truncated log-probability modes"):
+            together([replace(first, mode=Mode(1.0, top_p=0.9))])
 
 
 def test_temperature_of_the_mode_is_applied() -> None:
     model = random_model("qwen2")
     plain = copy.deepcopy(model)
     row = rows(1)[0]
-    hot = Row(*(getattr(row, name) for name in list(Row.__dataclass_fields__)[:-1]), mode=Mode(0.7))
+    hot = replace(row, mode=Mode(0.7))
     ids = torch.from_numpy(np.concatenate([row.context_ids, row.token_ids]).astype(np.int64))[None]
     with torch.no_grad():
         logps = (plain(input_ids=ids).logits[0, len(row.context_ids) - 1 : -1] / 0.7).log_softmax(-1)
@@ -181,16 +209,87 @@ def test_temperature_of_the_mode_is_applied() -> None:
     assert np.abs(learner(model).logprobs([hot])[0] - expected).max() < 1e-5
 
 
-def test_state_round_trip_continues_exactly() -> None:
-    model = random_model("qwen2")
-    made = learner(model)
-    made.update(rows(seed=1))
-    other_model = copy.deepcopy(model)
-    other = learner(other_model)
-    other.load_state_dict(copy.deepcopy(made.state_dict()))
-    for either in (made, other):
-        either.update(rows(seed=2))
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other_model.parameters(), strict=True))
+RESET = {"kl": {"coef": 0.5, "reset_every": 2}, "entropy": {"target": 3.4}}
+
+
+@pytest.mark.parametrize("objective", [{}, {"kl": 0.5}, RESET])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_resumed_learner_ends_with_the_same_weights(objective: dict[str, object], steps: int) -> None:
+    """Before, at and after a reset of the reference; the model that training began with is loaded anew."""
+    begun = random_model("qwen2")
+    made = learner(copy.deepcopy(begun), objective)
+    for seed in range(steps):
+        made.update(rows(seed=seed))
+    weights = {name: p.detach().clone() for name, p in made.model.named_parameters()}
+    state = copy.deepcopy(made.state_dict())
+    assert ("reference" in state) == (objective is RESET)
+    other = learner(copy.deepcopy(begun), objective)
+    other.load(weights)
+    other.load_state_dict(state)
+    for seed in range(steps, 5):
+        assert made.update(rows(seed=seed)) == other.update(rows(seed=seed))
+    for mine, theirs in zip(made.parameters, other.parameters, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_a_reset_makes_the_policy_the_reference_and_forgets_momentum() -> None:
+    made = learner(random_model("qwen2"), RESET)
+    first = made.update(rows(seed=0))
+    assert "reference_resets" not in first
+    assert made.reference is not None
+    assert not torch.equal(next(made.reference.parameters()), next(made.model.parameters()))
+    assert made.update(rows(seed=1))["reference_resets"] == 1.0
+    for old, new in zip(made.reference.parameters(), made.model.parameters(), strict=True):
+        assert torch.equal(old, new)
+    assert made.optimizer.state == {}
+    assert made.update(rows(seed=2))["kl_reference"] == pytest.approx(0.0, abs=1e-7)
+    assert "reference_resets" not in learner(random_model("qwen2"), {"kl": 0.5}).update(rows())
+
+
+def test_correction_measures_what_the_sampler_was_off_by() -> None:
+    """A sampler that reports all log-probabilities 0.1 too low: every weight is e^0.1, and no ratio has moved."""
+    model = random_model("qwen2").double()
+    exact = learner(copy.deepcopy(model)).logprobs(rows())
+    off = [replace(row, old_logprobs_N=lp - 0.1) for row, lp in zip(rows(), exact, strict=True)]
+    metrics = learner(model, {"correction": {"truncate": {"cap": 1.05}}}).update(off)
+    assert metrics["sampler_kl_k1"] == pytest.approx(-0.1)
+    assert (metrics["weight_p01"], metrics["weight_p99"]) == (pytest.approx(np.exp(0.1)),) * 2
+    assert (metrics["weight_clamped"], metrics["importance"]) == (1.0, pytest.approx(1.05))
+    assert metrics["kl_old"] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_the_second_epoch_is_off_policy_and_the_old_log_probabilities_stay() -> None:
+    made = learner(random_model("qwen2").double(), {"correction": "recompute"}, epochs=2, lr=1e-3)
+    both = made.update(rows())
+    once = learner(random_model("qwen2").double(), {"correction": "recompute"}, lr=1e-3).update(rows())
+    assert (both["updates"], once["updates"]) == (2.0, 1.0)
+    assert once["kl_old"] == pytest.approx(0.0, abs=1e-15)
+    assert both["kl_old"] > 1e-8
+
+
+def test_a_batch_of_3072_problems_for_several_epochs_fits_into_bounded_memory() -> None:
+    """DARS's breadth: all problems of a step are one optimizer batch, twice over."""
+    rng = np.random.default_rng(0)
+    advantages_G, entropies_GN = rng.normal(size=3072), rng.exponential(size=(3072, 4)).astype(np.float32)
+    batch = [
+        given_row([a] * 4, entropies=e, group=f"g{i}")
+        for i, (a, e) in enumerate(zip(advantages_G, entropies_GN, strict=True))
+    ]
+    objective = {"aggregate": "constant", "select": FORKING, "correction": "recompute"}
+    made = learner(random_model("qwen2", num_hidden_layers=1), objective, epochs=2, micro_tokens=2048)
+    made.update(batch[:2])  # gradients and AdamW's state exist
+    sizes: list[int] = []
+    made.model.get_decoder().register_forward_pre_hook(
+        lambda module, args, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
+    tracemalloc.start()
+    metrics = made.update(batch)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert metrics["updates"] == 2.0  # one optimizer batch an epoch
+    assert max(sizes) <= 2048
+    assert sum(sizes) == 3 * sum(row.length for row in batch)  # old log-probabilities, and two epochs
+    assert peak < 2000 * len(batch)  # NumPy and Python: a few small arrays a row, none for an epoch
 
 
 @pytest.mark.parametrize(
@@ -211,8 +310,7 @@ def test_warm_up_counts_optimizer_steps() -> None:
 def test_imitation_learns_what_it_is_shown() -> None:
     model = random_model("qwen2")
     use_plans(model)
-    objective = ObjectiveOptions()
-    made = Learner(model, LearnOptions(lr=3e-3), ImitationLoss(), lambda b: token_weights(b, objective, 1))
+    made = Learner(model, LearnOptions(lr=3e-3), ImitationLoss())
     shown = [imitation_row(np.array([1, 4], np.int32), np.array([9, 8, 2], np.int32))]
     losses = [made.update(shown)["loss"] for _ in range(60)]
     assert losses[-1] < 0.05 < 1.0 < losses[0]

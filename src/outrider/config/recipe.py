@@ -80,11 +80,6 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Recipe:
-        if self.objective.constant_length is not None and self.objective.aggregate != "constant":
-            raise ValueError(
-                f"objective.constant_length is {self.objective.constant_length}, "
-                f"but objective.aggregate is '{self.objective.aggregate}', which does not read it"
-            )
         if self.learn.minibatches > self.train.problems:
             raise ValueError(
                 f"learn.minibatches is {self.learn.minibatches}, but a step has only "

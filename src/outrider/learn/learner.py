@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,30 +18,51 @@ from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import Packed
 from outrider.model.head import token_statistics
-from outrider.objective.policy_loss import Tokens
 from outrider.objective.row import Row
+from outrider.objective.tokens import Tokens, Told
 
 
 class Loss(Protocol):
-    """An objective as the learner sees it: weighted token sums, and whether a reference model is needed."""
+    """An objective as the learner sees it: what it does to a step, to an optimizer batch, and to a micro-batch."""
 
     @property
     def needs_reference(self) -> bool: ...
+
+    @property
+    def reset_every(self) -> int | None:
+        """Steps after which the policy becomes the reference."""
+        ...
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether rows without advantage are trained on too."""
+        ...
 
     @property
     def diagnostics(self) -> Sequence[str]:
         """The names of all sums that a call returns."""
         ...
 
+    def begin(self, rows: Sequence[Row], logprobs: Logprobs) -> tuple[Sequence[Row], dict[str, float]]:
+        """The rows of a step as they are to be trained on, and gauges of the step."""
+        ...
+
+    def prepare(self, rows: Sequence[Row]) -> list[Told]:
+        """What is decided over a whole optimizer batch, the same on every rank."""
+        ...
+
     def __call__(
         self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
-    ) -> tuple[Tensor, dict[str, Tensor]]: ...
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a micro-batch, and diagnostics as sums over tokens."""
+        ...
+
+    def state_dict(self) -> dict[str, float]: ...
+
+    def load_state_dict(self, state: dict[str, float]) -> None: ...
 
 
-class Weigh(Protocol):
-    """Rows of a whole optimizer batch to one weight per own token."""
-
-    def __call__(self, rows: Sequence[Row]) -> list[NDArray[np.float64]]: ...
+Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
 
 
 class Sum(Protocol):
@@ -50,27 +71,17 @@ class Sum(Protocol):
     def __call__(self, tensor: Tensor) -> Tensor: ...
 
 
-class Weighted(NamedTuple):
-    """A row with its token weights, taken over the whole optimizer batch."""
-
-    row: Row
-    weights_N: NDArray[np.float64]
-
-    @property
-    def length(self) -> int:
-        return self.row.length
-
-
 class Learner:
     """AdamW over a causal LM.
 
     ``update`` is given all rows on every rank; each rank computes its share and the gradients are added. Rows that
     cannot change the gradient are skipped, their weight in every denominator stays. An optimizer batch whose loss or
     gradient is not finite is skipped and counted; one without any signal is too (AdamW's momentum would move on).
+    All log-probabilities of a step are of one mode: ratios between modes mean nothing.
 
     Args:
         model: attention already routed through plans (:func:`outrider.model.attention.use_plans`).
-        loss, weigh: the objective.
+        loss: the objective.
         rank, size, add: this process among all, and their sum.
     """
 
@@ -79,30 +90,31 @@ class Learner:
         model: PreTrainedModel,
         options: LearnOptions,
         loss: Loss,
-        weigh: Weigh,
         rank: int = 0,
         size: int = 1,
         add: Sum = lambda tensor: tensor,
     ) -> None:
-        self.model, self.options, self.loss, self.weigh = model, options, loss, weigh
+        self.model, self.options, self.loss = model, options, loss
         self.rank, self.size, self.add = rank, size, add
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        decayed = [p for p in self.parameters if p.ndim >= 2]
-        plain = [p for p in self.parameters if p.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
+        self.optimizer = self._new_optimizer()
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if loss.needs_reference else None
-        self.optimizer_steps = 0
+        self.steps = self.optimizer_steps = 0
         self.lost_groups: frozenset[str] = frozenset()
 
     def update(self, rows: Sequence[Row], progress: float = 0.0) -> dict[str, float]:
         """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
 
         Returns means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and learning
-        rate, and counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``. Afterwards
-        ``lost_groups`` names the groups whose every optimizer batch was not finite.
+        rate, counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``, and the gauges of
+        the objective. Afterwards ``lost_groups`` names the groups whose every optimizer batch was not finite.
+
+        Raises:
+            ValueError: log-probabilities of several modes, or of a truncated one.
         """
+        refuse_modes(rows)
         totals: dict[str, float] = {}
+        rows, gauges = self.loss.begin(rows, self.logprobs)
         lost, trained = set[str](), set[str]()
         for _ in range(self.options.epochs):
             for batch in cut_by_group(rows, self.options.minibatches):
@@ -113,17 +125,35 @@ class Learner:
         self.lost_groups = frozenset(lost - trained)
         tokens = max(totals.pop("tokens", 0.0), 1.0)
         per = {"loss": max(totals.get("updates", 0.0), 1.0)} | dict.fromkeys(_COUNTS | _LAST, 1.0)
-        return {name: value / per.get(name, tokens) for name, value in totals.items()}
+        self.steps += 1
+        if self.loss.reset_every and self.steps % self.loss.reset_every == 0:
+            self.reset_reference()
+            gauges = gauges | {"reference_resets": 1.0}
+        return {name: value / per.get(name, tokens) for name, value in totals.items()} | gauges
 
     @torch.no_grad()
-    def logprobs(self, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
-        """Log-probability of each own token under the current weights, in the mode of each row, on every rank."""
-        result: dict[int, NDArray[np.float32]] = {}
-        for micro in micro_batches(rows, self.options.micro_tokens):
-            values = self._forward(self.model, micro)[0].cpu().numpy()
-            ends = np.cumsum([len(row.token_ids) for row in micro])
-            result.update(zip(map(id, micro), np.split(values, ends[:-1]), strict=True))
-        return [result[id(row)] for row in rows]
+    def logprobs(self, rows: Sequence[Row]) -> list[NDArray[np.floating]]:
+        """Log-probability of each own token under the current weights, in the mode of the rows, on every rank.
+
+        Each rank computes its share.
+        """
+        refuse_modes(rows)
+        ends = np.cumsum([len(row.token_ids) for row in rows])
+        slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
+        found = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
+        for micro in micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens):
+            values = self._forward(self.model, [slot.row for slot in micro])[0].cpu()
+            for slot, part in zip(micro, values.split([len(slot.row.token_ids) for slot in micro]), strict=True):
+                found[slot.start : slot.start + len(part)] = part
+        return np.split(self.add(found).numpy(), ends[:-1]) if len(ends) else []
+
+    @torch.no_grad()
+    def reset_reference(self) -> None:
+        """The policy becomes the reference, and the optimizer forgets. Source: ProRL, arXiv 2505.24864."""
+        assert self.reference is not None
+        for old, new in zip(self.reference.parameters(), self.model.parameters(), strict=True):
+            old.copy_(new)
+        self.optimizer = self._new_optimizer()
 
     def learning_rate(self, progress: float) -> float:
         """Linear warm-up by optimizer steps, then the schedule by progress; both end points exact."""
@@ -135,7 +165,7 @@ class Learner:
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over the parameters of a checkpoint; the reference model stays the one that training began with.
+        """Take over the parameters of a checkpoint. The reference stays; one that was reset comes with the state.
 
         Raises:
             UserError: they are those of another model.
@@ -147,19 +177,35 @@ class Learner:
             parameter.copy_(weights[name])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
+        state: dict[str, Any] = {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
+        state |= {"steps": self.steps, "loss": self.loss.state_dict()}
+        if self.reference is not None and self.loss.reset_every:  # else it is the model that training began with
+            state["reference"] = {name: p.detach() for name, p in self.reference.named_parameters()}
+        return state
 
+    @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         decays = [group["weight_decay"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
             group.update(weight_decay=decay, betas=self.options.betas)
-        self.optimizer_steps = state["optimizer_steps"]
+        self.optimizer_steps, self.steps = state["optimizer_steps"], state["steps"]
+        self.loss.load_state_dict(state["loss"])
+        if self.reference is not None and "reference" in state:
+            for name, parameter in self.reference.named_parameters():
+                parameter.copy_(state["reference"][name])
+
+    def _new_optimizer(self) -> torch.optim.AdamW:
+        options = self.options
+        decayed = [p for p in self.parameters if p.ndim >= 2]
+        plain = [p for p in self.parameters if p.ndim < 2]
+        groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
 
     def _optimizer_step(self, rows: Sequence[Row], progress: float) -> dict[str, float]:
-        weighted = [Weighted(row, weights) for row, weights in zip(rows, self.weigh(rows), strict=True)]
-        trained = [w for w in weighted if (w.row.has_signal or self.loss.needs_reference) and w.weights_N.any()]
-        result = {"rows_skipped": float(len(weighted) - len(trained))}
+        told = self.loss.prepare(rows)
+        trained = [t for t in told if t.trained]
+        result = {"rows_skipped": float(len(rows) - len(trained))}
         if not trained:
             return result | {"skipped_no_signal": 1.0}
         self.optimizer.zero_grad(set_to_none=False)
@@ -174,7 +220,7 @@ class Learner:
         self.optimizer_steps += 1
         return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
 
-    def _accumulate(self, share: Sequence[Weighted]) -> dict[str, float]:
+    def _accumulate(self, share: Sequence[Told]) -> dict[str, float]:
         """Gradients of this rank's rows, then their sum and the sums of the diagnostics over all ranks."""
         for parameter in self.parameters:
             if parameter.grad is None:
@@ -198,26 +244,18 @@ class Learner:
             gradient.copy_(part.view_as(gradient))
         return dict(zip(names, packed, strict=True))
 
-    def _micro_loss(self, micro: Sequence[Weighted]) -> tuple[Tensor, dict[str, Tensor]]:
-        rows = [w.row for w in micro]
+    def _micro_loss(self, micro: Sequence[Told]) -> tuple[Tensor, dict[str, Tensor]]:
+        rows = [told.row for told in micro]
         logprobs_N, entropies_N = self._forward(self.model, rows)
         reference_N = None
         if self.reference is not None:
             with torch.no_grad():
                 reference_N = self._forward(self.reference, rows)[0]
-        tokens = Tokens(
-            old_logprobs=_tensor([row.old_logprobs_N for row in rows], logprobs_N),
-            advantages=_tensor([row.advantages_N for row in rows], logprobs_N),
-            weights=_tensor([w.weights_N for w in micro], logprobs_N),
-        )
-        return self.loss(tokens, logprobs_N, entropies_N, reference_N)
+        return self.loss(Tokens.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
 
     def _forward(self, model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of all own tokens of packed rows, end to end."""
         device = next(model.parameters()).device
-        modes = {row.mode for row in rows}
-        if len(modes) > 1 or next(iter(modes)).top_p != 1.0 or next(iter(modes)).top_k != 0:
-            raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")
         ids = np.concatenate([part for row in rows for part in (row.context_ids, row.token_ids)])
         ids_T = torch.from_numpy(ids.astype(np.int64)).to(device)
         plan = Packed([row.length for row in rows], device)
@@ -232,12 +270,31 @@ class Learner:
         head = model.get_output_embeddings()
         bias = getattr(head, "bias", None)
         hidden_NH = hidden_TH.index_select(0, at_N - 1)
-        return token_statistics(hidden_NH, head.weight, bias, ids_T[at_N], next(iter(modes)).temperature)
+        return token_statistics(hidden_NH, head.weight, bias, ids_T[at_N], rows[0].mode.temperature)
 
 
 _COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}
 _LAST = {"grad_norm", "learning_rate"}
 
 
-def _tensor(parts: Sequence[NDArray[Any]], like: Tensor) -> Tensor:
-    return torch.from_numpy(np.concatenate(parts)).to(device=like.device, dtype=like.dtype)
+class Slot(NamedTuple):
+    """A row, and where its own tokens start among those of all rows."""
+
+    row: Row
+    start: int
+
+    @property
+    def length(self) -> int:
+        return self.row.length
+
+
+def refuse_modes(rows: Sequence[Row]) -> None:
+    """Raise ValueError where log-probabilities of several modes, or of a truncated one, would meet in a ratio."""
+    modes = {row.mode for row in rows}
+    if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
+        raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")
+
+
+def _wide(model: PreTrainedModel) -> torch.dtype:
+    """The type of log-probabilities: at least float32."""
+    return torch.promote_types(next(model.parameters()).dtype, torch.float32)

@@ -10,10 +10,8 @@ from outrider.learn.learner import Learner
 from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
-from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import Row, imitation_row
-from outrider.objective.weights import token_weights
 from outrider.record import Problem
 from outrider.tasks.task import Task
 
@@ -29,8 +27,7 @@ def solution_row(policy: Policy, problem: Problem) -> Row:
 def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[[int, dict[str, float]], None]) -> None:
     """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens."""
     use_plans(policy.model)
-    objective = ObjectiveOptions()
-    learner = Learner(policy.model, options.learn, ImitationLoss(), lambda rows: token_weights(rows, objective, 1))
+    learner = Learner(policy.model, options.learn, ImitationLoss())
     for step in range(options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
         rows = [solution_row(policy, task.train(index)) for index in indices]

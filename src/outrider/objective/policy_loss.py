@@ -1,91 +1,216 @@
-"""The clipped policy-gradient loss with KL, as a weighted sum over tokens."""
+"""The objective put together: what happens to the rows of a step, of an optimizer batch, and to a micro-batch's tokens.
+
+Diagnostics. Means over the trained tokens of a step's updates, where nothing else is said:
+
+=======================  ========================  ================================================================
+name                     there with                meaning
+=======================  ========================  ================================================================
+``entropy``              always                    of the policy, in nats
+``kl_old``               always                    k3 estimate of the KL from the policy that sampled
+``log_ratio_bounded``    always                    share of log ratios beyond ±20, which are bounded
+``clip_low, clip_high``  clip, gmpo; cispo         share of tokens whose gradient a bound takes; whose weight it cuts
+``clip_dual``            clip with ``dual``        share of tokens whose gradient the dual clip takes
+``gate``                 sapo                      share of the gradient that passes the gate
+``selected``             forking, clip_cov         share of tokens that keep their policy gradient
+``penalised``            kl_cov                    share of tokens that are held near the policy that sampled
+``penalty``              kl_cov                    the penalty, spread over all tokens
+``importance``           correction                weight of the policy term
+``sampler_kl_*``,        correction                gauges of a step, over all its trainable tokens:
+``weight_*``                                       :mod:`outrider.objective.correction`
+``kl_reference``         kl                        k3 estimate of the KL from the reference, pulled or not
+``entropy_coefficient``  an entropy bonus          of this step
+``reference_resets``     kl with ``reset_every``   1 in a step after which the reference was reset, else absent
+=======================  ========================  ================================================================
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.objective.options import ObjectiveOptions
+from outrider.objective.cispo import cispo
+from outrider.objective.clip import clip, unclipped
+from outrider.objective.correction import correct
+from outrider.objective.entropy import EntropyBonus, mean_entropy
+from outrider.objective.gmpo import gmpo
+from outrider.objective.kl import ESTIMATORS, log_ratio_of
+from outrider.objective.options import (
+    Cispo,
+    Clip,
+    ClipCov,
+    Forking,
+    Gmpo,
+    KlCov,
+    ObjectiveOptions,
+    Sapo,
+    Surrogate,
+    Unclipped,
+)
+from outrider.objective.ratio import Marks, Policy
+from outrider.objective.row import Row
+from outrider.objective.sapo import sapo
+from outrider.objective.select import Selected, select
+from outrider.objective.tokens import Tokens, Told
+from outrider.objective.weights import token_weights
 
-MAX_LOG_RATIO = 20.0
+Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
 
-
-class Tokens(NamedTuple):
-    """The own tokens of a micro-batch, end to end: every tensor is ``[N]``."""
-
-    old_logprobs: Tensor
-    advantages: Tensor
-    weights: Tensor
+_SURROGATES: dict[type[Surrogate], Callable[[Any, Policy], tuple[Tensor, Marks]]] = {
+    Clip: clip,
+    Unclipped: unclipped,
+    Cispo: cispo,
+    Gmpo: gmpo,
+    Sapo: sapo,
+}
 
 
 class PolicyLoss:
-    r"""Loss of one micro-batch: :math:`\sum_t w_t\,(\ell_t + \beta\, k_t)`.
+    r"""Loss of one micro-batch, a weighted sum over its tokens:
 
-    .. math:: \ell_t = -\min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
-              k_t = e^{d_t} - d_t - 1, \quad d_t = \log \pi_\mathrm{ref} - \log \pi
+    .. math:: \sum_t w_t\, \big(-s_t\, v_t\, g_t + \beta\, b_t\, k_t + p_t\, |\log \rho_t| - \alpha H_t\big)
 
-    with the ratio :math:`\rho_t = \pi / \pi_\mathrm{old}` at token level, its logarithm bounded to ±20 against
-    overflow (counted as ``log_ratio_bounded``). The weights hold every denominator (:mod:`outrider.objective.weights`).
+    The weight :math:`w` holds every denominator (:mod:`outrider.objective.weights`), :math:`g` is the surrogate's gain
+    (:mod:`outrider.objective.clip` and its neighbours) and :math:`k` the KL to the reference
+    (:mod:`outrider.objective.kl`). What else there may be: :math:`s` and :math:`p` of a selection
+    (:mod:`outrider.objective.select`), :math:`v` of an off-policy correction (:mod:`outrider.objective.correction`),
+    :math:`\alpha` of an entropy bonus (:mod:`outrider.objective.entropy`). :math:`b` is 0 in groups without any
+    advantage if ``kl.mask_without_signal``: of a group, the rows of one stream.
 
-    Sources: PPO, Schulman et al. 2017, arXiv 1707.06347, Eq. 7; the k3 estimator of GRPO, arXiv 2402.03300, Eq. 4.
+    Args:
+        max_tokens: the most tokens of a response, for the constant denominator.
     """
 
-    def __init__(self, options: ObjectiveOptions) -> None:
-        self.options = options
+    def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
+        self.options, self.max_tokens = options, max_tokens
+        self.bonus = EntropyBonus(options.entropy)
+        self._gain = _SURROGATES[type(options.surrogate)]
+        nothing = torch.zeros(0)
+        self._marks = list(self._gain(options.surrogate, Policy(nothing, nothing, nothing, nothing > 0, []))[1])
 
     @property
     def needs_reference(self) -> bool:
-        return self.options.kl > 0
+        return self.options.kl.coef > 0
+
+    @property
+    def reset_every(self) -> int | None:
+        """Steps after which the policy becomes the reference."""
+        return self.options.kl.reset_every
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether rows without advantage are trained on too, by the KL or the entropy bonus."""
+        pulled = self.needs_reference and not self.options.kl.mask_without_signal
+        return (pulled or self.bonus.active) and self.options.aggregate.denominator == "all"
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        always = ("tokens", "entropy", "clip_low", "clip_high", "log_ratio_bounded", "kl_old")
-        return (*always, "kl_reference") if self.needs_reference else always
+        select = self.options.select
+        return (
+            *("tokens", "entropy", "kl_old", "log_ratio_bounded", *self._marks),
+            *(("selected",) if isinstance(select, (Forking, ClipCov)) else ()),
+            *(("penalised", "penalty") if isinstance(select, KlCov) else ()),
+            *(("importance",) if self.options.correction is not None else ()),
+            *(("kl_reference",) if self.needs_reference else ()),
+        )
+
+    def begin(self, rows: Sequence[Row], logprobs: Logprobs) -> tuple[Sequence[Row], dict[str, float]]:
+        """The rows of a step as they are to be trained on, and gauges; ``logprobs`` are the learner's, on demand."""
+        gauges: dict[str, float] = {}
+        if self.options.correction is not None:
+            rows, gauges = correct(self.options.correction, rows, logprobs(rows))
+        if self.options.entropy.target is not None:
+            self.bonus.observe(mean_entropy(rows))
+        return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
+
+    def prepare(self, rows: Sequence[Row]) -> list[Told]:
+        """Everything that is decided over a whole optimizer batch, before it is split."""
+        weights = token_weights(rows, self.options, self.max_tokens)
+        weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
+        selected = iter(select(self.options.select, weighed))
+        signal = [row.has_signal for row in rows]
+        loud = {(row.group, row.stream) for row, has in zip(rows, signal, strict=True) if has}
+        told = []
+        for row, weight, has in zip(rows, weights, signal, strict=True):
+            chosen = next(selected) if weight > 0 else Selected()
+            pulled = not self.options.kl.mask_without_signal or (row.group, row.stream) in loud
+            held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
+            trained = weight > 0 and (has or held or self.bonus.active or (self.needs_reference and pulled))
+            told.append(Told(row, float(weight), trained, chosen, pulled))
+        return told
 
     def __call__(
         self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``)."""
-        low, high = self.options.clip
         live = tokens.weights > 0
-        # masked at the source: a token that was not sampled has NaN here, and 0 times NaN poisons loss and gradient
-        log_ratio = torch.where(live, logprobs_N - tokens.old_logprobs, 0.0)
-        bounded = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        ratio = bounded.exp()
-        gain = torch.minimum(ratio * tokens.advantages, ratio.clamp(1 - low, 1 + high) * tokens.advantages)
-        per_token = -gain
+        log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
+        policy = Policy(bounded, logprobs_N, tokens.advantages, live, tokens.lengths)
+        gain, marks = self._gain(self.options.surrogate, policy)
         sums = {
             "tokens": live.sum(),
             "entropy": _sum(entropies_N, live),
-            "clip_low": ((ratio < 1 - low) & (tokens.advantages < 0) & live).sum(),
-            "clip_high": ((ratio > 1 + high) & (tokens.advantages > 0) & live).sum(),
+            "kl_old": _sum(ESTIMATORS["k3"](bounded.detach()), live),
             "log_ratio_bounded": ((log_ratio != bounded) & live).sum(),
-            "kl_old": _sum(ratio - 1 - bounded, live),  # k3 against the sampling policy
+            **{name: _sum(mark, live) for name, mark in marks.items()},
         }
+        for name, factor in (("selected", tokens.keeps), ("importance", tokens.importance)):
+            if factor is not None:
+                gain = gain * factor
+                sums[name] = _sum(factor, live)
+        per_token = -gain
+        if tokens.penalties is not None:
+            penalty = tokens.penalties * bounded.abs()
+            per_token = per_token + penalty
+            sums |= {"penalised": _sum(tokens.penalties > 0, live), "penalty": _sum(penalty, live)}
         if ref_logprobs_N is not None:
-            difference = torch.where(live, ref_logprobs_N - logprobs_N, 0.0).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-            kl = difference.exp() - difference - 1
-            per_token = per_token + self.options.kl * kl
-            sums["kl_reference"] = _sum(kl, live)
+            _, difference = log_ratio_of(ref_logprobs_N, logprobs_N, live)
+            kl = self.options.kl.coef * ESTIMATORS[self.options.kl.estimator](difference)
+            per_token = per_token + (kl if tokens.pulled is None else kl * tokens.pulled)
+            sums["kl_reference"] = _sum(ESTIMATORS["k3"](difference.detach()), live)
+        if self.bonus.coefficient > 0:
+            per_token = per_token - self.bonus.coefficient * entropies_N
         return (tokens.weights * per_token).sum(), {name: value.detach() for name, value in sums.items()}
+
+    def state_dict(self) -> dict[str, float]:
+        return self.bonus.state_dict()
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.bonus.load_state_dict(state)
 
 
 class ImitationLoss:
-    r"""Weighted negative log-likelihood :math:`-\sum_t w_t A_t \log \pi_t`: supervised training, where A is 1."""
+    r"""Supervised training: the mean of :math:`-\log \pi` over all trainable tokens of a batch."""
 
     needs_reference = False
+    reset_every = None
+    trains_all = True
     diagnostics = ("tokens", "entropy", "surprise")
+
+    def begin(self, rows: Sequence[Row], logprobs: Logprobs) -> tuple[Sequence[Row], dict[str, float]]:
+        return rows, {}
+
+    def prepare(self, rows: Sequence[Row]) -> list[Told]:
+        tokens = sum(int(row.trainable_N.sum()) for row in rows)
+        return [Told(row, 1 / tokens, bool(row.trainable_N.any())) for row in rows] if tokens else []
 
     def __call__(
         self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         live = tokens.weights > 0
         sums = {"tokens": live.sum(), "entropy": _sum(entropies_N, live), "surprise": -_sum(logprobs_N, live)}
-        loss = -(tokens.weights * tokens.advantages * logprobs_N).sum()
-        return loss, {name: value.detach() for name, value in sums.items()}
+        return -(tokens.weights * logprobs_N).sum(), {name: value.detach() for name, value in sums.items()}
+
+    def state_dict(self) -> dict[str, float]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        return
 
 
 def _sum(values: Tensor, live: Tensor) -> Tensor:
-    return torch.where(live, values, 0.0).sum()
+    return torch.where(live, values, 0).sum()

@@ -12,40 +12,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import UserError, nearest
-from outrider.objective.options import ObjectiveOptions
+from outrider.objective.options import Aggregate, Constant, ObjectiveOptions, SequenceMean
 from outrider.objective.row import Row
 
+Floats = NDArray[np.float64]
 
-def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: int) -> list[NDArray[np.float64]]:
-    r"""One weight per own token of each row; observed tokens weigh 0.
+
+def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: int) -> Floats:
+    r"""The weight of each trainable token, one number per row.
 
     With stream weight :math:`\lambda_s`, rows :math:`i` of stream :math:`s` and :math:`n_i` trainable tokens:
 
     * ``token_mean``: :math:`\lambda_s / \sum_{i \in s} n_i`
     * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the rows that have a trainable token
-    * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``constant_length`` or ``max_tokens``
+    * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
-    Rows without advantage count in every denominator. A stream without any trainable token has no tokens to weigh.
+    Denominators count rows without advantage too; with ``denominator: with_signal`` they do not, and such a row
+    weighs 0, in every term of the loss. A stream without any trainable token has no tokens to weigh.
 
     Raises:
         UserError: a row's stream has no weight in ``options.streams``.
     """
-    trainable = np.array([row.trainable_N.sum() for row in rows], dtype=np.float64)
+    tokens = np.array([row.trainable_N.sum() for row in rows], dtype=np.float64)
     streams = np.array([row.stream for row in rows])
-    per_token = np.zeros(len(rows))
+    signal = options.aggregate.denominator == "with_signal"
+    counted = np.array([row.has_signal for row in rows], np.bool_) if signal else np.ones(len(rows), np.bool_)
+    weights = np.zeros(len(rows))
     for stream in dict.fromkeys(row.stream for row in rows):
         if stream not in options.streams:
             raise UserError(
                 f"objective.streams has no weight for stream {stream!r} ({nearest(stream, options.streams)})"
             )
-        of_stream = (streams == stream) & (trainable > 0)
-        if not of_stream.any():
-            continue
-        if options.aggregate == "token_mean":
-            denominator = trainable[of_stream].sum()
-        elif options.aggregate == "sequence_mean":
-            denominator = trainable[of_stream] * of_stream.sum()
-        else:
-            denominator = float((streams == stream).sum() * (options.constant_length or max_tokens))
-        per_token[of_stream] = options.streams[stream] / denominator
-    return [np.where(row.trainable_N, weight, 0.0) for row, weight in zip(rows, per_token, strict=True)]
+        mine = (streams == stream) & counted
+        weighed = mine & (tokens > 0)
+        if weighed.any():
+            weights[weighed] = options.streams[stream] / _denominator(options.aggregate, tokens[mine], max_tokens)
+    return weights
+
+
+def _denominator(aggregate: Aggregate, tokens: Floats, max_tokens: int) -> Floats | float:
+    """Of the rows of one stream that have tokens, from the tokens of all its rows."""
+    if isinstance(aggregate, Constant):
+        return float(len(tokens) * (aggregate.length or max_tokens))
+    with_tokens = tokens[tokens > 0]
+    return with_tokens * len(with_tokens) if isinstance(aggregate, SequenceMean) else float(with_tokens.sum())

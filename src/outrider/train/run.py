@@ -18,7 +18,6 @@ from outrider.learn.learner import Learner
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.weights import token_weights
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.sample.local import LocalSampler
@@ -63,7 +62,6 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
     """A trainer for a recipe: the one place where the parts meet."""
     use_plans(policy.model)
-    objective, max_tokens = recipe.objective, recipe.sample.max_tokens
     sampler = LocalSampler(policy, recipe.sample)
     return Trainer(
         recipe=recipe,
@@ -74,8 +72,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         learner=Learner(
             policy.model,
             recipe.learn,
-            PolicyLoss(objective),
-            lambda rows: token_weights(rows, objective, max_tokens),
+            PolicyLoss(recipe.objective, recipe.sample.max_tokens),
             ranks.rank,
             ranks.size,
             ranks.sum_,

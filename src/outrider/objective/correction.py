@@ -1,0 +1,97 @@
+r"""Off-policy correction: what a sampler's log-probabilities differ by from the learner's, measured and weighed.
+
+Two engines, or two versions of the weights, give the same tokens different probabilities. Before the first update of a
+step the learner computes its own old log-probabilities; they take the sampler's place in the ratio, and the policy
+term of token :math:`t` is multiplied by a constant weight made of
+
+.. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
+          \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
+
+``truncate``: :math:`\min(w, \mathrm{cap})`; ``mask``: :math:`w` where :math:`\mathrm{low} \le w \le \mathrm{high}`,
+else 0. The product over a response is the unbiased one, and vanishes or explodes with its length; the geometric mean
+does neither and corrects little. Denominators, KL and entropy are not weighted: what is masked still counts as a row.
+
+Gauges, all before anything is cut, over the trainable tokens of a step: ``sampler_kl_k1`` and ``sampler_kl_k3``
+estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats; over the weights at their level,
+one for each token or row, ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``, ``weight_ess`` (effective
+sample size :math:`(\sum w)^2 / \sum w^2` as a share of their number) and ``weight_clamped`` (share that is cut or
+masked). Logarithms of weights are bounded to ±20. Without tokens there are no gauges.
+
+Both log-probabilities are those of the row's mode; rows of several modes are refused by the learner.
+
+Sources: truncated weights, Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training"
+(cap 2, token level); masked weights, Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token
+level, [0.5, 5]).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.objective.options import Correction, Mask, Truncate
+from outrider.objective.row import Row
+
+Floats = NDArray[np.float64]
+_BOUND = 20.0
+
+
+def correct(
+    options: Correction, rows: Sequence[Row], logprobs_RN: Sequence[NDArray[np.floating]]
+) -> tuple[list[Row], dict[str, float]]:
+    """Rows with the learner's log-probabilities and their weights, and the gauges.
+
+    ``logprobs_RN``: of each row's own tokens, by the learner, before the first update of the step.
+    """
+    if not rows:
+        return [], {}
+    tokens_RN = [
+        (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
+        for row, new_N in zip(rows, logprobs_RN, strict=True)
+    ]
+    level = options.level if isinstance(options, (Truncate, Mask)) else "token"
+    parts = [_LEVELS[level](log_N) if len(log_N) else log_N for log_N in tokens_RN]
+    weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))
+    cut = _cut(options, weights)
+    cut_R = np.split(cut, np.cumsum([len(part) for part in parts])[:-1])
+    corrected = []
+    for row, new_N, cut_n in zip(rows, logprobs_RN, cut_R, strict=True):
+        importance_N = np.zeros(len(row.token_ids))
+        importance_N[row.trainable_N] = cut_n  # one of each token, or one for all
+        corrected.append(replace(row, old_logprobs_N=new_N, importance_N=importance_N))
+    return corrected, _gauges(np.concatenate(tokens_RN), weights, cut)
+
+
+def _cut(options: Correction, weights: Floats) -> Floats:
+    if isinstance(options, Truncate):
+        return np.minimum(weights, options.cap)
+    if isinstance(options, Mask):
+        return np.where((options.low <= weights) & (weights <= options.high), weights, 0.0)
+    return np.ones_like(weights)
+
+
+def _gauges(log_N: Floats, weights: Floats, cut: Floats) -> dict[str, float]:
+    if not len(log_N):
+        return {}
+    bounded = np.clip(log_N, -_BOUND, _BOUND)
+    p01, p50, p99 = np.quantile(weights, (0.01, 0.5, 0.99))
+    return {
+        "sampler_kl_k1": float(-log_N.mean()),
+        "sampler_kl_k3": float((np.exp(bounded) - 1 - bounded).mean()),
+        "weight_p01": float(p01),
+        "weight_p50": float(p50),
+        "weight_p99": float(p99),
+        "weight_max": float(weights.max()),
+        "weight_ess": float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
+        "weight_clamped": float((cut != weights).mean()),
+    }
+
+
+_LEVELS: dict[str, Callable[[Floats], Floats]] = {
+    "token": lambda log_N: log_N,
+    "sequence": lambda log_N: log_N.sum(keepdims=True),
+    "geometric": lambda log_N: log_N.mean(keepdims=True),
+}

@@ -1,0 +1,77 @@
+r"""The coefficient of the entropy bonus, constant or steered towards a target.
+
+The loss holds :math:`-\alpha_k \sum_t w_t H_t` with the tokens' weights :math:`w_t`, so :math:`\alpha` is in units of
+the policy term. With a target, at step :math:`k` with mean entropy :math:`e_k` per trainable token, as sampled:
+
+.. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
+          c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up where } e_k < \mathrm{target}
+
+A step whose rollouts have no entropy leaves everything as it is. Rows without advantage are trained on too.
+
+Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are those of its released code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from outrider.errors import UserError
+from outrider.objective.options import Entropy
+from outrider.objective.row import Row
+
+
+class EntropyBonus:
+    """The coefficient, and the state behind it.
+
+    >>> bonus = EntropyBonus(Entropy(bonus=0.001, target=0.5, step=0.0005))
+    >>> for entropy in (0.4, 0.4, 0.6, 0.4):
+    ...     bonus.observe(entropy)
+    ...     print(round(bonus.coefficient, 4))
+    0.001
+    0.0015
+    0.0
+    0.0015
+    """
+
+    def __init__(self, options: Entropy) -> None:
+        self.options = options
+        self.coefficient = self._next = options.bonus
+
+    @property
+    def active(self) -> bool:
+        """Whether there is or may come to be a bonus."""
+        return self.options.bonus > 0 or self.options.target is not None
+
+    def observe(self, entropy: float) -> None:
+        """The mean entropy of a step's tokens: settles the coefficient of this step, and the one after."""
+        target = self.options.target
+        if target is None or np.isnan(entropy):
+            return
+        self.coefficient = self._next if entropy <= target else 0.0
+        change = self.options.step * float(np.sign(target - entropy))
+        self._next = min(max(self._next + change, 0.0), self.options.most)
+
+    def state_dict(self) -> dict[str, float]:
+        return {"coefficient": self.coefficient, "next": self._next}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.coefficient, self._next = state["coefficient"], state["next"]
+
+
+def entropies_of(row: Row, reader: str) -> np.ndarray:
+    """The entropies of a row's own tokens, which ``reader`` needs.
+
+    Raises:
+        UserError: the sampler records none.
+    """
+    if row.entropies_N is None:
+        raise UserError(f"{reader} needs the entropy of every token, and this sampler records none")
+    return row.entropies_N
+
+
+def mean_entropy(rows: Sequence[Row]) -> float:
+    """Per trainable token, in nats, as sampled; NaN without tokens."""
+    tokens = [entropies_of(row, "objective.entropy.target")[row.trainable_N] for row in rows]
+    return float(np.concatenate(tokens).mean(dtype=np.float64)) if sum(map(len, tokens)) else float("nan")

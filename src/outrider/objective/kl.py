@@ -1,0 +1,45 @@
+r"""Estimators of the KL to a reference model, each with the gradient that it has as a loss.
+
+With :math:`d = \log\pi_\mathrm{ref}(y_t) - \log\pi(y_t)` of a sampled token:
+
+========  ===================  ====================================  ====================================
+name      value                mean of the value                     mean of the gradient
+========  ===================  ====================================  ====================================
+``k1``    :math:`-d`           :math:`KL(\pi \| \pi_\mathrm{ref})`   0: it pulls nowhere and adds noise
+``k2``    :math:`d^2 / 2`      near that KL where both are near      of :math:`KL(\pi \| \pi_\mathrm{ref})`
+``k3``    :math:`e^d - d - 1`  :math:`KL(\pi \| \pi_\mathrm{ref})`   of :math:`KL(\pi_\mathrm{ref} \| \pi)`
+========  ===================  ====================================  ====================================
+
+per token, given what stands before it, and with samples of the policy itself: no estimator here is weighted by the
+ratio, so after the first update on a batch all are off by how far the policy has moved. An unbiased value says nothing
+about its gradient, because the samples depend on the policy too. ``k2`` pulls towards a mode of the reference, ``k3``
+towards covering it; near the reference they agree. k3 grows exponentially where the policy has all but dropped a
+token: :math:`d` is bounded to ±20, and passes no gradient beyond.
+
+Sources: Schulman, "Approximating KL divergence", joschu.net/blog/kl-approx.html; k3 in GRPO, arXiv 2402.03300, Eq. 4;
+the gradients, arXiv 2506.09477.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+MAX_LOG_RATIO = 20.0
+
+ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {
+    "k1": lambda d: -d,
+    "k2": lambda d: d.square() / 2,
+    "k3": lambda d: d.exp() - d - 1,
+}
+
+
+def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
+    """``above - below`` of log-probabilities, as it is and bounded to ±20; 0 where not ``live``.
+
+    Masked at the source: a token that was not sampled has NaN here, and 0 times NaN poisons loss and gradient.
+    """
+    log_ratio = torch.where(live_N, above_N - below_N, 0.0)
+    return log_ratio, log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

@@ -1,0 +1,69 @@
+r"""The importance ratio of a token, or of the response that it belongs to.
+
+With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable tokens of a row:
+
+* ``token``: :math:`\rho_t`;
+* ``sequence``: :math:`s = (\prod_t \rho_t)^{1/n}`, the same for all tokens of a row. Its gradient goes through all;
+* ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
+  \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, both have the same value and the same gradient.
+
+Of a branch, the response is its own tokens: those that it sampled.
+
+Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from outrider.objective.options import RatioLevel
+
+Marks = dict[str, Tensor]
+
+
+class Policy(NamedTuple):
+    """What a surrogate sees of a micro-batch: every tensor is ``[N]``, the own tokens of its rows end to end.
+
+    Attributes:
+        log_ratio: bounded; 0 where not trained.
+        logprobs: of the policy that is trained.
+        advantages: 0 where a token carries no signal.
+        live: bool, the trainable tokens.
+        lengths: own tokens of each row.
+    """
+
+    log_ratio: Tensor
+    logprobs: Tensor
+    advantages: Tensor
+    live: Tensor
+    lengths: Sequence[int]
+
+    def row_mean(self, values_N: Tensor) -> Tensor:
+        """``[N]``: the mean over the trainable tokens of each token's row; 0 in a row without any."""
+        lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)
+        row_N = torch.repeat_interleave(torch.arange(len(lengths), device=values_N.device), lengths)
+        none = values_N.new_zeros(len(lengths))
+        sums = none.index_add(0, row_N, torch.where(self.live, values_N, 0.0))
+        counts = none.index_add(0, row_N, self.live.to(values_N.dtype))
+        return (sums / counts.clamp_min(1)).index_select(0, row_N)
+
+
+def ratio_of(policy: Policy, level: RatioLevel) -> Tensor:
+    """The ratio ``[N]`` at a level."""
+    return _LEVELS[level](policy).exp()
+
+
+def _sequence_token(policy: Policy) -> Tensor:
+    own = policy.log_ratio
+    return own - own.detach() + policy.row_mean(own.detach())
+
+
+_LEVELS: dict[RatioLevel, Callable[[Policy], Tensor]] = {
+    "token": lambda policy: policy.log_ratio,
+    "sequence": lambda policy: policy.row_mean(policy.log_ratio),
+    "sequence_token": _sequence_token,
+}

@@ -1,0 +1,83 @@
+"""What the rows of an optimizer batch are told before it is split, and how a micro-batch of them becomes tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from outrider.objective.row import Row
+from outrider.objective.select import Selected
+
+
+class Told(NamedTuple):
+    """A row and everything that was decided about it over the whole optimizer batch.
+
+    Attributes:
+        weight: of each trainable token, in every term of the loss.
+        trained: False where no term has a gradient: the row need not be computed.
+        selected: see there.
+        pulled: whether the KL to the reference acts on it.
+    """
+
+    row: Row
+    weight: float
+    trained: bool
+    selected: Selected = Selected()
+    pulled: bool = True
+
+    @property
+    def length(self) -> int:
+        return self.row.length
+
+
+class Tokens(NamedTuple):
+    """The own tokens of a micro-batch, end to end: every tensor is ``[N]``; None stands for all 1, or for no penalty.
+
+    Attributes:
+        weights: of each term of the loss; above 0 for trainable tokens alone.
+        lengths: own tokens of each row.
+        keeps: 0 where a selection takes the policy gradient, else 1.
+        importance: weights of the policy term.
+        penalties: coefficients of the distance from the policy that sampled.
+        pulled: 0 where the KL to the reference does not act, else 1.
+    """
+
+    old_logprobs: Tensor
+    advantages: Tensor
+    weights: Tensor
+    lengths: Sequence[int]
+    keeps: Tensor | None = None
+    importance: Tensor | None = None
+    penalties: Tensor | None = None
+    pulled: Tensor | None = None
+
+    @staticmethod
+    def of(told: Sequence[Told], like: Tensor) -> Tokens:
+        """On the device and in the type of ``like``."""
+        rows = [t.row for t in told]
+        pulled = None if all(t.pulled for t in told) else [np.full(len(t.row.token_ids), t.pulled) for t in told]
+        return Tokens(
+            old_logprobs=_tensor([row.old_logprobs_N for row in rows], like),
+            advantages=_tensor([row.advantages_N for row in rows], like),
+            weights=_tensor([t.weight * t.row.trainable_N for t in told], like),
+            lengths=[len(row.token_ids) for row in rows],
+            keeps=_optional([t.selected.keeps_N for t in told], like),
+            importance=_optional([row.importance_N for row in rows], like),
+            penalties=_optional([t.selected.penalties_N for t in told], like),
+            pulled=None if pulled is None else _tensor(pulled, like),
+        )
+
+
+def _optional(parts: Sequence[NDArray[Any] | None], like: Tensor) -> Tensor | None:
+    """A selection or a correction speaks about all rows or about none."""
+    given = [part for part in parts if part is not None]
+    return _tensor(given, like) if given else None
+
+
+def _tensor(parts: Sequence[NDArray[Any]], like: Tensor) -> Tensor:
+    return torch.from_numpy(np.concatenate(parts)).to(device=like.device, dtype=like.dtype)

@@ -1,0 +1,107 @@
+"""Rows and learners that the tests of the objective and of the learner share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from outrider.learn.learner import Learner
+from outrider.learn.options import LearnOptions
+from outrider.model.attention import use_plans
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.policy_loss import PolicyLoss
+from outrider.objective.row import Row
+from outrider.objective.tokens import Tokens
+
+STREAMS = {"main": 1.0, "branch": 0.5}
+
+
+def row(
+    advantages: Sequence[float],
+    logprobs: Sequence[float] | None = None,
+    entropies: Sequence[float] | None = None,
+    trainable: Sequence[bool] | None = None,
+    group: str = "g",
+    stream: str = "main",
+    seed: int = 0,
+) -> Row:
+    """A row of given numbers, one per own token."""
+    own = len(advantages)
+    return Row(
+        context_ids=np.array([1], np.int32),
+        token_ids=np.full(own, 5, np.int32),
+        old_logprobs_N=np.array(logprobs if logprobs is not None else np.full(own, -1.0), np.float32),
+        advantages_N=np.array(advantages, np.float64),
+        trainable_N=np.array(trainable if trainable is not None else np.ones(own), np.bool_),
+        stream=stream,
+        group=group,
+        entropies_N=None if entropies is None else np.array(entropies, np.float32),
+        seed=seed,
+    )
+
+
+def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[Row]:
+    """Random rows; one in three has no advantage, some tokens are observed."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(n):
+        own = int(rng.integers(1, 12))
+        trainable = rng.random(own) > 0.15
+        made.append(
+            Row(
+                rng.integers(3, 32, int(rng.integers(1, 9))).astype(np.int32),
+                rng.integers(3, 32, own).astype(np.int32),
+                rng.normal(-2, 0.5, own).astype(np.float32),
+                np.where(trainable, rng.normal(), 0.0) if i % 3 else np.zeros(own),
+                trainable,
+                "branch" if i % 4 == 1 else "main",
+                f"g{i % groups}",
+                entropies_N=rng.exponential(1.0, own).astype(np.float32),
+                seed=int(rng.integers(2**62)),
+            )
+        )
+    return made
+
+
+def learner(model: PreTrainedModel, objective: dict[str, object] | None = None, **options: object) -> Learner:
+    """A learner that takes ``model`` over; gradients are not clipped."""
+    use_plans(model)
+    described = {"streams": STREAMS, "surrogate": {"clip": [0.2, 0.28]}, **(objective or {})}
+    return Learner(
+        model,
+        LearnOptions(**{"lr": 1e-2, "clip_norm": 1e6, **options}),
+        PolicyLoss(ObjectiveOptions(**described), 16),
+    )
+
+
+def gradient(model: PreTrainedModel, batch: list[Row], objective: dict[str, object], **options: object) -> Tensor:
+    """The gradient of one optimizer batch."""
+    made = learner(copy.deepcopy(model), objective, **options)
+    made.update(batch)
+    return torch.cat([p.grad.reshape(-1) for p in made.parameters])
+
+
+def evaluate(
+    objective: dict[str, object],
+    logprobs: NDArray[np.float64] | Tensor,
+    rows: Sequence[Row],
+    entropies: Tensor | None = None,
+    reference: Tensor | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss and diagnostics of ``rows`` as one optimizer batch and one micro-batch, each trainable token of weight 1."""
+    loss = PolicyLoss(ObjectiveOptions(**objective), 16)
+    logprobs_N = torch.as_tensor(logprobs, dtype=torch.float64)
+    told = [t._replace(weight=1.0) for t in loss.prepare(rows)]
+    entropies_N = torch.ones_like(logprobs_N) if entropies is None else entropies
+    return loss(Tokens.of(told, logprobs_N.detach()), logprobs_N, entropies_N, reference)
+
+
+def one_row(old_logprobs: Tensor, advantages: Tensor) -> Tokens:
+    """One row of trainable tokens of weight 1."""
+    return Tokens(old_logprobs, advantages, torch.ones_like(advantages), [len(advantages)])
