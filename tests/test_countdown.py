@@ -143,3 +143,12 @@ def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
 def test_a_tiny_range_gives_fewer_heldout_problems_and_does_not_hang() -> None:
     few = Countdown(sizes=(2,), highest=2, cap=4).heldout(50)
     assert len({p.id for p in few}) == len(few) < 50
+
+
+def test_a_pool_returns_whole_in_every_epoch_in_another_order():
+    task = Countdown(pool=40)
+    epochs = [[task.train(i).id for i in range(40 * e, 40 * (e + 1))] for e in range(3)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
+    assert sorted(epochs[0]) == sorted(Countdown().train(i).id for i in range(40))
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert task.fingerprint != Countdown().fingerprint

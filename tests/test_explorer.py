@@ -238,3 +238,24 @@ def test_every_token_is_booked_on_its_stage_and_its_return() -> None:
         "spent/seeded": 0,
         "spent/unused": 6,
     }
+
+
+class Dropping(Uniform):
+    """Drops the first group of a step, or one that is not there."""
+
+    unknown: bool = False
+
+    def drop(self, groups: Sequence[Group]) -> dict[str, str]:
+        return {"train:9:nowhere": "lost"} if self.unknown else {groups[0].id: "dropping: first"}
+
+
+def test_a_dropped_group_stays_with_its_reason_and_an_unknown_one_is_a_bug() -> None:
+    first, second = explorer(Dropping(n=2)).explore(1, 2, draw)
+    assert [r.unused for g in (first, second) for r in g.rollouts] == ["dropping: first"] * 2 + [""] * 2
+    assert [
+        r.unused
+        for g in assign([first], {"main": [GroupMean()]}, 1, False, ScriptedEngine().encode).groups
+        for r in g.rollouts
+    ] == ["dropping: first"] * 2
+    with pytest.raises(ValueError, match=r"Dropping drops groups that are not in the step: \['train:9:nowhere'\]"):
+        explorer(Dropping(n=2, unknown=True)).explore(1, 2, draw)

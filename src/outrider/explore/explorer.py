@@ -126,7 +126,7 @@ class Explorer:
 
         def plan() -> _Plan:
             requests = self._complete(stage.plan(view), groups, step, _name(stage, index))
-            return _Plan(requests, {} if requests else dict(stage.drop(view.groups)))
+            return _Plan(requests, {} if requests else _dropped(stage, view.groups))
 
         return plan
 
@@ -157,3 +157,10 @@ class Explorer:
 
 def _name(stage: Stage, index: int) -> str:
     return f"{index}-{type(stage).__name__.lower()}"
+
+
+def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
+    dropped = dict(stage.drop(groups))
+    if unknown := dropped.keys() - {group.id for group in groups}:
+        raise ValueError(f"{type(stage).__name__} drops groups that are not in the step: {sorted(unknown)}")
+    return dropped

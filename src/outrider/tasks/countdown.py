@@ -22,6 +22,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field, model_validator
 
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
+from outrider.tasks.epochs import permutation
 from outrider.tasks.task import Task
 
 Step = tuple[int, str, int, int]  # a, operator, b, result
@@ -46,6 +47,7 @@ class Countdown(Task):
     sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field((3, 4, 5, 6), min_length=1)
     highest: int = Field(12, ge=2, le=99, description="largest given number")
     cap: int = Field(60, ge=4, le=999, description="largest value of any step, target included")
+    pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
 
     @model_validator(mode="after")
@@ -60,10 +62,17 @@ class Countdown(Task):
 
     @property
     def fingerprint(self) -> str:
-        return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}"
+        pool = "" if self.pool is None else f"/{self.pool}"
+        return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}{pool}"
 
     def train(self, index: int) -> Problem:
-        """The ``index``-th problem of the training stream; its size is drawn too, evenly."""
+        """The ``index``-th problem of the training stream; its size is drawn too, evenly.
+
+        With a ``pool``, the stream's first problems return in another order in every epoch.
+        """
+        if self.pool is not None:
+            epoch, position = divmod(index, self.pool)
+            index = int(permutation(self.seed, epoch, self.pool)[position])
         for attempt in itertools.count():
             draw = _Draw(identity_seed(self.seed, "train", index, attempt))
             problem = self._draw(draw, draw.one_of(self.sizes))

@@ -9,16 +9,15 @@ import time
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from outrider.errors import UserError, nearest
-from outrider.record import Problem, Verdict, identity_seed, uniforms
+from outrider.record import Problem, Verdict, identity_seed
+from outrider.tasks.epochs import permutation
 from outrider.tasks.rows import Row, read_rows
 from outrider.tasks.task import Task
 from outrider.verify.answers import Match, extract, judge, normalise, number
@@ -89,7 +88,7 @@ class Table(Task):
     def train(self, index: int) -> Problem:
         problems = self._sides.train
         epoch, position = divmod(index, len(problems))
-        return problems[int(_permutation(self.seed, epoch, len(problems))[position])]
+        return problems[int(permutation(self.seed, epoch, len(problems))[position])]
 
     def heldout(self, n: int) -> list[Problem]:
         """The first ``n`` held-out problems, each level in turn; all of them where there are fewer."""
@@ -182,10 +181,3 @@ def _levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
         levels.setdefault(problem.level, []).append(problem)
     rounds = zip_longest(*(levels[level] for level in sorted(levels)))
     return [p for p in chain.from_iterable(rounds) if p is not None]
-
-
-@lru_cache(maxsize=4)
-def _permutation(seed: int, epoch: int, n: int) -> NDArray[np.intp]:
-    """The order of one epoch. By sorting our own random numbers: NumPy's shuffles may change with its version."""
-    keys = uniforms(np.array([identity_seed(seed, "epoch", epoch)]), np.arange(n))[0]
-    return np.argsort(keys, kind="stable")
