@@ -60,6 +60,16 @@ def test_step_attention_is_that_of_the_eager_model(family, shape, starts):
     np.testing.assert_allclose(measured, expected, atol=1e-5)
 
 
+def test_blocks_of_queries_make_no_difference(monkeypatch):
+    """Blocks that end inside of steps, and inside of the prompt."""
+    one, starts = rollout(4, 0, 11), [0, 3, 4, 9]
+    policy = random_policy("qwen2")
+    use_plans(policy.model)
+    whole = policy.attention(one, starts)
+    monkeypatch.setattr("outrider.model.probe._ROWS", 3)
+    np.testing.assert_allclose(policy.attention(one, starts), whole, atol=1e-6)
+
+
 def test_a_sliding_window_hides_what_is_far():
     changes = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}
     one, starts = rollout(4, 0, 11), [0, 3, 4, 9]
