@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
 from outrider.config import Evaluate, PieceOf, dump_yaml, load_options, load_sft, read_yaml
-from outrider.config.recipe import _baseline_then_shapers
-from outrider.credit import BASELINES, SHAPERS, GroupMean, Shaper
+from outrider.config.recipe import _in_order
+from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, GroupMean, Shaper
 from outrider.errors import UserError
 from outrider.explore import STAGES
 from outrider.learn.options import SftOptions
@@ -55,20 +55,21 @@ def test_the_place_of_a_mistake_inside_pieces_carries_their_names():
         OUTER.validate_python([{"nested": {"inner": {"small": {"size": 0}}}}])
 
 
-def test_a_chain_starts_with_its_baseline():
+TABLES = [STAGES, REWARD_SHAPERS, BASELINES, SHAPERS, TASKS]
+
+
+def test_a_chain_has_its_links_in_order():
     class Twice(Shaper):
         pass
 
-    assert _baseline_then_shapers([GroupMean(), Twice()]) == [GroupMean(), Twice()]
+    assert _in_order([GroupMean(), Twice()]) == [GroupMean(), Twice()]
     with pytest.raises(
-        ValueError, match=r"^a chain starts with a baseline \(.*group_mean.*\), and its first is a shaper$"
+        ValueError, match=r"^Twice stands too early in its credit chain: .* \(baselines: .*group_mean.*\)$"
     ):
-        _baseline_then_shapers([Twice(), GroupMean()])
+        _in_order([Twice(), GroupMean()])
 
 
-@pytest.mark.parametrize(
-    "options", [*STAGES.values(), *BASELINES.values(), *SHAPERS.values(), *TASKS.values(), ObjectiveOptions]
-)
+@pytest.mark.parametrize("options", [piece for table in TABLES for piece in table.values()] + [ObjectiveOptions])
 def test_no_piece_has_more_than_eight_options(options):
     assert len(options.model_fields) <= 8
 

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from outrider.credit import BASELINES, Baseline, GroupMean, Members, Shaper, advantages
 from outrider.credit.members import Floats
+from outrider.credit.siblings_mean import SiblingsMean
+from outrider.credit.tree_grpo import TreeGrpo
+from outrider.credit.tree_values import TreeValues
 
 
 class Case(NamedTuple):
@@ -26,6 +29,11 @@ CASES = {
     "group_mean": Case(GroupMean(), scale=None),
     "group_mean without std": Case(GroupMean(std=False), scale=1),
     "group_mean without epsilon": Case(GroupMean(epsilon=0.0), scale=0),
+    "siblings_mean": Case(SiblingsMean(), scale=1),
+    "siblings_mean with std": Case(SiblingsMean(std=True), scale=None),
+    "tree_grpo": Case(TreeGrpo(), scale=None),
+    "tree_values": Case(TreeValues(), scale=1),
+    "tree_values of the released code": Case(TreeValues(variant="treerl_code"), scale=1),
 }
 
 every_baseline = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -221,10 +229,11 @@ def test_a_member_without_tokens_has_an_empty_array():
 @pytest.mark.parametrize(
     ("chain", "message"),
     [
-        ([PlusPosition()], "starts with a baseline, not with PlusPosition"),
-        ([GroupMean(), GroupMean()], "second baseline"),
+        ([PlusPosition()], "has one baseline, and this one has 0"),
+        ([GroupMean(), GroupMean()], "has one baseline, and this one has 2"),
+        ([PlusPosition(), GroupMean()], "PlusPosition stands too early in its credit chain"),
     ],
 )
-def test_a_chain_has_one_baseline_and_it_comes_first(chain, message):
+def test_a_chain_has_one_baseline_and_everything_in_its_place(chain, message):
     with pytest.raises(ValueError, match=message):
         advantages(chain, group([1, 0]))

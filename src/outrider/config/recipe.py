@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from outrider.credit import BASELINES, SHAPERS, Baseline, Shaper
+from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, split
+from outrider.credit import Link as AnyLink
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage
 from outrider.learn.options import LearnOptions
@@ -21,20 +22,20 @@ from outrider.tasks import TASKS
 from outrider.tasks.task import Task
 from outrider.train.options import EvaluateOptions, RewardOptions, TrainOptions
 
-Link = Annotated[Baseline | Shaper, PieceOf({**BASELINES, **SHAPERS}, "credit piece")]
+Link = Annotated[AnyLink, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]
 AnyTask = Annotated[Task, PieceOf(TASKS, "task")]
 AnyStage = Annotated[Stage, PieceOf(STAGES, "stage")]
 
 
-def _baseline_then_shapers(chain: list[Link]) -> list[Link]:
-    if not isinstance(chain[0], Baseline):
-        raise ValueError(f"a chain starts with a baseline ({', '.join(sorted(BASELINES))}), and its first is a shaper")
-    if any(isinstance(link, Baseline) for link in chain[1:]):
-        raise ValueError("a chain has one baseline, its first; every later one is a shaper")
+def _in_order(chain: list[Link]) -> list[Link]:
+    try:
+        split(chain)
+    except ValueError as error:
+        raise ValueError(f"{error} (baselines: {', '.join(sorted(BASELINES))})") from None
     return chain
 
 
-Chain = Annotated[list[Link], Field(min_length=1), AfterValidator(_baseline_then_shapers)]
+Chain = Annotated[list[Link], Field(min_length=1), AfterValidator(_in_order)]
 
 
 class Recipe(Options):

@@ -1,14 +1,27 @@
-"""The contract of credit, and how its pieces chain: a baseline, then shapers."""
+"""The contract of credit, and how its pieces chain: reward shapers, one baseline, shapers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from outrider.credit.members import Floats, Members
 from outrider.options import Options
+
+
+class RewardShaper(Options):
+    """Changes the rewards that the baseline will compare: a penalty for length, a bonus for format.
+
+    It comes before the baseline, so that what it adds is centred and scaled like the reward itself. Verdicts, and what
+    is recorded as a rollout's reward, stay as they are: stages and filters never see a shaped reward.
+    """
+
+    def rewards(self, members: Members, step: int) -> Floats:
+        """The new rewards, float64 ``[G]``; a member that is not valid keeps its own."""
+        raise NotImplementedError
 
 
 class Baseline(Options):
@@ -27,7 +40,25 @@ class Baseline(Options):
 
     def per_token(self, members: Members) -> list[Floats]:
         """One float64 array per member, one number per trainable token."""
-        return [np.full(int(t), a) for a, t in zip(self.advantages(members), members.tokens_G, strict=True)]
+        return repeated(self.advantages(members), members)
+
+    def of_stream(self, groups: Sequence[Members]) -> list[list[Floats]]:
+        """``per_token`` of all groups that a step has in one loss stream."""
+        return [self.per_token(members) for members in groups]
+
+
+class BatchBaseline(Baseline):
+    """A baseline whose statistics run over all groups of a stream. A group that comes alone is the whole batch."""
+
+    def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
+        """One array per group, one advantage per member."""
+        raise NotImplementedError
+
+    def advantages(self, members: Members) -> Floats:
+        return self.of_batch([members])[0]
+
+    def of_stream(self, groups: Sequence[Members]) -> list[list[Floats]]:
+        return [repeated(a_G, members) for a_G, members in zip(self.of_batch(groups), groups, strict=True)]
 
 
 class Shaper(Options):
@@ -37,26 +68,67 @@ class Shaper(Options):
         raise NotImplementedError
 
 
-def advantages(chain: Sequence[Baseline | Shaper], members: Members, step: int = 0) -> list[Floats]:
-    """Run a credit chain over one group: one float64 array per member, one number per trainable token.
+Link = RewardShaper | Baseline | Shaper
 
-    The first link is the baseline. Every later link is a shaper and sees the result of the one before, so the order
-    matters.
+
+class Links(NamedTuple):
+    """A chain in its three parts."""
+
+    before: list[RewardShaper]
+    baseline: Baseline
+    after: list[Shaper]
+
+
+def split(chain: Sequence[Link]) -> Links:
+    """The parts of a chain, which has exactly one baseline.
 
     Raises:
-        ValueError: the chain does not start with a baseline, or has a second one.
+        ValueError: no baseline, a second one, or a shaper on the wrong side of it.
+    """
+    before = [link for link in chain if isinstance(link, RewardShaper)]
+    baselines = [link for link in chain if isinstance(link, Baseline)]
+    after = [link for link in chain if isinstance(link, Shaper)]
+    if len(baselines) != 1:
+        raise ValueError(f"a credit chain has one baseline, and this one has {len(baselines)}")
+    for link, expected in zip(chain, [*before, *baselines, *after], strict=True):
+        if link is not expected:
+            raise ValueError(
+                f"{type(link).__name__} stands too early in its credit chain: first come shapers of the reward, "
+                "then the baseline, then shapers of the advantage"
+            )
+    return Links(before, baselines[0], after)
+
+
+def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int = 0) -> list[list[Floats]]:
+    """Run a credit chain over all groups that a step has in one loss stream.
+
+    For each group one float64 array per member, one number per trainable token. Reward shapers change the rewards one
+    after the other; the baseline makes advantages of them; every shaper sees the result of the one before, so the
+    order matters.
+
+    Raises:
+        ValueError: see :func:`split`.
+    """
+    before, baseline, after = split(chain)
+    for link in before:
+        groups = [replace(members, rewards_G=link.rewards(members, step)) for members in groups]
+    result = baseline.of_stream(groups)
+    for shaper in after:
+        result = [shaper.shape(a_GT, members, step) for a_GT, members in zip(result, groups, strict=True)]
+    return result
+
+
+def advantages(chain: Sequence[Link], members: Members, step: int = 0) -> list[Floats]:
+    """:func:`advantages_of` for one group; a batch baseline then takes that group as its whole batch.
 
     >>> from outrider.credit.group_mean import GroupMean
     >>> m = Members(np.array([1.0, 0.0]), np.array([True, False]), np.array([2, 3]))
     >>> [a.tolist() for a in advantages([GroupMean(std=False)], m)]
     [[0.5, 0.5], [-0.5, -0.5, -0.5]]
     """
-    first, *rest = chain
-    if not isinstance(first, Baseline):
-        raise ValueError(f"a credit chain starts with a baseline, not with {type(first).__name__}")
-    result = first.per_token(members)
-    for link in rest:
-        if not isinstance(link, Shaper):
-            raise ValueError(f"{type(link).__name__} is a second baseline; a credit chain has one")
-        result = link.shape(result, members, step)
-    return result
+    return advantages_of(chain, [members], step)[0]
+
+
+def repeated(advantages_G: Floats, members: Members) -> list[Floats]:
+    """One number per member as one number per token."""
+    return [np.full(int(t), a) for a, t in zip(advantages_G, members.tokens_G, strict=True)]

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from outrider.credit import Baseline, Members, Shaper, advantages, members_by_stream
+from outrider.credit import Link, Members, advantages_of, members_by_stream, split
+from outrider.credit.members import Flags, Floats
+from outrider.objective.options import Prefix
 from outrider.objective.row import Row, row_of
 from outrider.record import Group, Ids, Problem, Rollout
+from outrider.train.paths import Lesson, Paths
 
 
 class Assigned(NamedTuple):
@@ -21,48 +24,98 @@ class Assigned(NamedTuple):
 
 def assign(
     groups: Sequence[Group],
-    chains: Mapping[str, Sequence[Baseline | Shaper]],
+    chains: Mapping[str, Sequence[Link]],
     step: int,
     always_trained: bool,
     encode: Callable[[Problem], Ids],
+    prefix: Prefix = "mask",
 ) -> Assigned:
-    """Run each stream's credit chain over each group.
+    """Run each stream's credit chain over all of its groups.
 
     All rollouts with trainable tokens become rows, in order: a row without advantage still counts in denominators.
     ``always_trained`` says that such a row is trained on all the same (a KL pulls on it); otherwise its rollout is
     marked with the reason for being unused: ``unscorable``, ``no tokens`` or ``no advantage``. A rollout that is
     marked already (a stage has dropped its group), or whose context says so, becomes no row at all: it counts in
     baselines and in no denominator. ``encode`` gives the plain prompt of a rollout that is to be trained after it.
+    ``prefix`` says what a branch trains, see :mod:`outrider.train.paths`.
 
     Raises:
         ValueError: a rollout belongs to a stream without a chain.
     """
+    groups = [_without_excluded(group) for group in groups]
+    lessons = _lessons(groups, chains, step, prefix)
     rows: list[Row] = []
     finished = []
-    for group in groups:
-        told: dict[str, Rollout] = {}
-        for stream, rollouts in members_by_stream(group).items():
-            if stream not in chains:
-                raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
-            shares = advantages(chains[stream], Members.of(rollouts), step)
-            for rollout, share_N in zip(rollouts, shares, strict=True):
-                advantage = None
-                if rollout.context.trained == "excluded":
-                    rollout = rollout.left_out("excluded context")
-                if rollout.trainable_tokens and not rollout.unused:
-                    after = encode(group.problem) if rollout.context.trained == "original" else rollout.prompt_ids
-                    rows.append(row_of(rollout, share_N, after))
-                if rollout.trainable_tokens:
-                    advantage = float(share_N.mean())
-                told[rollout.id] = rollout.credited(advantage, _unused(rollout, bool(share_N.any()), always_trained))
-        finished.append(replace(group, rollouts=tuple(told[r.id] for r in group.rollouts)))
+    for group, of_group in zip(groups, lessons, strict=True):
+        told = []
+        for rollout in group.rollouts:
+            taught, share_N = lesson = of_group[rollout.id]
+            if len(share_N) and not rollout.unused:
+                after = encode(group.problem) if rollout.context.trained == "original" else rollout.prompt_ids
+                rows.append(row_of(taught, share_N, after))
+            advantage = float(share_N.sum()) / len(share_N) if len(share_N) else None
+            told.append(rollout.credited(advantage, _unused(rollout, lesson, always_trained)))
+        finished.append(replace(group, rollouts=tuple(told)))
     return Assigned(rows, finished)
 
 
-def _unused(rollout: Rollout, signal: bool, always_trained: bool) -> str:
-    if not rollout.trainable_tokens:
+def _without_excluded(group: Group) -> Group:
+    if all(r.context.trained != "excluded" for r in group.rollouts):
+        return group
+    marked = (r.left_out("excluded context") if r.context.trained == "excluded" else r for r in group.rollouts)
+    return replace(group, rollouts=tuple(marked))
+
+
+class _Part(NamedTuple):
+    """The rollouts of one group in one stream; their paths where some of them continue others and it matters."""
+
+    group: int
+    rollouts: list[Rollout]
+    paths: Paths | None
+
+
+def _lessons(
+    groups: Sequence[Group], chains: Mapping[str, Sequence[Link]], step: int, prefix: Prefix
+) -> list[dict[str, Lesson]]:
+    """For each group what its rollouts train, by id. A stream's groups pass its chain together, for batch baselines."""
+    streams: dict[str, list[_Part]] = {}
+    for index, group in enumerate(groups):
+        branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)
+        paths = Paths(group.rollouts) if branched else None
+        for stream, rollouts in members_by_stream(group).items():
+            streams.setdefault(stream, []).append(_Part(index, rollouts, paths))
+    lessons: list[dict[str, Lesson]] = [{} for _ in groups]
+    for stream, parts in streams.items():
+        if stream not in chains:
+            raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
+        by_segment = split(chains[stream]).baseline.by_segment
+        members = [
+            Members.of(part.rollouts) if part.paths is None or by_segment else part.paths.members(part.rollouts)
+            for part in parts
+        ]
+        credited = advantages_of(chains[stream], members, step)
+        for part, valid_G, shares_GN in zip(parts, (m.valid_G for m in members), credited, strict=True):
+            taught = _taught(part, shares_GN, valid_G, by_segment, prefix)
+            lessons[part.group].update(zip((r.id for r in part.rollouts), taught, strict=True))
+    return lessons
+
+
+def _taught(part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: Prefix) -> list[Lesson]:
+    """The prefix policy. The shares are of own tokens if there are no paths or ``by_segment``, else of whole paths."""
+    rollouts, paths = part.rollouts, part.paths
+    if paths is None or (by_segment and prefix == "count_once"):
+        return [Lesson(r, share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]
+    if by_segment:
+        return paths.repeated(rollouts, shares_GN)
+    if prefix == "count_once":
+        return paths.counted_once(rollouts, shares_GN, valid_G)
+    return [Lesson(paths.whole(r), share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]
+
+
+def _unused(rollout: Rollout, lesson: Lesson, always_trained: bool) -> str:
+    if not len(lesson.advantages_N):
         return "no tokens"
-    if signal or always_trained:
+    if always_trained or lesson.advantages_N.any():
         return ""
     unscorable = rollout.reward is None or math.isnan(rollout.reward)
     return "unscorable" if unscorable else "no advantage"

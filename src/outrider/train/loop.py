@@ -100,7 +100,8 @@ class Trainer:
         with self.clock.phase("explore"):
             explored = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
-            rows, groups = assign(explored, self.recipe.credit, step, self.learner.loss.trains_all, self.encode)
+            kept, prefix = self.learner.loss.trains_all, self.recipe.objective.prefix
+            rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix)
         with self.clock.phase("learn"):
             learned = self.learner.update(rows, self.progress)
         with self.clock.phase("sync"):

@@ -1,0 +1,124 @@
+"""From a step's groups to training rows, and from rows to optimizer batches: nothing is lost on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forests import rollout
+from outrider.credit import GroupMean
+from outrider.credit.siblings_mean import SiblingsMean
+from outrider.learn.batching import cut_by_group
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.weights import token_weights
+from outrider.record import Context, Group, Problem, Rollout
+from outrider.train.assign import Assigned, assign
+
+PLAIN_PROMPT = np.array([7, 7], np.int32)
+
+
+def group(name: str, rollouts: list[Rollout]) -> Group:
+    return Group(Problem(name, ""), name, tuple(rollouts))
+
+
+def assigned(groups: list[Group], **chains: list) -> Assigned:
+    return assign(groups, chains or {"main": [GroupMean(std=False)]}, 1, False, lambda problem: PLAIN_PROMPT)
+
+
+def named(name: str, member: int, reward: float, parent: Rollout | None = None, **rest: object) -> Rollout:
+    made = rollout(member, [True] * 3, parent, 2 if parent else 0, **rest)
+    return made._with(problem_id=name, group_id=name, reward=reward)
+
+
+def deep(name: str, branches: int) -> Group:
+    """Two roots, and branches of the failed one in a stream of their own, the first of them right."""
+    roots = [named(name, 0, 1.0), named(name, 1, 0.0)]
+    rewards = [1.0] + [0.0] * (branches - 1)
+    return group(name, roots + [named(name, 2 + k, rewards[k], roots[1], stream="branch") for k in range(branches)])
+
+
+# Two streams in one optimizer batch
+
+
+@given(
+    branches=st.lists(st.integers(0, 3), min_size=1, max_size=9),
+    minibatches=st.integers(1, 12),
+    aggregate=st.sampled_from(["token_mean", "sequence_mean", "constant"]),
+)
+def test_a_stream_smaller_than_a_minibatch_is_never_lost(branches: list[int], minibatches: int, aggregate: str) -> None:
+    """Batches are cut by groups: a stream's only row is in one of them, at the full weight of its stream."""
+    groups = [deep(f"g{i}", n) for i, n in enumerate(branches)]
+    rows = assigned(groups, main=[GroupMean(std=False)], branch=[SiblingsMean()]).rows
+    assert len(rows) == sum(g.size for g in groups)
+    options = ObjectiveOptions(
+        aggregate=aggregate if aggregate != "constant" else {"constant": {"length": 3}},
+        streams={"main": 1.0, "branch": 0.5},
+    )
+    batches = cut_by_group(rows, minibatches)
+    assert sorted(id(row) for batch in batches for row in batch) == sorted(map(id, rows))
+    for batch in batches:
+        weights = token_weights(batch, options, 3)
+        for stream in {row.stream for row in batch}:
+            total = sum(
+                np.sum(w * row.trainable_N) for w, row in zip(weights, batch, strict=True) if row.stream == stream
+            )
+            assert total == pytest.approx(options.streams[stream])  # whatever the stream's size
+
+
+def test_each_stream_has_its_own_chain() -> None:
+    found = assigned([deep("g", 2)], main=[GroupMean(std=False)], branch=[SiblingsMean()])
+    assert [(row.stream, row.advantages_N.tolist()) for row in found.rows] == [
+        ("main", [0.5] * 3),
+        ("main", [-0.5] * 3),
+        ("branch", [0.5] * 3),
+        ("branch", [-0.5] * 3),
+    ]
+    assert found.rows[2].context_ids.tolist() == [1, 10, 11]  # the prompt, and what was kept of the failed root
+
+
+def test_a_stream_without_a_chain_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"rollouts of stream 'branch' have no credit chain \(\['main'\]\)"):
+        assigned([deep("g", 1)], main=[GroupMean()])
+
+
+# What becomes no row
+
+
+def test_rows_of_dropped_groups_do_not_exist_and_their_reason_stays() -> None:
+    mixed = group("kept", [named("kept", 0, 1.0), named("kept", 1, 0.0)])
+    dropped = group("dropped", [named("dropped", 0, 1.0), named("dropped", 1, 1.0)]).left_out("solved by all")
+    found = assigned([dropped, mixed])
+    assert [row.group for row in found.rows] == ["kept"] * 2
+    assert [r.unused for g in found.groups for r in g.rollouts] == ["solved by all"] * 2 + [""] * 2
+    assert token_weights(found.rows, ObjectiveOptions(), 3).tolist() == [1 / 6] * 2  # nor do they in denominators
+
+
+def test_an_excluded_context_counts_in_the_baseline_and_nowhere_else() -> None:
+    seeded = Context("seeded", ("other",), "excluded")
+    found = assigned([group("g", [named("g", 0, 1.0, context=seeded), named("g", 1, 0.0), named("g", 2, 0.5)])])
+    assert [row.advantages_N[0] for row in found.rows] == [-0.5, 0.0]
+    assert [r.unused for r in found.groups[0].rollouts] == ["excluded context", "", "no advantage"]
+    assert found.groups[0].rollouts[0].advantage == 0.5
+
+
+def test_a_rollout_trained_after_the_plain_prompt_gets_it() -> None:
+    original = Context("seeded", ("other",), "original")
+    found = assigned([group("g", [named("g", 0, 1.0, context=original), named("g", 1, 0.0)])])
+    assert [row.context_ids.tolist() for row in found.rows] == [[7, 7], [1]]
+
+
+def test_a_step_without_groups_and_a_group_without_rollouts_are_ordinary() -> None:
+    assert assigned([]) == Assigned([], [])
+    empty = group("g", [])
+    assert assigned([empty]) == Assigned([], [empty])
+    for policy in ("mask", "count_once", "repeat"):
+        assert assign([empty], {"main": [GroupMean()]}, 1, False, lambda p: PLAIN_PROMPT, policy).rows == []
+
+
+def test_groups_of_one_name_do_not_mix() -> None:
+    """Advantages are kept by group, so even rollouts whose ids repeat cannot take each other's."""
+    first = group("g", [named("g", 0, 1.0), named("g", 1, 0.0)])
+    second = group("g", [named("g", 0, 0.0), named("g", 1, 0.0)])
+    assert [[r.advantage for r in g.rollouts] for g in assigned([first, second]).groups] == [[0.5, -0.5], [0.0, 0.0]]
