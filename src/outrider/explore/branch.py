@@ -75,6 +75,14 @@ class Branch(Stage):
             )
         return self
 
+    @property
+    def loss_stream(self) -> str:
+        return self.stream
+
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        if not before:
+            raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")
+
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._tally.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,14 @@ class EntropyBranch(Stage):
     _chains: dict[str, Chain] = PrivateAttr(default_factory=dict)
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
     _rises: list[float] = PrivateAttr(default_factory=list)
+
+    @property
+    def loss_stream(self) -> str:
+        return self.stream
+
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        if not before:
+            raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:

@@ -15,6 +15,7 @@ from outrider.explore.apportion import apportion
 from outrider.explore.outcome import outcome, scorable
 from outrider.explore.seed import Seed
 from outrider.explore.stage import Stage
+from outrider.explore.uniform import Uniform
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -95,6 +96,16 @@ class Prioritise(Stage):
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)
     _extra: Counter[str] = PrivateAttr(default_factory=Counter)
     _weights: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        n = sum(stage.n for stage in before if isinstance(stage, Uniform))
+        if not before:
+            raise ValueError("prioritise ranks problems by their rollouts so far: put uniform before it, n at least 2")
+        if n * problems >= self.total:
+            raise ValueError(
+                f"prioritise.total is {self.total} rollouts a step, but uniform draws {n} for each of {problems} "
+                f"problems, {n * problems} in all, so none is left to allocate"
+            )
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 from outrider.errors import UserError
 from outrider.explore.outcome import first_pass
 from outrider.explore.stage import Stage
+from outrider.explore.uniform import Uniform
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest
 
@@ -61,6 +62,14 @@ class Rebalance(Stage):
     std: bool = Field(False, description="for advantages that are divided by the group's standard deviation")
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        least = min(self.n_max, self.n_max if self.n_max_end is None else self.n_max_end)
+        n = sum(stage.n for stage in before if isinstance(stage, Uniform))
+        if not before:
+            raise ValueError("rebalance adds to a first pass: put uniform before it")
+        if least < n:
+            raise ValueError(f"rebalance.n_max comes to {least}, below the {n} rollouts of the first pass, which count")
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:

@@ -61,6 +61,10 @@ class Refill(Stage):
     _seed: int = PrivateAttr(0)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        if not before:
+            raise ValueError("refill replaces groups that are not mixed, and as the first stage it finds none")
+
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._begin(view)

@@ -22,6 +22,18 @@ class Stage(Options):
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError
 
+    @property
+    def loss_stream(self) -> str:
+        """The loss stream of its rollouts; a recipe needs a credit chain for it."""
+        return "main"
+
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        """Refuse, when a recipe is read, stages ``before`` this one or a number of problems that it cannot work with.
+
+        Raises:
+            ValueError: one sentence.
+        """
+
     def admits(self, problem: Problem, step: int) -> bool:
         """Whether a problem that comes up may be taken into this step; one that is refused is passed over."""
         return True

@@ -126,7 +126,8 @@ class Table(Task):
 
     def _problem(self, row: Row, heldout: bool) -> Problem:
         names = [name for _, name, _, _ in string.Formatter().parse(self.prompt) if name is not None]
-        prompt = self.prompt.format_map({name: _text(row, name) for name in names})
+        fields = {name: _text(row, name) for name in names}
+        prompt = self.prompt.format_map(fields)
         answer = _text(row, self.answer).strip()
         if "####" in answer or "\\boxed" in answer:
             answer = extract(answer) or ""
@@ -139,6 +140,7 @@ class Table(Task):
             prompt=prompt,
             answer=answer,
             level=self._level(row, heldout),
+            metadata={"question": fields[names[0]]} if len(fields) == 1 else {},  # where examples are put in
         )
 
     def _level(self, row: Row, heldout: bool) -> str:
