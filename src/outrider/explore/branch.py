@@ -64,8 +64,7 @@ class Branch(Stage):
     cap: int | None = Field(None, ge=1, description="most branches in a step; null: no limit")
     stream: str = Field("branch", min_length=1, description="the loss stream of the branches")
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
-    _ratio: float = PrivateAttr(math.nan)
-    _recovered: float = PrivateAttr(math.nan)
+    _seen: list[Outcome] = PrivateAttr(default_factory=list)
 
     @model_validator(mode="after")
     def _cap_holds_a_pivot(self) -> Branch:
@@ -141,14 +140,13 @@ class Branch(Stage):
         return [ask for ask in asks if ask.pivot in kept]
 
     def observe(self, groups: Sequence[Group]) -> None:
-        seen = outcomes(groups)
-        self.select.observe(seen)
-        self._ratio = mean([o.ratio for o in seen])
-        self._recovered = mean([o.success for o in seen if o.failed])
+        self._seen = outcomes(groups)
+        self.select.observe(self._seen)
 
     def metrics(self) -> dict[str, float]:
         counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "no_candidate", "capped")}
-        return counts | {"ratio": self._ratio, "recovered": self._recovered} | self.select.metrics()
+        ratio, recovered = [o.ratio for o in self._seen], [o.success for o in self._seen if o.failed]
+        return counts | {"ratio": mean(ratio), "recovered": mean(recovered)} | self.select.metrics()
 
     def state_dict(self) -> dict[str, Any]:
         return self.select.state_dict()
