@@ -80,6 +80,20 @@ class Recipe(Options):
         return self
 
     @model_validator(mode="after")
+    def _stages_agree(self) -> Recipe:
+        for i, stage in enumerate(self.explore):
+            try:
+                stage.check(self.explore[:i], self.train.problems)
+            except ValueError as error:
+                raise ValueError(f"explore.{i}: {error}") from None
+            if stage.loss_stream not in self.credit:
+                raise ValueError(
+                    f"explore.{i} draws for the loss stream {stage.loss_stream!r}, which has no chain in credit "
+                    f"({nearest(stage.loss_stream, self.credit)})"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _sections_agree(self) -> Recipe:
         if self.learn.minibatches > self.train.problems:
             raise ValueError(

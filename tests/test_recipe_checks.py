@@ -1,0 +1,27 @@
+"""Recipes whose parts cannot work together are refused when they are read, in one sentence."""
+
+import pytest
+
+from outrider.config import load_recipe
+from outrider.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("recipe", "override", "expected"),
+    [
+        ("dars-hw", "explore.1.n_max=4", "explore.1: rebalance.n_max comes to 4, below the 8 rollouts of the first"),
+        ("dars-hw", "explore=[rebalance]", "explore.0: rebalance adds to a first pass: put uniform before it"),
+        ("xrpo-no-icl", "explore.1.total=128", "explore.1: prioritise.total is 128 rollouts a step, but uniform draws"),
+        ("xrpo-no-icl", "train.problems=64", "explore.1: prioritise.total is 256 rollouts a step, but uniform draws"),
+        ("xrpo-no-icl", "explore=[prioritise]", "explore.0: prioritise ranks problems by their rollouts so far"),
+        ("dapo", "explore=[refill]", "explore.0: refill replaces groups that are not mixed"),
+        ("deep-grpo", "explore=[branch]", "explore.0: branch continues rollouts, and as the first stage it finds none"),
+        ("grpo", "explore=[entropy_branch]", "explore.0: entropy_branch continues rollouts"),
+        ("deep-grpo", "explore.1.stream=brunch", "explore.1 draws for the loss stream 'brunch', which has no chain"),
+    ],
+)
+def test_stages_that_cannot_work_where_they_stand(recipe: str, override: str, expected: str) -> None:
+    with pytest.raises(UserError) as refused:
+        load_recipe(recipe, [override])
+    assert expected in str(refused.value)
+    assert "\n" not in str(refused.value)
