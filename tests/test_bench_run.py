@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -159,15 +160,14 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> N
         time.sleep(0.005)
 
 
-def running(out: Path) -> list[str]:
-    """Processes that have a file of the bench open: a run writes its log."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            opened = [os.readlink(handle) for handle in (process / "fd").iterdir()]
-        except OSError:
-            continue
-        found += [process.name for name in opened if name.startswith(str(out))]
+def running(out: Path) -> set[Path]:
+    """Run folders that a process is at work in: a run holds its log open."""
+    found = set()
+    for handle in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            opened = Path(os.readlink(handle))
+            if opened.suffix == ".log" and out in opened.parents:
+                found.add(opened.with_suffix(""))
     return found
 
 
@@ -186,16 +186,19 @@ def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_pa
     assert process.returncode == 130
     assert errors.endswith("outrider: interrupted; the same command goes on where it was\n")
     assert "Traceback" not in errors
-    assert running(out) == []
+    assert not running(out)
 
     process = start(out)
     wait_for(lambda: any(out.glob("cells/dr-grpo/*/rollouts/train-*")), process)
+    underway = running(out)
     process.kill()
     process.communicate()
     deadline = time.monotonic() + 10
     while running(out):
         assert time.monotonic() < deadline, "runs outlive a bench that was killed"
         time.sleep(0.01)
+    assert underway  # and it did not just run on to its end
+    assert not [folder for folder in underway if (folder / "table.md").exists()]
     finished = {path: path.stat().st_mtime_ns for path in out.rglob("table.md") if path.parent != out}
     assert 5 <= len(finished) < len(cells(whole))
 
