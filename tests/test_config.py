@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from outrider.config import Evaluate, load_options, load_recipe
-from outrider.credit import GroupMean
+from outrider.credit import BASELINES, GroupMean
 from outrider.errors import UserError
 from outrider.explore import Uniform
 from outrider.objective.options import Clip, Kl, TokenMean
@@ -79,7 +79,8 @@ def sentence(*arguments, **options):
         (
             "[group_mean]",
             "[group_mean, group_mean]",
-            "x.yaml: credit.main: a chain has one baseline, its first; every later one is a shaper",
+            "x.yaml: credit.main: a credit chain has one baseline, and this one has 2 "
+            f"(baselines: {', '.join(sorted(BASELINES))})",
         ),
         ("paper: none", "papre: none", "x.yaml: papre is not a key (did you mean 'paper'?)"),
         ("paper: none", "max_tokens: 9", "x.yaml: max_tokens is not a key (did you mean 'sample.max_tokens'?)"),
@@ -218,12 +219,12 @@ def test_a_file_that_is_no_recipe_is_refused(write, text, expected):
 
 def test_files_that_cannot_be_read(write, tmp_path):
     write()
-    assert sentence("y.yaml") == "there is no recipe file y.yaml (known: dr-grpo, grpo)"
-    assert sentence("./gpro.yaml") == "there is no recipe file ./gpro.yaml (did you mean 'grpo'?)"
+    assert sentence("y.yaml").startswith("there is no recipe file y.yaml (known: attnrl, ")
+    assert sentence("./grqo.yaml") == "there is no recipe file ./grqo.yaml (did you mean 'grpo'?)"
     assert sentence(f"{tmp_path}/") == f"cannot read {tmp_path}/: Is a directory"
     Path("latin.yaml").write_bytes(b"paper: \xe9")
     assert sentence("latin.yaml") == "latin.yaml is not a text file in UTF-8"
-    assert sentence("gpro") == "there is no recipe 'gpro' (did you mean 'grpo'?)"
+    assert sentence("grqo") == "there is no recipe 'grqo' (did you mean 'grpo'?)"
 
 
 # What is wrong in an override: the sentence starts with it, as typed.

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 
 import pytest
 from pydantic import BaseModel
@@ -51,8 +52,10 @@ def test_a_resolved_recipe_shows_every_field_of_every_part(name, profile):
 
 def test_every_shipped_recipe_says_what_it_is():
     infos = list_recipes()
-    assert [info.name for info in infos] == ["dr-grpo", "grpo"]
-    assert all(info.paper.startswith("arXiv ") and info.summary.endswith(".") for info in infos)
+    assert {"dr-grpo", "grpo"} <= {info.name for info in infos}
+    assert all(re.fullmatch(r"arXiv \d{4}\.\d{5}|\(none\)", info.paper) for info in infos)
+    assert all(info.summary.endswith(".") and len(info.summary) < 110 for info in infos)
+    assert len({info.summary for info in infos}) == len(infos)
 
 
 def test_grpo_and_dr_grpo_differ_on_countdown_only_in_what_the_papers_differ_in():

@@ -12,6 +12,7 @@ from outrider.credit.chain import (
 )
 from outrider.credit.group_mean import GroupMean
 from outrider.credit.members import Members, members_by_stream
+from outrider.credit.novelty import Novelty
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
@@ -23,7 +24,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
 }
-SHAPERS: dict[str, type[Shaper]] = {}
+SHAPERS: dict[str, type[Shaper]] = {"novelty": Novelty}
 
 __all__ = [
     "BASELINES",

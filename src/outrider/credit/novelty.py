@@ -1,0 +1,72 @@
+"""XRPO's novelty sharpening: a correct response that the policy thought unlikely counts for more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Flags, Floats, Members
+
+
+class Novelty(Shaper):
+    r"""Adds to the advantage of every successful member that is less likely than the group's mean.
+
+    .. math:: s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t}), \qquad \eta_i = e^{s_i - \bar s}, \qquad
+              A_i^+ = A_i + \max\big(0, \min(\lambda \max(1 - \eta_i, 0), \kappa A_i)\big)
+
+    with :math:`\bar s` over all valid members, successful or not; :math:`A_i` is the member's mean advantage, and every
+    token of it gets the same addition. The likelihood is that of the trainable tokens as they were sampled.
+
+    Degenerate cases: one valid member has :math:`\eta = 1` and gets nothing; failures and members that are not valid
+    are never touched; where :math:`A_i \le 0` the cap leaves nothing (decided: Eq. 6 would subtract). So a group of
+    successes alone stays without signal, though section 3.3 says that it gains one. With ``degenerate_cap`` such a
+    group (all valid members successful, all advantages 0) gets :math:`\min(\lambda \max(1 - \eta_i, 0), c)`, centred
+    over its valid members: that is the claim, as an option.
+
+    Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; 2.5 and 0.5 as in section 4.1. Decided: the mean is over one group
+    whatever its prompts were; ``per_conditioning`` takes it apart for plain and for seeded ones, whose likelihoods are
+    not comparable.
+
+    >>> m = Members(
+    ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
+    ...     logprobs_GT=[np.array([-3.0]), np.array([-1.0, -1.0]), np.array([-2.0])],
+    ... )
+    >>> [a.round(3).tolist() for a in Novelty().shape([np.array([0.6]), np.array([0.6, 0.6]), np.array([-1.2])], m, 1)]
+    [[0.9], [0.6, 0.6], [-1.2]]
+    """
+
+    weight: float = Field(2.5, ge=0, description="λ")
+    cap: float = Field(0.5, ge=0, description="κ, largest addition as a share of the advantage")
+    degenerate_cap: float | None = Field(
+        None, gt=0, description="largest addition in a group of successes alone; null: none there"
+    )
+    per_conditioning: bool = Field(False, description="likelihoods of seeded members are compared among themselves")
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        valid_G = members.valid_G
+        rare_G = self.weight * np.maximum(1.0 - self.typicality(members), 0.0)
+        mean_G = np.array([a.sum() / max(len(a), 1) for a in advantages_GT])
+        added_G = np.where(members.success_G & valid_G, np.clip(self.cap * mean_G, 0.0, rare_G), 0.0)
+        alike = bool(valid_G.any()) and bool(members.success_G[valid_G].all()) and not mean_G.any()
+        if self.degenerate_cap is not None and alike:
+            bonus_G = np.minimum(rare_G, self.degenerate_cap)
+            added_G = np.where(valid_G, bonus_G - bonus_G[valid_G].mean(), 0.0)
+        return [a + added for a, added in zip(advantages_GT, added_G, strict=True)]
+
+    def typicality(self, members: Members) -> Floats:
+        """:math:`\\eta` of every member; 1 where it is not valid."""
+        eta_G, valid_G = np.ones(members.size), members.valid_G
+        scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in members.logprobs_GT] or [0.0] * members.size)
+        for compared_G in self._compared(members):
+            chosen_G = compared_G & valid_G
+            if chosen_G.any():
+                eta_G[chosen_G] = np.exp(scores_G[chosen_G] - scores_G[chosen_G].mean())
+        return eta_G
+
+    def _compared(self, members: Members) -> list[Flags]:
+        if self.per_conditioning:
+            return [members.seeded_G, ~members.seeded_G]
+        return [np.ones(members.size, np.bool_)]
