@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.objective.options import ClipCov, Forking, KlCov, Selection
+from outrider.objective.options import ClipCov, Forking, KlCov, ObjectiveOptions, Selection
+from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.row import Row
 from outrider.objective.select import Selected, select
 from policy_rows import evaluate, ragged_rows, row
@@ -69,12 +70,12 @@ def test_kl_cov_holds_the_tokens_of_the_highest_covariance() -> None:
 
 
 def test_kl_cov_adds_the_distance_from_the_sampler_to_the_loss() -> None:
-    logprobs = torch.tensor([-1.0, -1.0, -3.5, -4.0, 0.0], dtype=torch.float64).requires_grad_()
+    logprobs = torch.tensor([-1.0, -1.0, -4.5, -4.0, 0.0], dtype=torch.float64).requires_grad_()
     held = {"surrogate": "unclipped", "select": {"kl_cov": {"share": 0.2, "coef": 3.0}}}
     loss, sums = evaluate(held, logprobs, by_covariance())
     plain, _ = evaluate({"surrogate": "unclipped"}, logprobs, by_covariance())
     assert float((loss - plain).detach()) == pytest.approx(3.0 * 0.5)  # only the third has moved, by 0.5
-    assert torch.autograd.grad(loss - plain, logprobs)[0].tolist() == [0, 0, 3.0, 0, 0]
+    assert torch.autograd.grad(loss - plain, logprobs)[0].tolist() == [0, 0, -3.0, 0, 0]
     assert (float(sums["penalised"]), float(sums["penalty"])) == (1.0, pytest.approx(1.5))
 
 
@@ -127,6 +128,15 @@ def test_the_order_of_rows_is_nothing(options: Selection, order: list[int]) -> N
     for place, i in enumerate(order):
         for mine, other in zip(chosen[i], permuted[place], strict=True):
             assert (mine is None and other is None) or np.array_equal(mine, other)
+
+
+def test_rows_that_weigh_nothing_are_not_selected_from() -> None:
+    """With `with_signal`, the silent row has the highest entropies and takes none of the share."""
+    rows = [row([0.0] * 2, entropies=[9.0, 8.0]), row([1.0] * 2, entropies=[1.0, 2.0])]
+    options = {"select": {"forking": {"share": 0.5}}, "aggregate": {"token_mean": {"denominator": "with_signal"}}}
+    told = PolicyLoss(ObjectiveOptions(**options), 4).prepare(rows)
+    assert told[0].selected == Selected()
+    assert told[1].selected.keeps_N.tolist() == [False, True]
 
 
 def test_nothing_to_select_from() -> None:

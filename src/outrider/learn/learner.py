@@ -149,7 +149,10 @@ class Learner:
 
     @torch.no_grad()
     def reset_reference(self) -> None:
-        """The policy becomes the reference, and the optimizer forgets. Source: ProRL, arXiv 2505.24864."""
+        """The policy becomes the reference, and the optimizer forgets its averages; a warm-up is not repeated.
+
+        Source: ProRL, arXiv 2505.24864.
+        """
         assert self.reference is not None
         for old, new in zip(self.reference.parameters(), self.model.parameters(), strict=True):
             old.copy_(new)

@@ -43,11 +43,12 @@ class Policy(NamedTuple):
     lengths: Sequence[int]
 
     def row_mean(self, values_N: Tensor) -> Tensor:
-        """``[N]``: the mean over the trainable tokens of each token's row; 0 in a row without any."""
+        """``[N]``: the mean over the trainable tokens of each token's row, from values that are 0 where not trained;
+        0 in a row without any trainable token."""
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)
         row_N = torch.repeat_interleave(torch.arange(len(lengths), device=values_N.device), lengths)
         none = values_N.new_zeros(len(lengths))
-        sums = none.index_add(0, row_N, torch.where(self.live, values_N, 0.0))
+        sums = none.index_add(0, row_N, values_N)
         counts = none.index_add(0, row_N, self.live.to(values_N.dtype))
         return (sums / counts.clamp_min(1)).index_select(0, row_N)
 
