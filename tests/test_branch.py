@@ -386,6 +386,16 @@ def test_outcomes_are_those_of_the_pivots():
     assert math.isnan(stage.metrics()["recovered"])
 
 
+def test_outcomes_do_not_know_the_order_of_the_problems():
+    groups = []
+    for i in (2, 0, 1):
+        root = _named(f"g{i}", 4 + i)
+        child = branch_of(root, 2, 1)
+        object.__setattr__(child, "group_id", f"g{i}")
+        groups.append(Group(Problem(f"p{i}", ""), f"g{i}", (root, child)))
+    assert [o.ratio for o in outcomes(groups)] == [2 / 4, 2 / 5, 2 / 6]
+
+
 def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
     """Recovery that is certain at the front and impossible at the end is learned as a negative slope."""
 

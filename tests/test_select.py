@@ -337,6 +337,24 @@ def test_one_strong_head_suffices():
     assert places(picks) == [(0, 2)]
 
 
+@given(st.integers(1, 14), st.integers(0, 10**6), st.integers(1, 5))
+def test_influence_is_the_most_that_a_head_looks_back(steps, seed, ahead):
+    attention = looking(steps, seed).given
+    expected = [
+        max(sum(attention[h, j, i] for j in range(steps) if j - i >= ahead) for h in range(3)) for i in range(steps)
+    ]
+    np.testing.assert_allclose(Attention(ahead=ahead).influence(attention), expected)
+
+
+def test_steps_that_nobody_looks_at_are_the_last_resort():
+    """Only step 4 of ten has influence; the quantile is 0, and yet the earlier steps wait."""
+    attention = np.zeros((1, 10, 10))
+    attention[0, 9, 4] = 0.5
+    one = chain(20, list(range(2, 20, 2)))
+    picks = Attention(distance=0).select(source(one, engine=Looking(attention)), 2)
+    assert places(picks) == [(0, 8), (0, 2)]
+
+
 # Boundaries
 
 

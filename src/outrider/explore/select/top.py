@@ -32,13 +32,13 @@ class Surprisal(Selector):
         return -rollout.logprobs_T
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
-        scored = []
+        scored: list[tuple[float, Pivot]] = []
         for chain in source.chains:
             own_T = self.signal(chain.rollout) if chain.candidates else np.zeros(0, np.float32)
             first = chain.rollout.branch_at
-            scored += [(-float(own_T[at - first]), chain.rollout.member, at, chain) for at in chain.candidates]
-        scored.sort(key=lambda cut: cut[:3])
-        return [Pivot(chain.rollout, at) for _, _, at, chain in scored[:pivots]]
+            scored += [(float(own_T[at - first]), Pivot(chain.rollout, at)) for at in chain.candidates]
+        scored.sort(key=lambda cut: -cut[0])  # stable, so ties keep their order
+        return [pivot for _, pivot in scored[:pivots]]
 
 
 class Entropy(Surprisal):
