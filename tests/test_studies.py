@@ -1,0 +1,68 @@
+"""The exact calculations of ``benchmarks/studies``: against enumeration, and against numbers that the papers print."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+STUDIES = Path(__file__).parent.parent / "benchmarks" / "studies"
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch):
+    """Imports a study as ``python benchmarks/studies/NAME.py`` would find it."""
+    monkeypatch.syspath_prepend(str(STUDIES))
+    before = set(sys.modules)
+
+    def load(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    yield load
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(STUDIES)):
+            del sys.modules[name]
+
+
+def test_the_tree_has_the_probabilities_that_the_paper_states(study):
+    tree = study("decision_tree")
+    for node, children in tree.TREE.items():
+        assert sum(children.values()) == pytest.approx(1), node
+    root = tree.ends("A")
+    assert [root[x] for x in "FGMO"] == pytest.approx([0.24, 0.2, 0.4 * 0.4 * 0.2, 0.032])
+    assert tree.ends("C")["O"] == pytest.approx(0.08)
+    assert sorted(root, key=root.get, reverse=True)[:5] == ["F", "G", "J", "L", "N"]  # "high-probability paths"
+    assert set("".join(tree.TREE) + "".join(root)) == set("ABCDEFGHIJKLMNO")
+
+
+@pytest.mark.parametrize("method", ["GRPO", "tree", "DEEP-GRPO"])
+def test_what_an_algorithm_finds_in_a_tree_is_the_sum_over_all_that_can_happen(study, method):
+    tree, branches = study("decision_tree"), 2
+    once = []  # every outcome of one root rollout with its branches: probability, leaves, edges
+    for path, p in tree.leaves("A").items():
+        for q, nodes in tree.pivots(method, path):
+            for drawn in itertools.product(*(tree.leaves(node).items() for node in nodes for _ in range(branches))):
+                chance = p * q * float(np.prod([r for _, r in drawn]))
+                seen = {path[-1], *(end[-1] for end, _ in drawn)}
+                once.append((chance, seen, len(path) + sum(len(end) for end, _ in drawn)))
+    assert sum(chance for chance, _, _ in once) == pytest.approx(1)
+    result = tree.algorithm(method, 2, branches)
+    assert result["edges"] == pytest.approx(2 * sum(chance * edges for chance, _, edges in once))
+    for leaf, found in result["found"].items():
+        missed = sum(chance for chance, seen, _ in once if leaf not in seen)
+        assert found == pytest.approx(1 - missed**2)
+
+
+def test_twelve_rollouts_as_in_the_figure(study):
+    shown = study("decision_tree").figure_budgets()
+    assert {sum(row["rollouts"].values()) for row in shown.values()} == {12}
+    assert shown["GRPO"]["found"]["O"] == pytest.approx(1 - (1 - 0.032) ** 12)
+    assert shown["DEEP-GRPO"]["found"]["O"] == pytest.approx(1 - (1 - 0.032) ** 4 * 0.8**4)
+    at_k = 1 - 0.8**4 - 0.2**4  # four of K's two leaves, not all alike
+    from_a = 1 - (1 - 0.128) ** 4 - (1 - 0.032) ** 4 + (1 - 0.16) ** 4
+    assert shown["DEEP-GRPO"]["N_and_O_from_one_place"] == pytest.approx(1 - (1 - at_k) * (1 - from_a))
