@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,8 @@ def run_of(path: Path, steps: int) -> RunFolder:
 def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def heed_ctrl_c() -> None:
+    """For ``preexec_fn``: a process started in the background of a script ignores Ctrl-C, and so do its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

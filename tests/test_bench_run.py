@@ -24,6 +24,7 @@ from outrider.cli import main
 from outrider.config import read_yaml
 from outrider.measure import pass_at_k
 from outrider.train.folder import RunFolder
+from runs import heed_ctrl_c
 
 WORDS = [
     "grpo",
@@ -43,7 +44,7 @@ def bench(out: Path, *words: str) -> int:
 def start(out: Path) -> subprocess.Popen[str]:
     """In another process, which can be killed."""
     command = [sys.executable, "-m", "outrider", "bench", *WORDS, "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c)
 
 
 def cells(out: Path) -> dict[str, Cell]:
@@ -145,8 +146,8 @@ def test_the_numbers_are_those_of_the_runs(whole: Path) -> None:
 def test_the_page_has_what_a_reader_needs(whole: Path) -> None:
     page, table = (whole / "page.md").read_text(), (whole / "table.md").read_text()
     assert table in page
-    command = shlex.join(json.loads((whole / "environment.json").read_bytes())["command"][1:])
-    for part in ("(frontier.png)", "## Tuning", "## Change from grpo", f"outrider {command}\n", "torch 2"):
+    command = shlex.join(["outrider", *json.loads((whole / "environment.json").read_bytes())["command"][1:]])
+    for part in ("(frontier.png)", "## Tuning", "## Change from grpo", f"```\n{command}\n```", "torch 2"):
         assert part in page
     assert (whole / "frontier.png").read_bytes()[:4] == b"\x89PNG"
     assert "NaN" not in (whole / "results.json").read_text()

@@ -20,6 +20,7 @@ from outrider.errors import UserError
 from outrider.record import Rollout
 from outrider.record.store import RolloutStore
 from outrider.train.run import train
+from runs import heed_ctrl_c
 
 SMALL = [
     "train.problems=4",
@@ -235,7 +236,9 @@ def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(ranks: int, tmp_path:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "outrider", "train", "grpo", *SMALL, "train.steps=50", f"train.ranks={ranks}"]
     command += ["--out", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed_ctrl_c
+    )
     wait_for(lambda: (folder / "rollouts" / "train-00000002.parquet").exists(), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the run gets it
     _, errors = process.communicate(timeout=60)
