@@ -66,3 +66,33 @@ def test_twelve_rollouts_as_in_the_figure(study):
     at_k = 1 - 0.8**4 - 0.2**4  # four of K's two leaves, not all alike
     from_a = 1 - (1 - 0.128) ** 4 - (1 - 0.032) ** 4 + (1 - 0.16) ** 4
     assert shown["DEEP-GRPO"]["N_and_O_from_one_place"] == pytest.approx(1 - (1 - at_k) * (1 - from_a))
+
+
+def test_expected_sums_have_the_closed_forms_of_a_binomial(study):
+    curves = study("cumulative_advantage")
+    for p in (0.0, 0.05, 0.3, 0.5, 1.0):  # E[a (1 - a)] = (1 - 1/N) p (1 - p)
+        assert curves.expected(curves.Method("no std"), p) == pytest.approx(2 * 7 * p * (1 - p))
+        assert curves.expected(curves.Method("leave one out"), p) == pytest.approx(2 * 8 * p * (1 - p))
+
+
+@pytest.mark.parametrize("schedule", ["et", "hw"])
+def test_an_expected_sum_is_that_over_all_sequences_of_outcomes(study, monkeypatch, schedule):
+    curves = study("cumulative_advantage")
+    monkeypatch.setattr(curves, "N", 3)
+    method, p, total = curves.Method("no std", schedule, n_max=7), 0.2, 0.0
+    for outcomes in itertools.product([0, 1], repeat=7):
+        taken = np.array(outcomes[: curves.size_after(method, sum(outcomes[:3]))])
+        total += p ** sum(outcomes) * (1 - p) ** (7 - sum(outcomes)) * np.abs(taken - taken.mean()).sum()
+    assert curves.expected(method, p) == pytest.approx(total)
+
+
+def test_the_printed_sums_of_dars(study):
+    curves = study("cumulative_advantage")
+    for successes in range(1, 4):  # the target, reached by whole rollouts, unless the cap comes first
+        accuracy, spread = successes / 8, 2 * successes / 8 * (1 - successes / 8)
+        assert 4 <= curves.printed(curves.Method("no std", "et"), accuracy) < 4 + spread
+        assert (
+            8 * (1 - accuracy) <= curves.printed(curves.Method("no std", "hw"), accuracy) < 8 * (1 - accuracy) + spread
+        )
+    assert curves.size_after(curves.Method("no std", "hw"), 0) == 32
+    assert curves.size_after(curves.Method("std", "hw", 64), 0) == 31  # sqrt(8^2 * 15) = 30.98: no cap of 32 binds
