@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import tracemalloc
 from dataclasses import replace
 
@@ -52,82 +51,6 @@ def test_packed_gradient_is_that_of_rows_one_by_one(family: str, aggregate: str)
     model = random_model(family).double()
     ours = gradient(model, rows(), {"aggregate": aggregate})
     assert torch.allclose(ours, naive_gradient(model, rows(), aggregate), rtol=1e-9, atol=1e-12)
-
-
-FORKING = {"forking": {"share": 0.3}}
-CLIP_COV = {"clip_cov": {"share": 0.05, "low": 0.1}}
-KL_COV = {"kl_cov": {"share": 0.05}}
-OBJECTIVES: list[dict[str, object]] = [
-    {},
-    {"aggregate": "sequence_mean", "kl": 0.3},
-    {"aggregate": {"constant": {"denominator": "with_signal"}}, "kl": 0.3},
-    {"kl": {"coef": 0.3, "estimator": "k1", "mask_without_signal": True}, "entropy": {"bonus": 0.1}},
-    {"surrogate": {"clip": {"ratio": "sequence", "dual": 2.0}}, "kl": {"coef": 0.3, "estimator": "k2"}},
-    {"surrogate": {"clip": {"ratio": "sequence_token"}}, "select": FORKING},
-    {"surrogate": {"cispo": [None, 1.0]}, "select": CLIP_COV},
-    {"surrogate": "unclipped", "select": KL_COV, "aggregate": "sequence_mean"},
-    {"surrogate": "gmpo", "entropy": {"bonus": 0.1, "target": 2.0}, "correction": {"mask": {"high": 3.0}}},
-    {"surrogate": "sapo", "select": FORKING, "correction": {"truncate": {"level": "token"}}},
-]
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_gradient_does_not_depend_on_the_split_or_the_order(objective: dict[str, object]) -> None:
-    model = random_model("qwen2").double()
-    batch = rows(24)
-    whole = gradient(model, batch, objective)
-    assert whole.abs().max() > 1e-3
-    lengths = sum(row.length for row in batch)
-    counts = {len(micro_batches(batch, lengths))}
-    for parts in (2, 4, 8):
-        budget = lengths // parts
-        counts.add(len(micro_batches(batch, budget)))
-        split = gradient(model, batch, objective, micro_tokens=budget)
-        assert torch.allclose(split, whole, rtol=1e-9, atol=1e-12)
-    assert len(counts) == 4
-    assert torch.allclose(gradient(model, batch[::-1], objective), whole, rtol=1e-9, atol=1e-12)
-
-
-class Meeting:
-    """Adds the tensors of several threads, as ranks would."""
-
-    def __init__(self, size: int) -> None:
-        self.barrier, self.parts = threading.Barrier(size), [torch.zeros(0)] * size
-
-    def add(self, rank: int, tensor: torch.Tensor) -> torch.Tensor:
-        self.parts[rank] = tensor.clone()
-        self.barrier.wait(60)
-        total = torch.stack(self.parts).sum(0)
-        self.barrier.wait(60)
-        return tensor.copy_(total)
-
-
-@pytest.mark.parametrize("objective", [OBJECTIVES[0], *OBJECTIVES[5:]])
-def test_two_ranks_update_as_one(objective: dict[str, object]) -> None:
-    """Three steps, so that old log-probabilities, selections and coefficients are not those of the first."""
-    model = random_model("qwen2").double()
-    meeting = Meeting(2)
-    ranks = [learner(copy.deepcopy(model), objective, minibatches=2) for _ in range(2)]
-    seen: list[list[dict[str, float]]] = [[], []]
-
-    def work(rank: int) -> None:
-        made = ranks[rank]
-        made.rank, made.size, made.add = rank, 2, lambda tensor: meeting.add(rank, tensor)
-        seen[rank] = [made.update(rows(16, seed)) for seed in range(3)]
-
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    alone = learner(copy.deepcopy(model), objective, minibatches=2)
-    for seed in range(3):
-        expected = alone.update(rows(16, seed))
-        for rank in range(2):
-            assert seen[rank][seed] == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    for made in ranks:
-        for mine, other in zip(made.parameters, alone.parameters, strict=True):
-            assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
 
 
 def test_skipped_rows_change_no_denominator() -> None:
@@ -275,7 +198,7 @@ def test_a_batch_of_3072_problems_for_several_epochs_fits_into_bounded_memory() 
         given_row([a] * 4, entropies=e, group=f"g{i}")
         for i, (a, e) in enumerate(zip(advantages_G, entropies_GN, strict=True))
     ]
-    objective = {"aggregate": "constant", "select": FORKING, "correction": "recompute"}
+    objective = {"aggregate": "constant", "select": "forking", "correction": "recompute"}
     made = learner(random_model("qwen2", num_hidden_layers=1), objective, epochs=2, micro_tokens=2048)
     made.update(batch[:2])  # gradients and AdamW's state exist
     sizes: list[int] = []

@@ -106,7 +106,6 @@ def test_group_means_the_rows_of_one_stream() -> None:
         ({"kl": 0.1}, True),
         ({"kl": {"coef": 0.1, "mask_without_signal": True}}, False),
         ({"entropy": {"bonus": 0.1}}, True),
-        ({"entropy": {"target": 0.1}}, True),
         ({"kl": 0.1, "aggregate": {"token_mean": {"denominator": "with_signal"}}}, False),
     ],
 )
@@ -117,6 +116,18 @@ def test_what_is_trained_without_advantage(options: dict[str, object], all_rows:
     assert [told.trained for told in made.prepare([row([1.0]), silent])] == [True, all_rows]
     untrainable = row([0.0], trainable=[False])
     assert [told.trained for told in made.prepare([untrainable])] == [False]
+
+
+def test_a_steered_bonus_trains_rows_without_advantage_in_the_steps_that_have_one() -> None:
+    """Else a batch without any advantage would be an update by AdamW's momentum alone."""
+    made = objective(entropy={"target": 1.0, "bonus": 0.001})
+    assert made.trains_all
+    for entropy, trained in ((0.5, True), (1.5, False), (0.5, True)):
+        silent = row([0.0], entropies=[entropy])
+        made.begin([silent], lambda rows: [])
+        assert [told.trained for told in made.prepare([silent])] == [trained]
+    with pytest.raises(ValueError, match=r"begins at 0\.1, above its largest value, most: 0\.005"):
+        objective(entropy={"target": 1.0, "bonus": 0.1})
 
 
 def test_the_entropy_bonus_is_in_the_units_of_the_tokens_weights() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from outrider.objective.correction import correct
-from outrider.objective.options import Correction, Mask, Recompute, Truncate
+from outrider.objective.options import Correction, Mask, ObjectiveOptions, Recompute, Truncate
 from outrider.objective.row import Row
 from policy_rows import evaluate, row
 
@@ -61,7 +61,14 @@ def test_gauges_are_taken_before_the_cut() -> None:
     }
     _, by_row = weights(Mask(level="sequence", high=1.9))
     assert (by_row["weight_max"], by_row["weight_clamped"]) == (pytest.approx(2.0), 0.5)  # of two rows
-    assert weights(Recompute())[1]["weight_clamped"] == pytest.approx(2 / 3)  # taken for 1, and are not
+    recomputed = weights(Recompute())[1]  # weighs nothing, and says all the same how far the sampler is off
+    assert (recomputed["weight_clamped"], recomputed["weight_max"]) == (0.0, pytest.approx(4.0))
+
+
+def test_a_range_that_holds_nothing_is_refused() -> None:
+    for empty in ({"correction": {"mask": {"low": 3.0}}}, {"select": {"clip_cov": {"low": 6.0}}}):
+        with pytest.raises(ValueError, match="low is above high"):
+            ObjectiveOptions(**empty)
 
 
 def test_equal_policies_need_no_correction() -> None:

@@ -193,5 +193,8 @@ def test_single_tokens_cannot_be_left_out_of_a_ratio_of_all() -> None:
         for select in ("forking", "clip_cov"):
             with pytest.raises(ValueError, match="one ratio for a whole response"):
                 ObjectiveOptions(surrogate=surrogate, select=select)
-        ObjectiveOptions(surrogate=surrogate, select="kl_cov")
-    ObjectiveOptions(surrogate={"clip": {"ratio": "sequence_token"}}, select="forking")
+        with pytest.raises(ValueError, match="correction leaves single tokens out"):
+            ObjectiveOptions(surrogate=surrogate, correction={"mask": {"level": "token"}})
+        ObjectiveOptions(surrogate=surrogate, select="kl_cov", correction={"mask": {"level": "sequence"}})
+    by_token = {"clip": {"ratio": "sequence_token"}}
+    ObjectiveOptions(surrogate=by_token, select="forking", correction={"mask": {"level": "token"}})

@@ -15,7 +15,8 @@ Gauges, all before anything is cut, over the trainable tokens of a step: ``sampl
 estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats; over the weights at their level,
 one for each token or row, ``weight_p01``, ``weight_p50``, ``weight_p99``, ``weight_max``, ``weight_ess`` (effective
 sample size :math:`(\sum w)^2 / \sum w^2` as a share of their number) and ``weight_clamped`` (share that is cut or
-masked). Logarithms of weights are bounded to ±20. Without tokens there are no gauges.
+masked; 0 for ``recompute``, which weighs nothing). Logarithms of weights are bounded to ±20. Without tokens there are
+no gauges.
 
 Both log-probabilities are those of the row's mode; rows of several modes are refused by the learner.
 
@@ -32,7 +33,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.objective.options import Correction, Mask, Truncate
+from outrider.objective.options import Correction, Mask, Recompute, Truncate
 from outrider.objective.row import Row
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,8 @@ def correct(
         importance_N = np.zeros(len(row.token_ids))
         importance_N[row.trainable_N] = cut_n  # one of each token, or one for all
         corrected.append(replace(row, old_logprobs_N=new_N, importance_N=importance_N))
-    return corrected, _gauges(np.concatenate(tokens_RN), weights, cut)
+    clamped = np.zeros(len(cut), np.bool_) if isinstance(options, Recompute) else cut != weights
+    return corrected, _gauges(np.concatenate(tokens_RN), weights, clamped)
 
 
 def _cut(options: Correction, weights: Floats) -> Floats:
@@ -73,7 +75,7 @@ def _cut(options: Correction, weights: Floats) -> Floats:
     return np.ones_like(weights)
 
 
-def _gauges(log_N: Floats, weights: Floats, cut: Floats) -> dict[str, float]:
+def _gauges(log_N: Floats, weights: Floats, clamped: NDArray[np.bool_]) -> dict[str, float]:
     if not len(log_N):
         return {}
     bounded = np.clip(log_N, -_BOUND, _BOUND)
@@ -86,7 +88,7 @@ def _gauges(log_N: Floats, weights: Floats, cut: Floats) -> dict[str, float]:
         "weight_p99": float(p99),
         "weight_max": float(weights.max()),
         "weight_ess": float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
-        "weight_clamped": float((cut != weights).mean()),
+        "weight_clamped": float(clamped.mean()),
     }
 
 

@@ -10,11 +10,12 @@ name      value                mean of the value                     mean of the
 ``k3``    :math:`e^d - d - 1`  :math:`KL(\pi \| \pi_\mathrm{ref})`   of :math:`KL(\pi_\mathrm{ref} \| \pi)`
 ========  ===================  ====================================  ====================================
 
-per token, given what stands before it, and with samples of the policy itself: no estimator here is weighted by the
-ratio, so after the first update on a batch all are off by how far the policy has moved. An unbiased value says nothing
-about its gradient, because the samples depend on the policy too. ``k2`` pulls towards a mode of the reference, ``k3``
-towards covering it; near the reference they agree. k3 grows exponentially where the policy has all but dropped a
-token: :math:`d` is bounded to ±20, and passes no gradient beyond.
+per token, given what stands before it: what a token does to the KL of those after it has no part in the gradient, so
+for responses of several tokens none of these gradients is that of the KL between whole responses. The samples are the
+policy's own: no estimator here is weighted by the ratio, so after the first update on a batch all are off by how far
+the policy has moved. An unbiased value says nothing about its gradient, because the samples depend on the policy too.
+``k2`` pulls towards a mode of the reference, ``k3`` towards covering it; near the reference they agree. k3 grows
+exponentially where the policy has all but dropped a token: :math:`d` is bounded to ±20, and passes no gradient beyond.
 
 Sources: Schulman, "Approximating KL divergence", joschu.net/blog/kl-approx.html; k3 in GRPO, arXiv 2402.03300, Eq. 4;
 the gradients, arXiv 2506.09477.

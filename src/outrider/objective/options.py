@@ -8,7 +8,7 @@ together and lists every diagnostic.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -40,7 +40,7 @@ class _Range(Surrogate):
 class Clip(_Range):
     """PPO's clipped ratio; short form ``clip: [0.2, 0.28]``. Function and sources: :mod:`outrider.objective.clip`."""
 
-    low: float = Field(0.2, ge=0, lt=1, strict=True, description="ratios count down to 1 - low")
+    low: float = Field(0.2, ge=0, le=1, strict=True, description="ratios count down to 1 - low; 1: no bound")
     high: float = Field(0.2, ge=0, strict=True, description="ratios count up to 1 + high")
     dual: float | None = Field(None, gt=1, description="with a negative advantage, ratios count up to this (PPO's c)")
     ratio: RatioLevel = Field("token", description="of each token, or of the response (GSPO, GSPO-token)")
@@ -73,6 +73,15 @@ class Sapo(Surrogate):
     tau_negative: float = Field(1.05, gt=0, description="steepness where it is negative; above the other: more careful")
 
 
+_Bounded = TypeVar("_Bounded", "ClipCov", "Mask")
+
+
+def _ordered(piece: _Bounded) -> _Bounded:
+    if piece.low > piece.high:
+        raise ValueError(f"no value lies in [{piece.low}, {piece.high}]: low is above high")
+    return piece
+
+
 class Selection(Options):
     """Which tokens of an optimizer batch are treated otherwise."""
 
@@ -89,6 +98,10 @@ class ClipCov(Selection):
     share: float = Field(2e-4, gt=0, le=1, description="of the trainable tokens of an optimizer batch, at least one")
     low: float = Field(1.0, description="least covariance of a token that may be drawn")
     high: float = Field(5.0, description="largest covariance of such a token")
+
+    @model_validator(mode="after")
+    def _some_fit(self) -> ClipCov:
+        return _ordered(self)
 
 
 class KlCov(Selection):
@@ -128,6 +141,12 @@ class Entropy(Options):
     step: float = Field(1e-4, gt=0, description="with a target: change of the coefficient in one step of training")
     most: float = Field(0.005, gt=0, description="with a target: largest coefficient")
 
+    @model_validator(mode="after")
+    def _begins_in_bounds(self) -> Entropy:
+        if self.target is not None and self.bonus > self.most:
+            raise ValueError(f"the bonus begins at {self.bonus}, above its largest value, most: {self.most}")
+        return self
+
 
 class Correction(Options):
     """What is done about a sampler whose log-probabilities are not the learner's."""
@@ -150,6 +169,10 @@ class Mask(Correction):
     level: WeightLevel = Field("sequence", description="of each token; of the response: product or geometric mean")
     low: float = Field(0.0, ge=0, description="smallest importance weight that counts")
     high: float = Field(2.0, gt=0, description="largest importance weight that counts")
+
+    @model_validator(mode="after")
+    def _some_fit(self) -> Mask:
+        return _ordered(self)
 
 
 class Aggregate(Options):
@@ -219,9 +242,11 @@ class ObjectiveOptions(Options):
     @model_validator(mode="after")
     def _tokens_can_be_left_out(self) -> ObjectiveOptions:
         whole = isinstance(self.surrogate, Gmpo) or getattr(self.surrogate, "ratio", "token") == "sequence"
-        if whole and isinstance(self.select, (Forking, ClipCov)):
+        masked = isinstance(self.correction, Mask) and self.correction.level == "token"
+        if whole and (masked or isinstance(self.select, (Forking, ClipCov))):
             raise ValueError(
-                "select leaves single tokens out, but this surrogate has one ratio for a whole response, "
-                "through which they would be trained all the same (ratio: sequence_token has one gradient per token)"
+                f"{'correction' if masked else 'select'} leaves single tokens out, but this surrogate has one ratio "
+                "for a whole response, through which they would be trained all the same (ratio: sequence_token has "
+                "one gradient per token)"
             )
         return self

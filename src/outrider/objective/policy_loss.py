@@ -103,7 +103,7 @@ class PolicyLoss:
 
     @property
     def trains_all(self) -> bool:
-        """Whether rows without advantage are trained on too, by the KL or the entropy bonus."""
+        """Whether rows without advantage are trained on too: by the KL, or by an entropy bonus where there is one."""
         pulled = self.needs_reference and not self.options.kl.mask_without_signal
         return (pulled or self.bonus.active) and self.options.aggregate.denominator == "all"
 
@@ -139,8 +139,8 @@ class PolicyLoss:
             chosen = next(selected) if weight > 0 else Selected()
             pulled = not self.options.kl.mask_without_signal or (row.group, row.stream) in loud
             held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
-            trained = weight > 0 and (has or held or self.bonus.active or (self.needs_reference and pulled))
-            told.append(Told(row, float(weight), trained, chosen, pulled))
+            always = self.bonus.coefficient > 0 or (self.needs_reference and pulled)
+            told.append(Told(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
         return told
 
     def __call__(
