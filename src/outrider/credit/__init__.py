@@ -11,8 +11,12 @@ from outrider.credit.chain import (
     split,
 )
 from outrider.credit.group_mean import GroupMean
+from outrider.credit.leave_one_out import LeaveOneOut
+from outrider.credit.maxrl import MaxRL
 from outrider.credit.members import Members, members_by_stream
 from outrider.credit.novelty import Novelty
+from outrider.credit.passk import PassK
+from outrider.credit.reinforce_pp import ReinforcePP
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
@@ -20,6 +24,10 @@ from outrider.credit.tree_values import TreeValues
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {}
 BASELINES: dict[str, type[Baseline]] = {
     "group_mean": GroupMean,
+    "leave_one_out": LeaveOneOut,
+    "maxrl": MaxRL,
+    "passk": PassK,
+    "reinforce_pp": ReinforcePP,
     "siblings_mean": SiblingsMean,
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
