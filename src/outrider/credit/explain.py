@@ -1,0 +1,127 @@
+"""A chain explains itself: what each link makes of the advantages of a small worked group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from outrider.credit.chain import Link, split
+from outrider.credit.members import Floats, Members
+
+Shape = Literal["roots", "tree", "siblings"]
+
+
+class After(NamedTuple):
+    """The state of a group after one link of a chain.
+
+    Attributes:
+        rewards_G: as the baseline will see them, or has seen them.
+        advantages_GT: one number per trainable token of each member; None before the baseline.
+    """
+
+    link: Link
+    rewards_G: Floats
+    advantages_GT: list[Floats] | None
+
+
+class Worked(NamedTuple):
+    """A group to explain with, and what each member is an example of."""
+
+    names: list[str]
+    members: Members
+
+
+def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[After]:
+    """The rewards and advantages of one group after each link; of the last link, they are the chain's.
+
+    A batch baseline takes the group as its whole batch.
+
+    Raises:
+        ValueError: see :func:`outrider.credit.split`.
+
+    >>> from outrider.credit import GroupMean, Novelty
+    >>> worked = worked_group()
+    >>> for after in explain([GroupMean(std=False), Novelty()], worked.members):
+    ...     print(type(after.link).__name__, [round(float(a[0]), 2) for a in after.advantages_GT])
+    GroupMean [0.6, 0.6, -0.4, -0.4, -0.4, 0.0]
+    Novelty [0.6, 0.9, -0.4, -0.4, -0.4, 0.0]
+    >>> worked.names[1]
+    'right, unlikely'
+    """
+    before, baseline, after = split(chain)
+    account = []
+    for reward_shaper in before:
+        members = replace(members, rewards_G=reward_shaper.rewards(members, step))
+        account.append(After(reward_shaper, members.rewards_G, None))
+    [advantages_GT] = baseline.of_stream([members])
+    account.append(After(baseline, members.rewards_G, advantages_GT))
+    for shaper in after:
+        advantages_GT = shaper.shape(advantages_GT, members, step)
+        account.append(After(shaper, members.rewards_G, advantages_GT))
+    return account
+
+
+class _Row(NamedTuple):
+    """One member. Lengths and positions are shares of the longest response."""
+
+    name: str
+    right: bool | None
+    length: float
+    logprob: float
+    parent: int = -1
+    start: float = 0.0
+    family: int = 0
+
+
+_ROOTS = [
+    _Row("right", True, 0.5, -0.3),
+    _Row("right, unlikely", True, 0.6, -0.9),
+    _Row("wrong", False, 0.4, -0.3),
+    _Row("wrong, unlikely", False, 0.5, -0.9),
+    _Row("wrong, cut off", False, 1.0, -0.5),
+    _Row("no verdict", None, 0.3, -0.5),
+]
+_TREE = [
+    _Row("1 right", True, 0.6, -0.3),
+    _Row("2 wrong", False, 0.6, -0.5),
+    _Row("3 wrong", False, 0.5, -0.4),
+    _Row("from 1, wrong", False, 0.3, -0.6, parent=0, start=0.3, family=1),
+    _Row("from 2, right, unlikely", True, 0.4, -0.9, parent=1, start=0.2, family=2),
+    _Row("from 2, wrong", False, 0.4, -0.4, parent=1, start=0.2, family=2),
+]
+_SIBLINGS = [
+    _Row("from a, right, unlikely", True, 0.4, -0.9, start=0.2),
+    _Row("from a, wrong", False, 0.4, -0.3, start=0.2),
+    _Row("from a, wrong, cut off", False, 0.8, -0.5, start=0.2),
+    _Row("from b, wrong", False, 0.4, -0.4, start=0.4, family=1),
+    _Row("from b, wrong", False, 0.3, -0.6, start=0.4, family=1),
+]
+_SHAPES: dict[Shape, list[_Row]] = {"roots": _ROOTS, "tree": _TREE, "siblings": _SIBLINGS}
+
+
+def worked_group(shape: Shape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
+    """A group to explain a chain with: rare successes, failures, a response that was cut off, one without a verdict.
+
+    ``tree`` has branches among the members, ``siblings`` only branches, from two places of rollouts that are in
+    another loss stream. Every fourth token is a fork of 1.4 nats, the others have 0.2.
+
+    Args:
+        right, wrong: rewards of the two verdicts.
+        longest: tokens of a response that was cut off; a multiple of 10 keeps the others' proportions.
+    """
+    rows = _SHAPES[shape]
+    tokens = [max(1, round(row.length * longest)) for row in rows]
+    members = Members(
+        rewards_G=np.array([np.nan if row.right is None else right if row.right else wrong for row in rows]),
+        success_G=np.array([bool(row.right) for row in rows]),
+        tokens_G=np.array(tokens),
+        logprobs_GT=[np.full(n, row.logprob) for n, row in zip(tokens, rows, strict=True)],
+        entropies_GT=[np.where(np.arange(n) % 4 == 0, 1.4, 0.2) for n in tokens],
+        parents_G=np.array([row.parent for row in rows]),
+        starts_G=np.array([round(row.start * longest) for row in rows]),
+        families_G=np.array([row.family for row in rows]),
+    )
+    return Worked([row.name for row in rows], members)
