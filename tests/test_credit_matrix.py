@@ -22,13 +22,22 @@ from outrider.credit import (
     SHAPERS,
     Baseline,
     BatchBaseline,
+    Brevity,
+    Covariance,
+    Difficulty,
+    EntropyAdvantage,
     GroupMean,
     LeaveOneOut,
     Link,
     MaxRL,
     Members,
+    NoBaseline,
     Novelty,
+    Overlong,
     PassK,
+    Perplexity,
+    Polarity,
+    Position,
     ReinforcePP,
     RewardShaper,
     Shaper,
@@ -49,22 +58,28 @@ class Case(NamedTuple):
         shift: a constant added to all rewards changes nothing.
         scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, an epsilon is in the way.
         still: equal rewards leave exactly 0. Not so where a piece finds something else to compare, such as lengths.
+        alone: one valid member gets exactly 0. Not so without a comparison.
         ordered: of members without branches, a better reward never has the lower advantage.
         dissent: a lone success and a lone failure have the largest advantage of their group.
+        compares: a reward means something only beside others.
     """
 
     piece: Link
     shift: bool = True
     scale: int | None = None
     still: bool = True
+    alone: bool = True
     ordered: bool = True
     dissent: bool = True
+    compares: bool = True
 
 
 CASES = {
     "group_mean": Case(GroupMean()),
     "group_mean without std": Case(GroupMean(std=False), scale=1),
     "group_mean without epsilon": Case(GroupMean(epsilon=0.0), scale=0),
+    "group_mean by conditioning": Case(GroupMean(std=False, per_conditioning=True), scale=1, ordered=False),
+    "no_baseline": Case(NoBaseline(), shift=False, scale=1, still=False, dissent=False, compares=False),
     "leave_one_out": Case(LeaveOneOut(), scale=1),
     "maxrl": Case(MaxRL(), scale=1, ordered=False),  # not among failures: without a success all get 0
     "passk": Case(PassK(k=2), ordered=False, dissent=False),  # a problem that every pair solves counts as solved
@@ -78,6 +93,16 @@ CASES = {
     "tree_grpo": Case(TreeGrpo()),
     "tree_values": Case(TreeValues(), scale=1),
     "tree_values of the released code": Case(TreeValues(variant="treerl_code"), scale=1),
+    "overlong": Case(Overlong(max_tokens=6, buffer=4), still=False),
+    "brevity": Case(Brevity(), still=False),
+    "covariance": Case(Covariance(share=0.2), scale=1),
+    "difficulty": Case(Difficulty(), scale=1),
+    "entropy_advantage": Case(EntropyAdvantage()),
+    "perplexity": Case(Perplexity(weight=0.3), scale=1),
+    "perplexity of the released code": Case(Perplexity(drop_outliers=True, clamp=(0.8, 1.2)), scale=1),
+    "polarity": Case(Polarity(positive=0.1), scale=1),
+    "position": Case(Position()),
+    "position of the released code": Case(Position(cap=0.5, first_step=STEP, steps=1)),
     "novelty": Case(Novelty()),
     "novelty among alike": Case(Novelty(degenerate_cap=0.1, per_conditioning=True), still=False),
 }
@@ -228,6 +253,10 @@ def groups_do_not_know_each_other_unless_it_says_so(case: Case) -> None:
 
 
 def one_member_has_nothing_to_compare_with(case: Case) -> None:
+    if not case.alone:
+        return
+    if not case.compares:
+        return
     for chain, group in each(case):
         for i in range(group.size):
             assert not alone(chain, picked(group, [i]))[0].any()
@@ -249,15 +278,18 @@ def equal_rewards_give_exactly_zero(case: Case) -> None:
 
 def a_member_that_is_not_valid_gets_zero_and_changes_no_sibling(case: Case) -> None:
     """Unscorable, or without a token to train whatever its reward: as if it had never been there."""
+    beside = FLAT[3:5] if isinstance(case.piece, BatchBaseline) else []
     for chain, group in each(case):
         leaves = [i for i in range(group.size) if i not in group.parents_G]
         for i in leaves[:3]:
-            others = [j for j in range(group.size) if j != i]
-            expected = alone(chain, picked(group, others))
+            siblings = [j for j in range(group.size) if j != i]
+            expected, *others_expected = run(chain, [picked(group, siblings), *beside])
             for outsider in unscorable(group, i), without_tokens(group, i, 100.0):
-                found = alone(chain, outsider)
+                found, *others_found = run(chain, [outsider, *beside])
                 assert not found[i].any()
-                assert_close([found[j] for j in others], expected)
+                assert_close([found[j] for j in siblings], expected)
+                for a, b in zip(others_found, others_expected, strict=True):
+                    assert_close(a, b)
 
 
 def unscorable(group: Members, i: int) -> Members:
@@ -309,7 +341,7 @@ def a_factor_on_all_rewards_follows_its_law(case: Case) -> None:
 
 def a_large_offset_leaves_no_residue_over_an_epsilon(case: Case) -> None:
     """Rewards that were float32, with an offset that takes most of its digits: differences are one or two ulps."""
-    if not isinstance(case.piece, Baseline):
+    if not (isinstance(case.piece, Baseline) and case.compares):
         return
     for group in FLAT:
         noisy = with_rewards(group, lambda r_G: np.float32(1e4 + 1e-3 * r_G).astype(np.float64))
