@@ -58,7 +58,6 @@ class Case(NamedTuple):
         shift: a constant added to all rewards changes nothing.
         scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, an epsilon is in the way.
         still: equal rewards leave exactly 0. Not so where a piece finds something else to compare, such as lengths.
-        alone: one valid member gets exactly 0. Not so without a comparison.
         ordered: of members without branches, a better reward never has the lower advantage.
         dissent: a lone success and a lone failure have the largest advantage of their group.
         compares: a reward means something only beside others.
@@ -68,7 +67,6 @@ class Case(NamedTuple):
     shift: bool = True
     scale: int | None = None
     still: bool = True
-    alone: bool = True
     ordered: bool = True
     dissent: bool = True
     compares: bool = True
@@ -253,8 +251,6 @@ def groups_do_not_know_each_other_unless_it_says_so(case: Case) -> None:
 
 
 def one_member_has_nothing_to_compare_with(case: Case) -> None:
-    if not case.alone:
-        return
     if not case.compares:
         return
     for chain, group in each(case):
