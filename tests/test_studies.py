@@ -96,3 +96,24 @@ def test_the_printed_sums_of_dars(study):
         )
     assert curves.size_after(curves.Method("no std", "hw"), 0) == 32
     assert curves.size_after(curves.Method("std", "hw", 64), 0) == 31  # sqrt(8^2 * 15) = 30.98: no cap of 32 binds
+
+
+@pytest.mark.parametrize("schedule", ["et", "hw", None])
+def test_mean_rollouts_are_those_of_all_first_passes_that_the_samples_hold(study, schedule):
+    costs = study("rollouts_per_problem")
+    samples = [1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+    table = {"et": [32, 19, 11], "hw": [32, 32, 16], None: [32, 32, 32]}[schedule]  # after 0, 1, 2 of 8; Table of DARS
+    sizes = [table[sum(first)] for first in itertools.combinations(samples, 8)]
+    assert costs.mean_rollouts(10, 2, schedule, 32) == pytest.approx(np.mean(sizes))
+
+
+def test_savings_are_counted_in_rollouts_and_in_tokens(study):
+    costs = study("rollouts_per_problem")
+
+    def tally(successes: int, length: int):
+        return costs.Tally("p", "3", 64, 64, successes, 0, 0, 0, 0, 0, 0, 0, 64 * length, 0, 0, 0)
+
+    told = costs.of_all([tally(0, 30), tally(64, 10)], "hw", 32)  # 32 rollouts of 30 tokens, 8 of 10
+    assert told == pytest.approx(
+        {"rollouts": 20, "tokens": 520, "saved_rollouts": 0.375, "saved_tokens": 1 - 1040 / 1280}
+    )
