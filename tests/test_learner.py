@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import Row, imitation_row
 from outrider.objective.weights import token_weights
 from outrider.record import Mode
+from outrider.train.checkpoint import Checkpoint, Checkpoints
 from policy_rows import STREAMS, gradient, learner
 from policy_rows import ragged_rows as rows
 from policy_rows import row as given_row
@@ -137,18 +139,20 @@ RESET = {"kl": {"coef": 0.5, "reset_every": 2}, "entropy": {"target": 3.4}}
 
 @pytest.mark.parametrize("objective", [{}, {"kl": 0.5}, RESET])
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_a_resumed_learner_ends_with_the_same_weights(objective: dict[str, object], steps: int) -> None:
+def test_a_resumed_learner_ends_with_the_same_weights(objective: dict[str, object], steps: int, tmp_path: Path) -> None:
     """Before, at and after a reset of the reference; the model that training began with is loaded anew."""
     begun = random_model("qwen2")
     made = learner(copy.deepcopy(begun), objective)
     for seed in range(steps):
         made.update(rows(seed=seed))
-    weights = {name: p.detach().clone() for name, p in made.model.named_parameters()}
-    state = copy.deepcopy(made.state_dict())
-    assert ("reference" in state) == (objective is RESET)
+    weights = {name: p.detach() for name, p in made.model.named_parameters()}
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(Checkpoint(steps, {}, weights, made.state_dict()))
+    loaded, _ = checkpoints.load_last()
+    assert ("reference" in loaded.optimizer) == (objective is RESET)
     other = learner(copy.deepcopy(begun), objective)
-    other.load(weights)
-    other.load_state_dict(state)
+    other.load(loaded.weights)
+    other.load_state_dict(loaded.optimizer)
     for seed in range(steps, 5):
         assert made.update(rows(seed=seed)) == other.update(rows(seed=seed))
     for mine, theirs in zip(made.parameters, other.parameters, strict=True):
