@@ -1,5 +1,6 @@
 """Credit: from the verdicts of one group to one advantage per trained token. NumPy only, pure functions."""
 
+from outrider.credit.brevity import Brevity
 from outrider.credit.chain import (
     Baseline,
     BatchBaseline,
@@ -10,29 +11,46 @@ from outrider.credit.chain import (
     advantages_of,
     split,
 )
+from outrider.credit.covariance import Covariance
+from outrider.credit.difficulty import Difficulty
+from outrider.credit.entropy_advantage import EntropyAdvantage
 from outrider.credit.group_mean import GroupMean
 from outrider.credit.leave_one_out import LeaveOneOut
 from outrider.credit.maxrl import MaxRL
 from outrider.credit.members import Members, members_by_stream
+from outrider.credit.no_baseline import NoBaseline
 from outrider.credit.novelty import Novelty
+from outrider.credit.overlong import Overlong
 from outrider.credit.passk import PassK
+from outrider.credit.perplexity import Perplexity
+from outrider.credit.polarity import Polarity
+from outrider.credit.position import Position
 from outrider.credit.reinforce_pp import ReinforcePP
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
 
-REWARD_SHAPERS: dict[str, type[RewardShaper]] = {}
+REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
     "group_mean": GroupMean,
     "leave_one_out": LeaveOneOut,
     "maxrl": MaxRL,
+    "no_baseline": NoBaseline,
     "passk": PassK,
     "reinforce_pp": ReinforcePP,
     "siblings_mean": SiblingsMean,
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
 }
-SHAPERS: dict[str, type[Shaper]] = {"novelty": Novelty}
+SHAPERS: dict[str, type[Shaper]] = {
+    "covariance": Covariance,
+    "difficulty": Difficulty,
+    "entropy_advantage": EntropyAdvantage,
+    "novelty": Novelty,
+    "perplexity": Perplexity,
+    "polarity": Polarity,
+    "position": Position,
+}
 
 __all__ = [
     "BASELINES",
@@ -40,11 +58,28 @@ __all__ = [
     "SHAPERS",
     "Baseline",
     "BatchBaseline",
+    "Brevity",
+    "Covariance",
+    "Difficulty",
+    "EntropyAdvantage",
     "GroupMean",
+    "LeaveOneOut",
     "Link",
+    "MaxRL",
     "Members",
+    "NoBaseline",
+    "Novelty",
+    "Overlong",
+    "PassK",
+    "Perplexity",
+    "Polarity",
+    "Position",
+    "ReinforcePP",
     "RewardShaper",
     "Shaper",
+    "SiblingsMean",
+    "TreeGrpo",
+    "TreeValues",
     "advantages",
     "advantages_of",
     "members_by_stream",

@@ -23,6 +23,9 @@ class GroupMean(Baseline):
     Dividing by the standard deviation weighs groups of rare success (or rare failure) up: with rewards of 0 and 1 by
     a factor between about 2 (half succeed) and ``sqrt(n)`` (a single dissenter).
 
+    ``per_conditioning`` compares members whose prompt held worked examples with each other, and plain ones with each
+    other: in one pool, a plain failure is punished for lacking the hints that its seeded siblings had.
+
     Sources: GRPO, Shao et al. 2024, arXiv 2402.03300; Dr. GRPO, Liu et al. 2025, arXiv 2503.20783. n-1 and 1e-6 as
     in verl's released estimator.
 
@@ -35,16 +38,22 @@ class GroupMean(Baseline):
 
     std: bool = Field(True, description="divide by the standard deviation of the group")
     epsilon: float = Field(1e-6, ge=0, description="added to the standard deviation")
+    per_conditioning: bool = Field(False, description="seeded members are compared among themselves")
 
     def advantages(self, members: Members) -> Floats:
-        valid_G = members.valid_G
-        rewards = members.rewards_G[valid_G]
         result_G = np.zeros(members.size)
+        pools = [members.valid_G]
+        if self.per_conditioning:
+            pools = [members.valid_G & members.seeded_G, members.valid_G & ~members.seeded_G]
+        for pool_G in pools:
+            result_G[pool_G] = self._compared(members.rewards_G[pool_G])
+        return result_G
+
+    def _compared(self, rewards: Floats) -> Floats:
         if len(rewards) < 2 or (rewards == rewards[0]).all():
-            return result_G
-        centred = rewards - rewards.mean()
+            return np.zeros(len(rewards))
+        centred: Floats = rewards - rewards.mean()
         centred -= centred.mean()  # second pass: removes the rounding of the mean
         if self.std:
             centred = centred / (np.sqrt((centred**2).sum() / (len(rewards) - 1)) + self.epsilon)
-        result_G[valid_G] = centred
-        return result_G
+        return centred

@@ -1,0 +1,42 @@
+"""Kimi k1.5's length reward: the shorter responses of a group earn more."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from outrider.credit.chain import RewardShaper
+from outrider.credit.members import Floats, Members
+from outrider.credit.overlong import path_lengths
+
+
+class Brevity(RewardShaper):
+    r"""Adds to the reward by length within the group; a failure can only lose.
+
+    .. math:: r_i' = r_i + \lambda \begin{cases} \ell_i & \text{if member } i \text{ succeeds} \\ \min(0, \ell_i) &
+              \text{otherwise} \end{cases} \qquad
+              \ell_i = \frac12 - \frac{L_i - L_{(1)}}{L_{(n)} - L_{(1)}} \in [-\tfrac12, \tfrac12]
+
+    over the valid members, with lengths counted as in :class:`Overlong` and no limit known.
+
+    Degenerate cases: members of one length, so also one valid member, are not changed. Members that are not valid keep
+    their reward, NaN included, and set no length. A group of failures that differ in length has a signal after this,
+    and learns to be short.
+
+    Source: Kimi k1.5, arXiv 2501.12599, section 2.3.3, which adds this with a weight that it does not state, and only
+    after a part of the training without.
+
+    >>> m = Members(np.array([1.0, 1.0, 0.0]), np.array([True, True, False]), np.array([10, 30, 20]))
+    >>> Brevity().rewards(m, step=1).tolist()
+    [1.5, 0.5, 0.0]
+    """
+
+    weight: float = Field(1.0, ge=0, description="difference between the shortest and the longest success")
+
+    def rewards(self, members: Members, step: int) -> Floats:
+        valid_G, lengths_G = members.valid_G, path_lengths(members)
+        if not valid_G.any() or (spread := np.ptp(lengths_G[valid_G])) == 0:
+            return members.rewards_G.astype(np.float64)
+        shortness_G = 0.5 - (lengths_G - lengths_G[valid_G].min()) / spread
+        added_G = self.weight * np.where(members.success_G, shortness_G, np.minimum(shortness_G, 0.0))
+        return np.where(valid_G, members.rewards_G + added_G, members.rewards_G)

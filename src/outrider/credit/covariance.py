@@ -1,0 +1,70 @@
+"""Weights by covariance: the few tokens whose update would cost the most entropy count for less."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Floats, Members
+from outrider.credit.recorded import logprobs_of
+
+
+class Covariance(Shaper):
+    r"""Scales the advantages of the tokens with the highest covariance of log-probability and advantage.
+
+    .. math:: c_{i,t} = \big(\log\pi_\mathrm{old}(y_{i,t}) - \overline{\log\pi_\mathrm{old}}\big)
+              \big(A_{i,t} - \bar A\big), \qquad
+              \tilde A_{i,t} = \begin{cases} w A_{i,t} & c_{i,t} \text{ among the highest share} \\ A_{i,t} &
+              \text{otherwise} \end{cases}
+
+    with means over all N trainable tokens of the group's valid members. A policy-gradient step lowers the entropy in
+    proportion to this covariance, and a small share of the tokens makes up most of it. The share means
+    :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` tokens, so with short responses it is larger than asked for.
+    Among equals at the threshold all are chosen. Only tokens of positive covariance are: likely ones with a high
+    advantage, unlikely ones with a low.
+
+    Degenerate cases: where all advantages, or all log-probabilities, are equal, nothing is chosen. Tokens of members
+    that are not valid enter no mean and are not changed.
+
+    Source: Cui et al. 2025, arXiv 2505.22617: covariance from Eq. 10, ranked as in KL-Cov (Eq. 13), taken out of the
+    gradient as in Clip-Cov (Eq. 12), which is w = 0. Deviations: both methods of the paper choose over the whole batch,
+    Clip-Cov at random within a range. They are parts of the objective, ``objective.select``; this one chooses within a
+    group, so that it can stand in a chain and be taken along.
+
+    >>> m = Members(
+    ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 2]),
+    ...     logprobs_GT=[np.array([-0.1, -1.0]), np.array([-0.5, -1.2])],
+    ... )
+    >>> [a.tolist() for a in Covariance(share=0.25).shape([np.array([1.0, 1.0]), np.array([-1.0, -1.0])], m, 1)]
+    [[0.0, 1.0], [-1.0, -1.0]]
+    """
+
+    share: float = Field(0.002, gt=0, le=1, description="share of the group's tokens that are scaled")
+    weight: float = Field(0.0, ge=0, le=1, description="w, what they keep of their advantage")
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        logprobs_GT = logprobs_of(members, "covariance")
+        counted = [int(member) for member in np.flatnonzero(members.valid_G)]
+        result_GT = [a.copy() for a in advantages_GT]
+        if not counted:
+            return result_GT
+        covariances = _centred([logprobs_GT[i] for i in counted]) * _centred([advantages_GT[i] for i in counted])
+        chosen = max(1, math.floor(self.share * len(covariances) + 1e-9))  # 0.29 * 100 is a hair below 29
+        threshold = np.partition(covariances, -chosen)[-chosen]
+        weights = np.where((covariances >= threshold) & (covariances > 0), self.weight, 1.0)
+        ends = np.cumsum(members.tokens_G[members.valid_G])[:-1]
+        for member, weights_T in zip(counted, np.split(weights, ends), strict=True):
+            result_GT[member] *= weights_T
+        return result_GT
+
+
+def _centred(values_GT: Sequence[Floats]) -> Floats:
+    """All values end to end, less their mean, which is rounded once; exactly 0 where all are equal."""
+    values = np.concatenate(values_GT)
+    if (values == values[0]).all():
+        return np.zeros(len(values))
+    return values - math.fsum(values) / len(values)

@@ -1,0 +1,59 @@
+"""Weights by difficulty: what is rare in its group counts for more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Floats, Members
+
+
+class Difficulty(Shaper):
+    r"""Scales advantages by a logistic function of the group's success rate.
+
+    .. math:: \tilde A_{i,t} = A_{i,t} \begin{cases} w(\rho) & A_{i,t} > 0 \\ w(1 - \rho) & \text{otherwise} \end{cases}
+              \qquad w(\rho) = a + \frac{b - a}{1 + e^{k (\rho - \rho_0)}}
+
+    with :math:`\rho` the share of valid members whose verdict is correct. Successes at hard problems and failures at
+    easy ones get a weight close to b, the expected ones close to a. In the loss stream of branches, :math:`\rho` is
+    that of the group's branches.
+
+    Both weights are above 0, so no advantage changes its sign. A division by the group's standard deviation before this
+    is a weight by difficulty as well, see :class:`GroupMean`; the two multiply.
+
+    Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
+    stays 0. Members that are not valid do not count in :math:`\rho`.
+
+    Source: GRPO-LEAD, arXiv 2504.09696, difficulty-aware advantage reweighting; defaults of the released code, which
+    reads success off a shaped reward above 0, where here it is the verdict.
+
+    >>> m = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.array([1, 1, 1, 0]))
+    >>> base = [np.array([1.0]), np.array([-0.5]), np.array([-0.5]), np.zeros(0)]
+    >>> [a.round(3).tolist() for a in Difficulty().shape(base, m, 1)]
+    [[1.483], [-0.583], [-0.583], []]
+    """
+
+    low: float = Field(0.4, gt=0, description="weight of what was to be expected")
+    high: float = Field(1.5, gt=0, description="weight of what is rare")
+    midpoint: float = Field(0.75, ge=0, le=1, description="success rate at which a success has the mean of both")
+    slope: float = Field(10.0, ge=0, description="steepness over the success rate")
+
+    @model_validator(mode="after")
+    def _rare_counts_more(self) -> Difficulty:
+        if self.low > self.high:
+            raise ValueError(f"low is {self.low}, but should be at most high, {self.high}")
+        return self
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        successes = members.success_G[members.valid_G]
+        rate = float(successes.mean()) if len(successes) else 0.0  # nobody is valid: every advantage is 0
+        rise, fall = self.of(rate), self.of(1.0 - rate)
+        return [a * np.where(a > 0, rise, fall) for a in advantages_GT]
+
+    def of(self, rate: float) -> float:
+        """The weight of an advantage above 0 at a success rate."""
+        logistic = (1.0 - np.tanh(self.slope * (rate - self.midpoint) / 2)) / 2
+        return float(self.low + (self.high - self.low) * logistic)

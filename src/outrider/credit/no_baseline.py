@@ -1,0 +1,33 @@
+"""No baseline: the reward itself, as in plain REINFORCE."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.credit.chain import Baseline
+from outrider.credit.members import Floats, Members
+
+
+class NoBaseline(Baseline):
+    r"""The reward as the advantage.
+
+    .. math:: A_i = r_i
+
+    The mean of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward, of
+    larger variance than with a baseline. Rewards matter by themselves here: 0 and 1 reinforce successes and leave
+    failures alone, -1 and 1 do both, and a constant added to all rewards makes another estimator, equal to this one
+    only in the mean.
+
+    Degenerate cases: a member that is not valid gets 0. **Not as in the baselines that compare**: one valid member, and
+    members with equal rewards, keep their reward. That is why this exists: where a whole group fails, its failures
+    still teach.
+
+    Source: Williams 1992, "Simple statistical gradient-following algorithms"; the estimator of arXiv 2506.01347.
+
+    >>> m = Members(np.array([1.0, -1.0, np.nan]), np.array([True, False, False]), np.array([5, 5, 5]))
+    >>> NoBaseline().advantages(m).tolist()
+    [1.0, -1.0, 0.0]
+    """
+
+    def advantages(self, members: Members) -> Floats:
+        return np.where(members.valid_G, members.rewards_G, 0.0).astype(np.float64)

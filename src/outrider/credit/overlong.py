@@ -1,0 +1,52 @@
+"""DAPO's soft punishment of responses that come close to the limit on their length."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from outrider.credit.chain import RewardShaper
+from outrider.credit.members import Floats, Members
+
+
+class Overlong(RewardShaper):
+    r"""Takes from the reward of a long response, the more the closer it comes to the limit.
+
+    .. math:: r_i' = r_i - \lambda\, \min\Big(1, \max\Big(0, \frac{L_i - (L_\max - L_\text{buffer})}{L_\text{buffer}}
+              \Big)\Big)
+
+    :math:`L_i` counts the trainable tokens of the whole path, end token included: a branch is as long as what it
+    continues and its own tokens together, and tool output is free. A response that was cut at the limit has the length
+    :math:`L_\max` and the full penalty; one that the model's context cut earlier is not told apart from one that ended.
+
+    Degenerate cases: rewards of members that are not valid stay as they are, NaN included. A group of failures that
+    differ in length has a signal after this, and learns to be short. Verdicts, filters and the recorded reward do not
+    change.
+
+    Source: DAPO, arXiv 2503.14476, Eq. 13, there with :math:`L_\max` = 20,480, a buffer of 4,096 and :math:`\lambda`
+    = 1 beside rewards of 1 and -1.
+
+    >>> m = Members(np.array([1.0, 1.0, -1.0]), np.array([True, True, False]), np.array([60, 90, 100]))
+    >>> Overlong(max_tokens=100, buffer=40).rewards(m, step=1).tolist()
+    [1.0, 0.25, -2.0]
+    """
+
+    max_tokens: int = Field(ge=1, description="limit of a response: the recipe's sample.max_tokens")
+    buffer: int = Field(ge=1, description="tokens before the limit over which the penalty rises")
+    weight: float = Field(1.0, ge=0, description="penalty at the limit")
+
+    @model_validator(mode="after")
+    def _buffer_fits(self) -> Overlong:
+        if self.buffer > self.max_tokens:
+            raise ValueError(f"buffer is {self.buffer}, but should be at most max_tokens, {self.max_tokens}")
+        return self
+
+    def rewards(self, members: Members, step: int) -> Floats:
+        over_G = path_lengths(members) - (self.max_tokens - self.buffer)
+        penalties_G = self.weight * np.clip(over_G / self.buffer, 0.0, 1.0)
+        return np.where(members.valid_G, members.rewards_G - penalties_G, members.rewards_G)
+
+
+def path_lengths(members: Members) -> Floats:
+    """Trainable tokens of each member's path from the prompt on, float64 ``[G]``."""
+    return (members.starts_G + members.tokens_G).astype(np.float64)

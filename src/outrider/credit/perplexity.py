@@ -1,0 +1,80 @@
+"""Weights by perplexity: what the policy found likely counts for more (or for less)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Floats, Members
+from outrider.credit.recorded import logprobs_of
+
+_NO_SPREAD = 1e-6  # nats; less than float32 log-probabilities tell apart
+
+
+class Perplexity(Shaper):
+    r"""Scales a member's advantage by how its log-perplexity compares with the group's.
+
+    .. math:: \tilde A_{i,t} = A_{i,t} (1 - \alpha w_i), \qquad w_i = \frac{\ln P_i - \mu}{\sigma}, \qquad
+              \ln P_i = -\frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
+
+    with mean and population standard deviation over the valid members, right or wrong. Positive :math:`\alpha` favours
+    responses of low perplexity; a negative one is the opposite, with which the report compares. The likelihood is that
+    of the trainable tokens as they were sampled. Since :math:`|w_i| \le \sqrt{n-1}`, no advantage changes its sign as
+    long as :math:`|\alpha| \sqrt{n-1} < 1`. The factors average to 1, yet a centred group need not stay centred.
+
+    Degenerate cases: one valid member, or perplexities that agree, have the weight 1 (a deviation below 1e-6 counts as
+    1, as in the released code). A member that is not valid enters no statistic and is not changed. An advantage of 0
+    stays 0.
+
+    The released code has two steps more, off here unless asked for. ``drop_outliers``: members further than 1.5
+    interquartile ranges from the quartiles do not enter mean and deviation, but are weighed with them all the same.
+    ``clamp``: bounds of the factor, there [0.8, 1.2].
+
+    Source: STILL report, arXiv 2508.07534, Eqs. 7 and 11; :math:`\alpha` from section 4.4.2. Decided: the formula as
+    written. The released script for low perplexity computes the weight and never applies it, so it is plain GRPO.
+
+    >>> m = Members(
+    ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),
+    ...     logprobs_GT=[np.array([-0.5, -1.5]), np.array([-3.0])],
+    ... )
+    >>> [a.round(3).tolist() for a in Perplexity(weight=0.1).shape([np.array([1.0, 1.0]), np.array([-1.0])], m, 1)]
+    [[1.1, 1.1], [-0.9]]
+    """
+
+    weight: float = Field(0.01, ge=-1, le=1, description="alpha; negative favours high perplexity")
+    drop_outliers: bool = Field(False, description="mean and deviation without what is 1.5 interquartile ranges off")
+    clamp: tuple[float, float] | None = Field(None, description="least and largest factor; null: no bounds")
+
+    @model_validator(mode="after")
+    def _bounds_hold_one(self) -> Perplexity:
+        if self.clamp is not None and not 0 <= self.clamp[0] <= 1 <= self.clamp[1]:
+            raise ValueError(f"clamp is [{self.clamp[0]}, {self.clamp[1]}], but should be from 0..1 to 1 or more")
+        return self
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        factors_G = self.factors(members)
+        return [a * factor for a, factor in zip(advantages_GT, factors_G, strict=True)]
+
+    def factors(self, members: Members) -> Floats:
+        """What each member's advantage is multiplied by: float64 ``[G]``."""
+        logprobs_GT, valid_G = logprobs_of(members, "perplexity"), members.valid_G
+        factors_G = np.ones(members.size)
+        if valid_G.any():
+            log_ppl_G = np.array([-lp.sum() / max(len(lp), 1) for lp in logprobs_GT])
+            factors_G[valid_G] -= self.weight * self._standardised(log_ppl_G[valid_G])
+            if self.clamp is not None:
+                factors_G = np.clip(factors_G, *self.clamp)
+        return factors_G
+
+    def _standardised(self, values: Floats) -> Floats:
+        compared = values
+        if self.drop_outliers:
+            low, high = np.quantile(values, [0.25, 0.75])
+            reach = 1.5 * (high - low)
+            compared = values[(values >= low - reach) & (values <= high + reach)]
+        spread = compared.std()
+        standardised: Floats = (values - compared.mean()) / (spread if spread >= _NO_SPREAD else 1.0)
+        return standardised

@@ -1,0 +1,59 @@
+"""A bonus by position: late tokens of a response count for more, in a window of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Floats, Members
+
+
+class Position(Shaper):
+    r"""Adds to the size of every advantage, the more the later its token stands.
+
+    .. math:: \tilde A_{i,t} = A_{i,t} + \mathrm{sign}(A_{i,t})\, b_{i,t}, \qquad
+              b_{i,t} = \gamma\, \sigma\big(m (l_{i,t} - n)\big), \qquad l_{i,t} = \frac{t-1}{L_i} \in [0, 1)
+
+    :math:`L_i` counts the trainable tokens of the whole path: a branch begins where it leaves its parent. Negative
+    slopes :math:`m` favour early tokens (the report's direction d = -1). The bonus does not depend on how large an
+    advantage is, so it is worth relatively more where the baseline gives little; ``cap`` bounds it to a share of
+    :math:`|A|`. The sign of no advantage changes.
+
+    Outside steps ``first_step`` to ``first_step + steps - 1`` nothing is changed.
+
+    Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
+    stays 0. A response of one token has the position 0.
+
+    Source: STILL report, arXiv 2508.07534, Eqs. 8 and 12; numbers from section 4.4.2. Decided: :math:`l - 0.5`. The
+    report gives n = -0.5 and subtracts it, with which the bonus would be :math:`\gamma` almost everywhere; the released
+    code subtracts 0.5. Its cap of half of :math:`|A|` is not in the report, so it is off unless asked for.
+
+    >>> m = Members(np.array([1.0, 0]), np.array([True, False]), np.array([4, 1]))
+    >>> [a.round(3).tolist() for a in Position().shape([np.full(4, 0.5), np.array([-0.5])], m, 1)]
+    [[0.5, 0.502, 0.55, 0.598], [-0.5]]
+    """
+
+    weight: float = Field(0.1, ge=0, description="largest bonus")
+    slope: float = Field(15.0, ge=-1000, le=1000, description="per length of the path; negative favours early tokens")
+    midpoint: float = Field(0.5, ge=0, le=1, description="relative position of half the bonus")
+    cap: float | None = Field(None, gt=0, description="largest bonus as a share of the advantage; null: no bound")
+    first_step: int = Field(1, ge=1, description="first step with a bonus")
+    steps: int | None = Field(None, ge=1, description="number of steps with a bonus; null: to the end")
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        if step < self.first_step or (self.steps is not None and step >= self.first_step + self.steps):
+            return [a.copy() for a in advantages_GT]
+        return [
+            a + np.sign(a) * self._bonus(a, start)
+            for a, start in zip(advantages_GT, members.starts_G.tolist(), strict=True)
+        ]
+
+    def _bonus(self, advantages_T: Floats, start: int) -> Floats:
+        length = start + len(advantages_T)
+        positions_T = np.arange(start, length) / max(length, 1)
+        sigmoid_T = (1.0 + np.tanh(self.slope * (positions_T - self.midpoint) / 2)) / 2  # never overflows
+        bonus_T = self.weight * sigmoid_T
+        return bonus_T if self.cap is None else np.minimum(bonus_T, self.cap * np.abs(advantages_T))

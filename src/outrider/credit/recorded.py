@@ -1,0 +1,35 @@
+"""What the sampler recorded about every token, checked before a piece of credit reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from outrider.credit.members import Floats, Members
+from outrider.errors import UserError
+
+
+def logprobs_of(members: Members, reader: str) -> Sequence[Floats]:
+    """The log-probability of every trainable token, one array per member.
+
+    Raises:
+        UserError: the sampler records none.
+        ValueError: a member has another number of them than of trainable tokens.
+    """
+    return _recorded(members.logprobs_GT, members, reader, "log-probability")
+
+
+def entropies_of(members: Members, reader: str) -> Sequence[Floats]:
+    """The entropy at every trainable token, one array per member; raises as :func:`logprobs_of`."""
+    return _recorded(members.entropies_GT, members, reader, "entropy")
+
+
+def _recorded(values_GT: Sequence[Floats], members: Members, reader: str, what: str) -> Sequence[Floats]:
+    given = [len(values) for values in values_GT] or [0] * members.size
+    for member, (found, tokens) in enumerate(zip(given, members.tokens_G.tolist(), strict=True)):
+        if tokens and not found:
+            raise UserError(f"credit piece {reader} needs the {what} of every token, and this sampler records none")
+        if found != tokens:
+            raise ValueError(f"member {member} has {tokens} trainable tokens and {found} recorded ones ({what})")
+    return values_GT or [np.zeros(0)] * members.size
