@@ -60,7 +60,7 @@ def test_one_seed_or_one_column_is_students_interval(shape: tuple[int, int]) -> 
     values = np.array([0.2, 0.4, 0.1, 0.9, 0.5, 0.5])
     found = estimate(complete(values.reshape(shape)))
     low, high = ttest_1samp(values, 0).confidence_interval(0.95)
-    assert found == pytest.approx((values.mean(), low, high, *shape))
+    assert found == pytest.approx((values.mean(), low, high, *shape, values.std(ddof=1) / math.sqrt(6)))
 
 
 def test_what_has_no_interval() -> None:
@@ -71,7 +71,7 @@ def test_what_has_no_interval() -> None:
     nothing = estimate(Measured(np.zeros((2, 3)), np.zeros((2, 3))))
     assert math.isnan(nothing.value)
     assert (nothing.seeds, nothing.problems) == (0, 0)
-    assert estimate(complete(np.full((3, 4), 0.5))) == Estimate(0.5, 0.5, 0.5, 3, 4)
+    assert estimate(complete(np.full((3, 4), 0.5))) == Estimate(0.5, 0.5, 0.5, 3, 4, 0.0)
 
 
 @given(tables(), st.randoms(use_true_random=False))
@@ -117,8 +117,9 @@ def test_a_ratio_is_per_token_and_its_interval_that_of_the_delta_method() -> Non
     found = estimate(Measured(totals, counts))
     ratio = 21 / 75  # not the mean of the four ratios, .3313
     deviations = (totals - ratio * counts)[0] / counts.mean()
-    half = t.ppf(0.975, 3) * math.sqrt(np.sum(deviations**2) / 3 / 4)
-    assert found == pytest.approx((ratio, ratio - half, ratio + half, 1, 4))
+    error = math.sqrt(np.sum(deviations**2) / 3 / 4)
+    half = t.ppf(0.975, 3) * error
+    assert found == pytest.approx((ratio, ratio - half, ratio + half, 1, 4, error))
 
 
 @pytest.mark.parametrize(("seed", "problem", "both"), [(0.006, 0.10, 0.15), (0.015, 0.15, 0.35), (0.02, 0.05, 0.05)])

@@ -31,6 +31,7 @@ class Estimate(NamedTuple):
         value: the mean; NaN where nothing is known.
         low, high: ends of the 95 % interval; NaN if there is none.
         seeds, problems: how many of each. With one seed the interval covers the choice of problems alone.
+        error: standard error of the mean, over the same choices; NaN if there is none.
     """
 
     value: float
@@ -38,6 +39,7 @@ class Estimate(NamedTuple):
     high: float
     seeds: int
     problems: int
+    error: float = math.nan
 
     @property
     def excludes_zero(self) -> bool:
@@ -64,8 +66,9 @@ def estimate(measured: Measured) -> Estimate:
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
 
-    >>> estimate(Measured(np.array([[0.0, 1.0], [1.0, 1.0]]), np.ones((2, 2))))._replace(low=0.0, high=0.0)
-    Estimate(value=0.75, low=0.0, high=0.0, seeds=2, problems=2)
+    >>> found = estimate(Measured(np.array([[0.0, 1.0], [1.0, 1.0]]), np.ones((2, 2))))
+    >>> found.value, round(found.error, 3), found.seeds, found.problems
+    (0.75, 0.25, 2, 2)
     """
     return _estimate(_linear(measured))
 
@@ -106,7 +109,7 @@ def _estimate(z_SP: Floats) -> Estimate:
     value = float(z_SP.mean())
     variance, freedom = _variance(z_SP)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(variance) if variance else variance
-    return Estimate(value, value - half, value + half, seeds, problems)
+    return Estimate(value, value - half, value + half, seeds, problems, math.sqrt(variance))
 
 
 def _variance(z_SP: Floats) -> tuple[float, float]:

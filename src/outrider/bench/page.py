@@ -124,8 +124,8 @@ def _tuning(report: Report) -> list[str]:
     seeds = f"{tune.seeds} seed{'s' if tune.seeds > 1 else ''}"
     told = (
         f"`{tune.key}`, for each recipe by the same budget: {seeds} of its own x {tune.tokens:,} generated tokens per "
-        f"value, measured on {tune.problems} held-out problems that the comparison does not use. The value with the "
-        f"largest {_CRITERIA[tune.by]} is chosen, of equal ones the first."
+        f"value, measured on {tune.problems} held-out problems that the comparison does not use. Chosen is the "
+        f"first value whose {_CRITERIA[tune.by]} is within one standard error of the largest, paired by problem."
     )
     return [told, _markdown(["recipe", tune.key, "criterion", *shown, ""], rows)]
 

@@ -103,8 +103,9 @@ def _start(cell: Cell, core: int) -> _Running:
 
 
 def _advance(progress: Progress, cell: Cell, used: float, counted: dict[Path, float]) -> None:
-    progress.advance(int(used) - int(counted[cell.path]))
-    counted[cell.path] = used
+    """Never back: a run that goes on after its last checkpoint makes again what was counted already."""
+    progress.advance(max(int(used) - int(counted[cell.path]), 0))
+    counted[cell.path] = max(used, counted[cell.path])
 
 
 def _stop(running: Sequence[_Running]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outrider.bench.crossed import Estimate, Measured, estimate
+from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.bench.results import Arm
 from outrider.bench.spec import Tune
 
@@ -18,18 +17,25 @@ class Tried:
 
     Attributes:
         value: of the tuned key.
-        scores: the criterion, and the numbers that stand beside it in the table.
+        criterion: what the choice goes by; None if no run finished.
+        shown: the numbers that stand beside it in the table.
         failed: runs that did not finish; such a value is not chosen.
     """
 
     value: Any
-    scores: Mapping[str, Estimate]
+    criterion: Measured | None
+    shown: Mapping[str, Estimate]
     failed: int
+
+    @property
+    def scores(self) -> Mapping[str, Estimate]:
+        """The criterion, and what stands beside it."""
+        return {} if self.criterion is None else {"criterion": estimate(self.criterion), **self.shown}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """All values of one recipe, and which was best.
+    """All values of one recipe, and which was taken.
 
     Attributes:
         tried: in the order in which they were given.
@@ -46,25 +52,34 @@ class Choice:
 
     @property
     def at_edge(self) -> bool:
-        """Whether the best value is the first or the last: one beyond it may be better."""
+        """Whether it is the first or the last value: one beyond it may be better."""
         return self.chosen in (0, len(self.tried) - 1)
 
 
 def tried(tune: Tune, value: Any, arm: Arm | None) -> Tried:
     """The scores of a value from its finished runs."""
     if arm is None:
-        return Tried(value, {}, tune.seeds)
+        return Tried(value, None, {}, tune.seeds)
     point, largest = arm.end, arm.ks[-1]
-    shown = {name: point.measured(name) for name in ("pass@1", f"pass@{largest}", "entropy")}
-    scores = {name: estimate(measured) for name, measured in shown.items()}
-    return Tried(value, {"criterion": estimate(_criterion(tune, arm)), **scores}, tune.seeds - len(arm.seeds))
+    shown = {name: estimate(point.measured(name)) for name in ("pass@1", f"pass@{largest}", "entropy")}
+    return Tried(value, _criterion(tune, arm), shown, tune.seeds - len(arm.seeds))
 
 
 def choose(options: Sequence[Tried]) -> Choice:
-    """The value with the largest criterion; of equal ones the first given. A value with a failed run is passed over."""
-    ranks = [-math.inf if t.failed else t.scores["criterion"].value for t in options]
-    best = max(ranks)
-    return Choice(tuple(options), None if best == -math.inf else ranks.index(best))
+    """The first value that is not worse than the best by more than one standard error of their paired difference.
+
+    So with learning rates in ascending order noise does not choose a larger one, which narrows the policy more. The
+    rule is that of Breiman et al. 1984 for pruning trees. A value with a failed run is passed over.
+    """
+    whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
+    best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)
+    chosen = next((place for place, found in whole.items() if best is not None and _as_good(found, best)), None)
+    return Choice(tuple(options), chosen)
+
+
+def _as_good(found: Measured, best: Measured) -> bool:
+    behind = difference(found, best)
+    return found is best or behind.value <= behind.error
 
 
 def _criterion(tune: Tune, arm: Arm) -> Measured:
