@@ -94,7 +94,7 @@ def test_embedders_are_pieces():
 
 def test_a_missing_package_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(UserError, match=r"model: some/model.* needs a package: pip install sentence-transformers$"):
+    with pytest.raises(UserError, match=r"model: some/model.* needs a package: pip install 'outrider\[embed\]'$"):
         Transformer(model="some/model").prepare()
 
 

@@ -145,8 +145,8 @@ def test_degenerate_groups():
 def test_what_cannot_be_is_said():
     full = [rollout(m, [1, 1]) for m in range(4)]
     stage = EntropyBranch(segment=EVERY, total=4)
-    with pytest.raises(UserError, match=r"entropy_branch.total \(4\) leaves nothing to branch"):
-        stage.plan(view(*full, step=1))
-    assert stage.plan(view(*full)) == []  # later it may happen, if an earlier stage gives some problems more
+    with pytest.raises(ValueError, match=r"entropy_branch.total is 4 rollouts of a problem, but uniform draws 4"):
+        stage.check([Uniform(n=4)], problems=1)
+    assert stage.plan(view(*full)) == []  # it may happen all the same, if another stage gives some problems more
     with pytest.raises(UserError, match="needs the entropy of every token"):
         EntropyBranch(segment=EVERY, total=6).plan(view(rollout(0, [1, 1], entropies_T=None)))

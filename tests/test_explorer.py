@@ -118,8 +118,13 @@ def test_a_problem_that_returns_within_a_batch_is_passed_over() -> None:
     stream = ProblemStream(lambda index: PROBLEMS[index // 2])
     assert [p.id for p in stream.take(3)] == ["p0", "p1", "p2"]
     assert stream.position == 5
-    with pytest.raises(UserError, match=r"wants 2 more problems, but among the next \d+ only 1 are different"):
-        ProblemStream(lambda index: PROBLEMS[0]).take(2)
+    assert [p.id for p in ProblemStream(lambda index: PROBLEMS[0]).take(2)] == ["p0"]
+
+
+def test_a_step_does_not_begin_with_fewer_problems_than_it_asks_for() -> None:
+    made = Explorer([Uniform(n=2)], ProblemStream(lambda index: PROBLEMS[0]), ScriptedEngine(), seed=0)
+    with pytest.raises(UserError, match=r"a step wants 2 problems, but of the next \d+ only 1 are different"):
+        made.explore(1, 2, lambda requests: [])
 
 
 class Scripted:
@@ -259,3 +264,13 @@ def test_a_dropped_group_stays_with_its_reason_and_an_unknown_one_is_a_bug() -> 
     ] == ["dropping: first"] * 2
     with pytest.raises(ValueError, match=r"Dropping drops groups that are not in the step: \['train:9:nowhere'\]"):
         explorer(Dropping(n=2, unknown=True)).explore(1, 2, draw)
+
+
+def test_what_a_stage_needs_is_loaded_before_anything_is_sampled() -> None:
+    class Needy(Uniform):
+        def prepare(self) -> None:
+            raise UserError("no such thing")
+
+    made = Explorer([Uniform(n=1), Needy()], ProblemStream(PROBLEMS.__getitem__), ScriptedEngine(), seed=0)
+    with pytest.raises(UserError, match="no such thing"):
+        made.prepare()

@@ -16,6 +16,12 @@ from outrider.errors import UserError
         ("xrpo-no-icl", "explore=[prioritise]", "explore.0: prioritise ranks problems by their rollouts so far"),
         ("dapo", "explore=[refill]", "explore.0: refill replaces groups that are not mixed"),
         ("deep-grpo", "explore=[branch]", "explore.0: branch continues rollouts, and as the first stage it finds none"),
+        ("tree-grpo", "explore.1.segment=turns", "explore.1 cuts rollouts at their turns, but in task 'countdown'"),
+        (
+            "grpo",
+            "explore=[{uniform: {n: 4}}, {entropy_branch: {total: 4, segment: chunk}}]",
+            "explore.1: entropy_branch.total is 4 rollouts of a problem, but uniform draws 4",
+        ),
         ("grpo", "explore=[entropy_branch]", "explore.0: entropy_branch continues rollouts"),
         ("deep-grpo", "explore.1.stream=brunch", "explore.1 draws for the loss stream 'brunch', which has no chain"),
     ],

@@ -86,6 +86,11 @@ class Recipe(Options):
                 stage.check(self.explore[:i], self.train.problems)
             except ValueError as error:
                 raise ValueError(f"explore.{i}: {error}") from None
+            if stage.needs_turns and not self.task.turns:
+                raise ValueError(
+                    f"explore.{i} cuts rollouts at their turns, but in task {self.task.name!r} they are single turns; "
+                    "give it another segment, chunk or delimiter"
+                )
             if stage.loss_stream not in self.credit:
                 raise ValueError(
                     f"explore.{i} draws for the loss stream {stage.loss_stream!r}, which has no chain in credit "

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.explore.outcome import scorable
-from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter
+from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter, Turns
 from outrider.explore.select import SELECTORS, Outcome, Pivot, Selector, Source
 from outrider.explore.select.utility import Utility
 from outrider.explore.stage import Stage
@@ -77,6 +77,10 @@ class Branch(Stage):
     @property
     def loss_stream(self) -> str:
         return self.stream
+
+    @property
+    def needs_turns(self) -> bool:
+        return isinstance(self.segment, Turns)
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:

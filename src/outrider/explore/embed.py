@@ -119,7 +119,7 @@ class Transformer(Embedder):
             package = importlib.import_module("sentence_transformers")
         except ImportError as error:
             raise UserError(
-                f"the embedder transformer: {{model: {self.model}}} needs a package: pip install sentence-transformers"
+                f"the embedder transformer: {{model: {self.model}}} needs a package: pip install 'outrider[embed]'"
             ) from error
         try:
             self._model = package.SentenceTransformer(self.model)

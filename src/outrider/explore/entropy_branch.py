@@ -14,6 +14,7 @@ from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
 from outrider.explore.segment import Chain, Turns, sampled
 from outrider.explore.select import Pivot
 from outrider.explore.stage import Stage
+from outrider.explore.uniform import Uniform
 from outrider.explore.view import View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
 
@@ -50,7 +51,7 @@ class EntropyBranch(Stage):
     Metrics: ``pivots``, ``branches``, ``fresh`` rollouts from the prompt; ``rise``, mean ΔH where paths divided.
 
     Raises:
-        UserError: the sampler records no entropies; in the first step every problem has ``total`` rollouts already.
+        UserError: the sampler records no entropies.
 
     >>> EntropyBranch(total=16).branches
     1
@@ -73,20 +74,25 @@ class EntropyBranch(Stage):
     def loss_stream(self) -> str:
         return self.stream
 
+    @property
+    def needs_turns(self) -> bool:
+        return isinstance(self.segment, Turns)
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
+        drawn = sum(stage.n for stage in before if isinstance(stage, Uniform))
+        if drawn >= self.total:
+            raise ValueError(
+                f"entropy_branch.total is {self.total} rollouts of a problem, but uniform draws {drawn}, "
+                "so nothing is left to branch"
+            )
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._level = 0
             for memory in (self._chains, self._tally, self._rises):
                 memory.clear()
-            if view.step == 1 and view.groups and all(group.size >= self.total for group in view.groups):
-                raise UserError(
-                    f"entropy_branch.total ({self.total}) leaves nothing to branch: every problem has that many "
-                    "rollouts from earlier stages"
-                )
         while short := [group for group in view.groups if group.size < self.total and not _left_out(group)]:
             requests = [request for group in short for request in self._divide(group, view)]
             self._level += 1

@@ -50,9 +50,21 @@ class Explorer:
         self._metrics: dict[str, float] = {}
         self.stages, self.stream, self._engine, self._seed, self._share = stages, stream, engine, seed, share
 
+    def prepare(self) -> None:
+        """Let every stage load what it needs.
+
+        Raises:
+            UserError: something is missing.
+        """
+        self._share(self._prepare)
+
     def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> list[Group]:
-        """One step: take problems, then let each stage plan from the groups so far until it asks for nothing."""
-        taken: list[Problem] = self._share(lambda: self._take(step, problems, ()))
+        """One step: take problems, then let each stage plan from the groups so far until it asks for nothing.
+
+        Raises:
+            UserError: the task has not that many different problems, or stages refuse too many.
+        """
+        taken: list[Problem] = self._share(lambda: self._begin(step, problems))
         groups = {p.id: Group(p, group_id(step, p)) for p in taken}
         for index in range(len(self.stages)):
             for round in itertools.count():
@@ -75,6 +87,19 @@ class Explorer:
         for rollout in drawn:
             by_problem.setdefault(rollout.problem_id, []).append(rollout)
         groups.update({key: groups[key].joined(rollouts) for key, rollouts in by_problem.items()})
+
+    def _prepare(self) -> None:
+        for stage in self.stages:
+            stage.prepare()
+
+    def _begin(self, step: int, problems: int) -> list[Problem]:
+        before, taken = self.stream.position, self._take(step, problems, ())
+        if len(taken) < problems:
+            raise UserError(
+                f"a step wants {problems} problems, but of the next {self.stream.position - before} only {len(taken)} "
+                "are different and not skipped by a stage"
+            )
+        return taken
 
     def _take(self, step: int, n: int, present: Container[str]) -> list[Problem]:
         """Problems that no stage refuses."""

@@ -107,13 +107,15 @@ class Prioritise(Stage):
                 f"problems, {n * problems} in all, so none is left to allocate"
             )
 
+    def prepare(self) -> None:
+        if self.seed is not None:
+            self.seed.embed.prepare()
+
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._counts.clear()
             self._extra.clear()
             self._refuse(view.groups)
-            if self.seed is not None:
-                self.seed.embed.prepare()
         left = self.total - sum(g.size for g in view.groups)
         eligible = [g for g in view.groups if not (_dropped(g) or (self.skip_solved and outcome(g) == "solved"))]
         if not eligible or view.round >= self.rounds:

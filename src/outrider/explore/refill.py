@@ -32,13 +32,13 @@ class Refill(Stage):
 
     Degenerate cases: verifier errors count as absent, so one success among errors is ``solved``; groups of one are
     never mixed; groups that an earlier stage has left out count as neither; an empty batch asks for nothing; if no
-    group is mixed, all are dropped and the step has no update.
+    group is mixed, all are dropped and the step has no update; a task without further problems ends the rounds early.
 
     Differences: the released scripts stop the run when the rounds are used up, and estimate nothing: they sample
     three times the batch in each round.
 
     Raises:
-        UserError: no group has rollouts yet; or the task has too few problems that are not in the step (the stream).
+        UserError: no group has rollouts yet.
 
     Source: Yu et al. 2025, "DAPO", arXiv 2503.14476, section 3.2.
 
@@ -71,17 +71,19 @@ class Refill(Stage):
         live = _live(view.groups)
         mixed = sum(outcome(group) == "mixed" for group in live)
         missing = max(0, self._target - mixed)
-        if not missing or view.round >= self.attempts:
+        more = missing if view.round < self.attempts else 0
+        taken = view.take(self.problems(more, mixed, len(live)))
+        if not taken:
             self._numbers = {
                 "share": mixed / len(live) if live else float("nan"),
                 "attempts": float(view.round),
                 "problems": float(len(view.groups) - self._began),
                 "missing": float(missing),
-                "capped": float(missing > 0),
+                "capped": float(missing > more),
             }
             return []
         n = self.n or max(_first_stage(group) for group in view.groups)
-        return [SampleRequest(problem, n=n) for problem in view.take(self.problems(missing, mixed, len(live)))]
+        return [SampleRequest(problem, n=n) for problem in taken]
 
     def problems(self, missing: int, mixed: int, sampled: int) -> int:
         """New problems for the next round, when ``mixed`` of ``sampled`` groups were."""

@@ -34,6 +34,18 @@ class Stage(Options):
             ValueError: one sentence.
         """
 
+    @property
+    def needs_turns(self) -> bool:
+        """Whether it finds nothing to do in rollouts of a single turn."""
+        return False
+
+    def prepare(self) -> None:
+        """Load what is needed, once and before anything is sampled.
+
+        Raises:
+            UserError: a package, model or file is missing.
+        """
+
     def admits(self, problem: Problem, step: int) -> bool:
         """Whether a problem that comes up may be taken into this step; one that is refused is passed over."""
         return True

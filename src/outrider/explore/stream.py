@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
-from outrider.errors import UserError
 from outrider.record import Problem
 
 
@@ -25,25 +24,17 @@ class ProblemStream:
         self, n: int, present: Container[str] = (), admits: Callable[[Problem], bool] = lambda problem: True
     ) -> list[Problem]:
         """The next ``n`` problems that are admitted, no id twice and none that is ``present``: a group holds one
-        problem.
-
-        Raises:
-            UserError: thousands of problems in a row were present or refused.
+        problem. Fewer, once ``100 n + 1000`` problems were present or refused: there may be no others.
         """
         found: dict[str, Problem] = {}
         passed_over = 0
-        while len(found) < n:
+        while len(found) < n and passed_over <= 100 * n + 1000:
             problem = self._train(self.position)
             self.position += 1
             if problem.id in found or problem.id in present or not admits(problem):
                 passed_over += 1
             else:
                 found[problem.id] = problem
-            if passed_over > 100 * n + 1000:
-                raise UserError(
-                    f"a step wants {n} more problems, but among the next {passed_over + len(found)} only {len(found)} "
-                    "are different, not in the step already and not skipped by a stage"
-                )
         return list(found.values())
 
     def state_dict(self) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class View:
         step: counts from 1.
         round: how often this stage has been asked before in this step.
         progress: share of the run's budget that was spent before the step, in [0, 1).
-        take: ``take(n)`` gives the next ``n`` training problems that are in no group of the step.
+        take: ``take(n)`` gives the next ``n`` training problems that are in no group of the step, fewer where
+            there are no others.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from outrider.options import Options
 from outrider.record import Problem, Verdict
@@ -15,6 +16,9 @@ class Task(Options):
     every machine, so a data position is one integer. Finite sets run through seeded permutations, epoch after epoch.
     ``heldout(n)`` are the problems of evaluation, fixed and disjoint from every ``train(index)``.
     """
+
+    turns: ClassVar[bool] = False
+    """Whether a rollout may hold several turns, with what the environment says between them."""
 
     @property
     def name(self) -> str:

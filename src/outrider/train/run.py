@@ -48,6 +48,7 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
     clock = Clock(screen.phase)
     policy = load_policy(recipe.model)
     trainer = build(recipe, policy, ranks, clock)
+    trainer.explorer.prepare()
     run = Run(trainer, policy, ranks, screen, out)
     try:
         run.begin(resume, force)
