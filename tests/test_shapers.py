@@ -54,12 +54,14 @@ def shaped(shaper, group: Members, base, step: int = 1) -> list[float]:
 def groups(draw) -> tuple[Members, list[np.ndarray]]:
     """A ragged group with everything recorded, and an advantage for each of its tokens."""
     tokens = draw(st.lists(st.integers(0, 5), min_size=1, max_size=7))
-    per_token = lambda values: [draw(st.lists(values, min_size=n, max_size=n)) for n in tokens]  # noqa: E731
-    rewards = draw(st.lists(st.sampled_from([0.0, 1.0, math.nan]), min_size=len(tokens), max_size=len(tokens)))
-    grid = st.integers(-64, 64).map(lambda i: i / 16)  # differences are 0 or well above rounding
-    group = members(rewards, tokens, per_token(grid.map(lambda x: -abs(x))), per_token(grid.map(abs)))
-    base = [np.array(a) * valid for a, valid in zip(per_token(grid), group.valid_G, strict=True)]
-    return group, base
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+
+    def per_token() -> list[np.ndarray]:  # multiples of 1/16, so that differences are 0 or well above rounding
+        return [rng.integers(-64, 65, n) / 16 for n in tokens]
+
+    rewards = rng.choice([0.0, 1.0, math.nan], len(tokens))
+    group = members(rewards, tokens, [-np.abs(x) for x in per_token()], [np.abs(x) for x in per_token()])
+    return group, [a * valid for a, valid in zip(per_token(), group.valid_G, strict=True)]
 
 
 # Perplexity
