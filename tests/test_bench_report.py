@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,13 @@ from outrider.bench.page import page
 from outrider.bench.report import Report
 from outrider.bench.results import Arm, Point
 from outrider.bench.spec import Bench, Tune
+from outrider.bench.spending import spending
 from outrider.bench.tuning import Choice, Tried, choose, tried
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, _summarise
 from outrider.measure.tally import Tally
+from outrider.record import Group, Problem, Rollout, correct, incorrect
+from outrider.train.metrics import step_metrics
 
 ENVIRONMENT = {"command": ["x", "bench"], "versions": {}, "started": "", "platform": "", "git": None}
 
@@ -59,6 +63,13 @@ def report(start: list[int], *arms: Arm, tune: Tune | None = None, choices: dict
     names = [a.name for a in arms]
     bench = Bench(recipes=names, base=names[0], seeds=2, tokens=200, points=2, tune=tune)
     return Report(bench, before(start), arms, choices or {}, ())
+
+
+def told(member: int, stage: str, tokens: int, success: bool) -> Rollout:
+    ids, none = np.zeros(tokens, np.int32), np.zeros(0, np.int32)
+    verdict = correct("") if success else incorrect("")
+    made = Rollout("p", "g", member, none, ids, np.zeros(tokens, np.float32), none, stage=stage, verdict=verdict)
+    return made.left_out("no advantage") if tokens == 6 else made
 
 
 ROWS = st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=1, max_size=3)
@@ -192,3 +203,24 @@ def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:
     assert len(ends) == 9  # told apart by colour and shape
     for axes in panels:
         assert len(axes.lines) == 9 * 3  # the mean and two seeds
+
+
+def test_spending_is_what_the_rollouts_of_all_steps_say() -> None:
+    """The metrics of a step are rates of that step; over a run they are those of all its rollouts together."""
+    steps = [
+        [("0-uniform", 3, False), ("0-uniform", 5, True), ("2-branch", 4, True)],
+        [("0-uniform", 10, False), ("0-uniform", 6, False)],  # nothing branched
+        [("0-uniform", 0, False), ("0-uniform", 2, False), ("2-branch", 7, False), ("2-branch", 9, True)],
+    ]
+    groups = [Group(Problem("p", ""), "g").joined([told(i, *r) for i, r in enumerate(step)]) for step in steps]
+    found = spending([step_metrics([group], tokens=0) for group in groups])
+    uniform, branch = found.stages
+    assert (uniform.stage, branch.stage) == ("0-uniform", "2-branch")
+    assert uniform[1:] == pytest.approx((26 / 46, 2.0, 1000 / 26, 1000 / 26))
+    assert branch[1:] == pytest.approx((20 / 46, 1.0, 2000 / 20, 1000 / 20))
+    assert found.unused == pytest.approx(6 / 46)  # the rollouts of 6 tokens are marked
+    assert found.mixed == pytest.approx(2 / 3)
+    lines = [f"| a | uniform | 57% | 2 | {1000 / 26:.2f} | {1000 / 26:.2f} | 13% | 67% |",
+             "|  | branch | 43% | 1 | 100.00 | 50.00 |  |  |"]  # fmt: skip
+    shown = page(report([0], replace(arm("a", [[1]]), spent=found)), ENVIRONMENT)
+    assert "\n".join(lines) in shown

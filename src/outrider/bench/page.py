@@ -54,6 +54,7 @@ def page(report: Report, environment: Mapping[str, Any]) -> str:
     if others and report.base:
         parts += [f"## Change from {base}", _PAIRED, _without(differences(report, report.against_base), base)]
         parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
+    parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
     if bench.tune is not None:
         parts += ["## Tuning", *_tuning(report)]
@@ -86,6 +87,11 @@ _PAIRED = (
     "Paired by seed and by problem, with intervals as above; bold where 0 is excluded. The intervals are those of "
     "single comparisons: of twenty true zeros one is bold."
 )
+_SPENT = (
+    "Over whole runs, all seeds. Successes: rollouts per 1,000 tokens of the stage; newly solved: problems that had no "
+    "success in their step before, per 1,000 tokens. Of the recipe as a whole: the share of its tokens in rollouts "
+    "that nothing was trained on, and of its groups that held both successes and failures."
+)
 _REACHED = "On straight lines between the means of the evaluations, so no finer than these stand apart."
 
 
@@ -103,6 +109,24 @@ def _reached(report: Report) -> str:
         found = report.reached(arm)
         rows.append([arm.name, *(_plain(x) for x in (found.steps, found.tokens, found.seconds))])
     return _markdown(["recipe", "steps", "tokens", "seconds"], rows)
+
+
+def _spending(report: Report) -> str:
+    columns = ["tokens", "rollouts a step", "successes", "newly solved", "not trained on", "mixed groups"]
+    rows = []
+    for arm in report.arms:
+        if arm.spent is None:
+            continue
+        once = [arm.name, _percent(arm.spent.unused), _percent(arm.spent.mixed)]
+        for s in arm.spent.stages:
+            numbers = [_percent(s.share), f"{s.rollouts:,.0f}", f"{s.successes:.2f}", f"{s.solved:.2f}"]
+            rows.append([once[0], s.stage.partition("-")[2], *numbers, *once[1:]])
+            once = ["", "", ""]
+    return _markdown(["recipe", "stage", *columns], rows)
+
+
+def _percent(share: float) -> str:
+    return _NONE if math.isnan(share) else f"{share:.0%}"
 
 
 def _tuning(report: Report) -> list[str]:

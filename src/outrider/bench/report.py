@@ -14,6 +14,7 @@ import numpy as np
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.bench.results import Arm, Point, problems
 from outrider.bench.spec import Bench
+from outrider.bench.spending import Spending
 from outrider.bench.tuning import Choice
 from outrider.errors import UserError
 
@@ -123,6 +124,7 @@ class Report:
             "points": points,
             "minus_base": {q: _plain(self.against_base(arm, q)) for q in self.policy},
             "minus_before": {q: _plain(self.against_before(arm, q)) for q in self.policy},
+            "spent": None if arm.spent is None else _spent(arm.spent),
             "reached_pass@1_of_base": {key: _none(x) for key, x in self.reached(arm)._asdict().items()},
         }
 
@@ -150,6 +152,11 @@ def _choice_json(choice: Choice) -> dict[str, Any]:
         for t in choice.tried
     ]
     return {"tried": tried, "chosen": None if choice.chosen is None else choice.value}
+
+
+def _spent(spent: Spending) -> dict[str, Any]:
+    stages = [{key: _none(value) for key, value in stage._asdict().items()} for stage in spent.stages]
+    return {key: _none(value) for key, value in spent._asdict().items()} | {"stages": stages}
 
 
 def _plain(found: Estimate) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from outrider.bench.cell import Cell, spent
 from outrider.bench.crossed import Floats, Measured
+from outrider.bench.spending import Spending, spending
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
 from outrider.measure.tally import Tally
@@ -50,11 +51,13 @@ class Arm:
         name: the recipe's.
         seeds: those that finished, ascending.
         points: along training, the last at the end of the budget.
+        spent: where the tokens of all these runs went; None for the policy before training.
     """
 
     name: str
     seeds: tuple[int, ...]
     points: tuple[Point, ...]
+    spent: Spending | None = None
 
     @property
     def end(self) -> Point:
@@ -73,7 +76,7 @@ class Arm:
         points = [
             Point(p.share, *(tuple(getattr(p, part)[row] for row in rows) for part in parts)) for p in self.points
         ]
-        return Arm(self.name, tuple(seeds), tuple(points))
+        return Arm(self.name, tuple(seeds), tuple(points), self.spent)
 
 
 def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm | None:
@@ -91,7 +94,8 @@ def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm |
         for cell, evaluation in zip(done, point.evaluations, strict=True):
             if problems(evaluation) != problems(points[0].evaluations[0]):
                 raise UserError(f"{cell.path} was measured on other problems than {done[0].path}")
-    return Arm(name, tuple(cell.seed for cell in done), tuple(points))
+    steps = [row for cell in done for row in RunFolder(cell.path).metrics()]
+    return Arm(name, tuple(cell.seed for cell in done), tuple(points), spending(steps) if steps else None)
 
 
 def problems(evaluation: Evaluation) -> list[str]:

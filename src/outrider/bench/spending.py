@@ -1,0 +1,75 @@
+"""Where the tokens of a recipe's runs went, and what they returned."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+Rows = Sequence[Mapping[str, float]]
+
+
+class StageSpending(NamedTuple):
+    """One stage over whole runs; rates are per 1,000 tokens of its own, NaN where it drew none.
+
+    Attributes:
+        stage: place in the recipe and name, as in the metrics: ``1-branch``.
+        share: of all generated tokens.
+        rollouts: in a step, on average.
+        successes: rollouts that succeeded, per 1,000 tokens.
+        solved: problems that got their first success in their step from it, per 1,000 tokens.
+    """
+
+    stage: str
+    share: float
+    rollouts: float
+    successes: float
+    solved: float
+
+
+class Spending(NamedTuple):
+    """A recipe's runs together.
+
+    Attributes:
+        stages: in the order of the recipe.
+        unused: share of the tokens that nothing was trained on: no signal in the group, dropped, unscorable.
+        branched, seeded: shares of the tokens that continue another rollout, and that saw examples.
+        mixed: share of the groups with both successes and failures, mean over steps.
+    """
+
+    stages: tuple[StageSpending, ...]
+    unused: float
+    branched: float
+    seeded: float
+    mixed: float
+
+
+def spending(metrics: Rows) -> Spending:
+    """From the lines of metrics of all steps of all runs: a sum over steps, so long steps count for more.
+
+    >>> row = {"step_tokens": 2000.0, "mixed": 0.5, "spent/unused": 500.0, "spent/branched": 0.0, "spent/seeded": 0.0,
+    ...        "spent/0-uniform/tokens": 2000.0, "spent/0-uniform/rollouts": 64.0,
+    ...        "spent/0-uniform/success_per_1000": 4.0, "spent/0-uniform/solved_per_1000": 1.0}
+    >>> spending([row]).stages
+    (StageSpending(stage='0-uniform', share=1.0, rollouts=64.0, successes=4.0, solved=1.0),)
+    """
+    total = sum(row["step_tokens"] for row in metrics)
+    sums: dict[tuple[str, str], float] = defaultdict(float)
+    for row in metrics:
+        for name in (key for key in row if key.startswith("spent/")):
+            stage, _, number = name.removeprefix("spent/").rpartition("/")
+            weight = row[f"spent/{stage}/tokens"] if number.endswith("_per_1000") else 1.0
+            sums[stage, number] += weight * row[name] if weight else 0.0  # a rate of nothing is NaN
+    stages = []
+    for name in sorted((s for s, number in sums if number == "tokens"), key=lambda s: int(s.split("-")[0])):
+        tokens, rollouts = sums[name, "tokens"], sums[name, "rollouts"]
+        rates = (_ratio(sums[name, f"{what}_per_1000"], tokens) for what in ("success", "solved"))
+        stages.append(StageSpending(name, _ratio(tokens, total), _ratio(rollouts, len(metrics)), *rates))
+    unused, branched, seeded = (_ratio(sums["", kind], total) for kind in ("unused", "branched", "seeded"))
+    known = [row["mixed"] for row in metrics if not math.isnan(row["mixed"])]
+    return Spending(tuple(stages), unused, branched, seeded, _ratio(sum(known), len(known)))
+
+
+def _ratio(amount: float, whole: float) -> float:
+    return amount / whole if whole else math.nan
