@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from outrider.config import load_recipe
 from outrider.credit import (
     SHAPERS,
     Covariance,
@@ -339,3 +340,19 @@ def test_a_plain_failure_is_not_compared_with_seeded_successes() -> None:
     group = members([1, 1, 1, 0], [1] * 4, seeded_G=np.array([True, True, False, False]))
     assert GroupMean(std=False).advantages(group).tolist() == [0.25, 0.25, 0.25, -0.75]
     assert GroupMean(std=False, per_conditioning=True).advantages(group).tolist() == [0.0, 0.0, 0.5, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "differs"),
+    [
+        ("ppl", {"credit.main.1", "objective.surrogate.clip.high"}),
+        ("position", {"credit.main.1", "objective.surrogate.clip.high"}),
+        ("entropy-shaping", {"credit.main.1", "objective.surrogate.clip.high"}),
+        ("nsr", {"credit.main.0", "credit.main.1", "reward.incorrect", "reward.unparseable"}),
+    ],
+)
+def test_on_countdown_a_recipe_differs_from_grpo_in_its_idea_and_its_clips(name, differs) -> None:
+    lines = load_recipe("grpo").difference(load_recipe(name))
+    assert lines
+    assert {key for key in differs if any(line.startswith(key) for line in lines)} == differs
+    assert all(line.startswith(tuple(differs)) for line in lines), lines

@@ -26,9 +26,9 @@ class EntropyAdvantage(Shaper):
     Degenerate cases: an advantage of 0, so every token of a group without signal and of a member that is not valid,
     stays 0.
 
-    Source: Cheng et al. 2025, arXiv 2506.14758; :math:`\alpha` = 0.4 with GRPO (0.1 with PPO), :math:`\kappa` = 2.
-    Deviation: the entropy is the one recorded when the token was drawn. The paper reads it off the policy that is being
-    updated; in the first update of a step these are one.
+    Source: Cheng et al. 2025, arXiv 2506.14758, Eqs. 5 and 6; :math:`\alpha` = 0.4 with GRPO (0.1 with PPO) and
+    :math:`\kappa` = 2 from section 4. Deviation: the entropy is the one recorded when the token was drawn. The paper
+    reads it off the policy that is being updated; in the first update of a step these are one.
 
     >>> m = Members(
     ...     np.array([1.0, 0]), np.array([True, False]), np.array([2, 1]),
