@@ -32,10 +32,10 @@ def arguments(docstring: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def panels(titles: Sequence[str], size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """Panels side by side in the style of a run's ``curves.png``; not pyplot, which keeps figures for ever."""
+def panels(titles: Sequence[str], size: tuple[float, float], rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """Panels, row by row, in the style of a run's ``curves.png``; not pyplot, which keeps figures for ever."""
     figure = Figure(figsize=size, dpi=130, layout="constrained")
-    axes = list(figure.subplots(1, len(titles), squeeze=False).flat)
+    axes = list(figure.subplots(rows, len(titles) // rows, squeeze=False).flat)
     for each, title in zip(axes, titles, strict=True):
         each.spines[["top", "right"]].set_visible(False)
         each.set_title(loc="left", label=title)
