@@ -2,10 +2,10 @@
 
 Those that stand elsewhere: seven rewards of 0.35 and another one, ``[0.1, 0.1, 0.1]`` and rewards 1e-5 apart
 (NeMo-RL#4161, atropos#481, verl#6348), a sibling without tokens whose reward is 100 (OpenRLHF#1239), one dissenter
-(NeMo-RL#3469): ``test_credit.py`` and ``test_credit_matrix.py``; one success of four (verl#7240):
-``test_measure_passk.py``; a success among four under MaxRL (prime-rl): ``test_baselines.py``; two of four under PKPO
-(rLLM#743): ``test_passk_credit.py``; 8,192 tokens at 0.0002 (verl#7830): ``test_objective_select.py``; unequal sets and factorials
-(Math-Verify#14): ``test_verify_answers.py``.
+(NeMo-RL#3469): ``test_credit.py`` and ``test_credit_matrix.py``; a success among four under MaxRL (prime-rl):
+``test_baselines.py``; two of four under PKPO (rLLM#743): ``test_passk_credit.py``; one success of four (verl#7240):
+``test_measure_passk.py``; 8,192 tokens at 0.0002 (verl#7830): ``test_objective_select.py``; unequal sets and
+factorials (Math-Verify#14): ``test_verify_answers.py``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,201 @@
+"""Credit outside Outrider: a chain over the plain arrays of another trainer's batch."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, advantages_of, split
+from outrider.credit.members import Flags, Floats, Ints
+from outrider.errors import UserError
+from outrider.pieces import PieceOf
+
+Described = Link | str | Mapping[str, Any]
+_CHAIN: TypeAdapter[list[Link]] = TypeAdapter(
+    list[Annotated[Link, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]]
+)
+
+
+def chain_of(description: Sequence[Described]) -> list[Link]:
+    """A chain from pieces, or from what a recipe says about them.
+
+    Raises:
+        UserError: an unknown piece or option, a value out of range, or an order that is none (:func:`split`).
+
+    >>> [type(link).__name__ for link in chain_of(["group_mean", {"novelty": {"cap": 0.25}}])]
+    ['GroupMean', 'Novelty']
+    """
+    if isinstance(description, (str, Mapping, Link)):
+        raise UserError(f"a chain is a list, as in [{description!r}]")
+    try:
+        chain = _CHAIN.validate_python(list(description))
+        split(chain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"chain.{place}: {first['msg'].removeprefix('Value error, ')}") from None
+    except ValueError as error:
+        raise UserError(f"chain: {error}") from None
+    return chain
+
+
+def advantages_from_arrays(
+    chain: Sequence[Described],
+    group_ids: Sequence[Hashable] | NDArray[Any],
+    rewards: ArrayLike,
+    mask: ArrayLike,
+    *,
+    success: ArrayLike | None = None,
+    logprobs: ArrayLike | None = None,
+    entropies: ArrayLike | None = None,
+    parents: ArrayLike | None = None,
+    starts: ArrayLike | None = None,
+    families: ArrayLike | None = None,
+    seeded: ArrayLike | None = None,
+    step: int = 1,
+) -> Floats:
+    """One advantage per token, float64 ``[B, T]``, 0 where the mask is; what a recipe's chain would give.
+
+    Rows are responses, in any order: those with the same group id are compared, groups may have any size. All rows are
+    one batch for a baseline that looks at whole batches. Nothing is changed in place.
+
+    Args:
+        chain: pieces (of ``load_recipe(name).credit["main"]``, say) or their names and options as in a recipe.
+        group_ids: one per row, anything that can be a key: integers, strings, a verl batch's ``uid``.
+        rewards: one number per row; NaN says that the verifier failed, and keeps the row out of every baseline.
+        mask: ``[B, T]``, 1 for tokens that the policy sampled and is to be trained on, 0 for padding and tool output.
+        success: the verdict of each row. May be left out if rewards are 0 and 1, or -1 and 1.
+        logprobs, entropies: ``[B, T]``, of the policy that sampled, entropies in nats. Values outside the mask do not
+            matter. Needed by the pieces that look at them.
+        parents: for trees, the row that each row continues, -1 for none.
+        starts: for trees, the number of trainable tokens of its path before a row's own; their mask is 0 in its row.
+        families: rows of a group that are siblings, by equal numbers; by default those with the same parent and start.
+        seeded: whether the prompt held worked examples.
+        step: of training, counted from 1, for pieces that act in a window.
+
+    Raises:
+        UserError: arrays that do not fit together, or a chain that is none (:func:`chain_of`).
+
+    >>> rewards = [1.0, 0.0, 0.0, 1.0]  # rows 0 and 2 answer one problem, rows 1 and 3 another
+    >>> mask = [[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 1]]
+    >>> advantages_from_arrays([{"group_mean": {"std": False}}], ["a", "b", "a", "b"], rewards, mask)
+    array([[ 0.5,  0.5,  0.5],
+           [-0.5, -0.5,  0. ],
+           [-0.5,  0. ,  0. ],
+           [ 0. ,  0.5,  0.5]])
+    """
+    links = chain_of(chain)
+    keys = group_ids.tolist() if isinstance(group_ids, np.ndarray) else list(group_ids)
+    rows = len(keys)
+    mask_BT = _mask(mask, rows)
+    rewards_B = _column("rewards", rewards, rows, np.float64)
+    parents_B = _column("parents", parents, rows, np.int64, missing=-1)
+    starts_B = _column("starts", starts, rows, np.int64)
+    places_B = np.unique(np.stack([parents_B, starts_B]), axis=1, return_inverse=True)[1].reshape(-1)
+    families_B = places_B if families is None else _column("families", families, rows, np.int64)
+    success_B, seeded_B = _success(rewards_B, success), _column("seeded", seeded, rows, np.bool_)
+    logprobs_B, entropies_B = _tokens("logprobs", logprobs, mask_BT), _tokens("entropies", entropies, mask_BT)
+    groups = _rows_of(keys)
+    members = [
+        Members(
+            rewards_G=rewards_B[group],
+            success_G=success_B[group],
+            tokens_G=mask_BT[group].sum(axis=1, dtype=np.int64),
+            logprobs_GT=[logprobs_B[row] for row in group],
+            entropies_GT=[entropies_B[row] for row in group],
+            parents_G=_parents(parents_B, group),
+            starts_G=starts_B[group],
+            families_G=families_B[group],
+            seeded_G=seeded_B[group],
+        )
+        for group in groups
+    ]
+    try:
+        advantages = advantages_of(links, members, step)
+    except ValueError as error:
+        raise UserError(f"these rows cannot have this credit: {error}") from error
+    result_BT = np.zeros(mask_BT.shape)
+    for group, advantages_GT in zip(groups, advantages, strict=True):
+        for row, advantages_T in zip(group, advantages_GT, strict=True):
+            result_BT[row, mask_BT[row]] = advantages_T
+    return result_BT
+
+
+def _rows_of(keys: Sequence[Hashable]) -> list[list[int]]:
+    """The rows of each group, in the order in which groups appear."""
+    rows_of: dict[Hashable, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows_of.setdefault(key, []).append(row)
+    return list(rows_of.values())
+
+
+def _array(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        given = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:  # ragged lists; tensors that NumPy cannot take
+        raise UserError(f"{name} cannot be read as an array ({error})") from None
+    if given.dtype.kind not in "biuf":
+        raise UserError(f"{name} should hold numbers, but holds {given.dtype}")
+    return given
+
+
+def _column(name: str, values: ArrayLike | None, rows: int, kind: type[np.generic], missing: int = 0) -> NDArray[Any]:
+    """One value per row, ``missing`` if none are given."""
+    if values is None:
+        return np.full(rows, missing, kind)
+    given = _array(name, values)
+    if given.shape != (rows,):
+        raise UserError(f"{name} has the shape {given.shape}, but should have one entry for each of {rows} rows")
+    converted = given.astype(kind)
+    if kind is not np.float64 and (converted != given).any():
+        kinds = {np.int64: "an integer", np.bool_: "0 or 1"}
+        raise UserError(f"{name} holds {given[converted != given][0]}, but should hold {kinds[kind]} in each row")
+    return converted
+
+
+def _mask(mask: ArrayLike, rows: int) -> Flags:
+    given = _array("mask", mask)
+    if given.ndim != 2 or len(given) != rows:
+        raise UserError(f"mask has the shape {given.shape}, but should have a row of tokens for each of {rows} rows")
+    if not np.isin(given, (0, 1)).all():
+        raise UserError(f"mask holds {given[~np.isin(given, (0, 1))][0]}, but should hold 0 and 1 alone")
+    flags: Flags = given.astype(np.bool_)
+    return flags
+
+
+def _success(rewards_B: Floats, success: ArrayLike | None) -> Flags:
+    if np.isinf(rewards_B).any():
+        raise UserError("rewards hold an infinite number; NaN says that a row could not be judged")
+    if success is not None:
+        given: Flags = _column("success", success, len(rewards_B), np.bool_)
+        return given
+    judged = rewards_B[~np.isnan(rewards_B)]
+    if not (np.isin(judged, (0.0, 1.0)).all() or np.isin(judged, (-1.0, 1.0)).all()):
+        raise UserError("rewards other than 0 and 1, or -1 and 1, do not say which rows succeed: give success as well")
+    return np.asarray(rewards_B == 1.0)
+
+
+def _tokens(name: str, values: ArrayLike | None, mask_BT: Flags) -> list[Floats]:
+    """The numbers of each row's trainable tokens; none at all if none are given."""
+    if values is None:
+        return [np.zeros(0)] * len(mask_BT)
+    given = _array(name, values)
+    if given.shape != mask_BT.shape:
+        raise UserError(f"{name} has the shape {given.shape}, and mask has {mask_BT.shape}")
+    strange = np.flatnonzero((~np.isfinite(given) & mask_BT).any(axis=1))
+    if len(strange):
+        raise UserError(f"{name} of row {strange[0]} is not finite at a token that the mask trains")
+    return [row_T[mask_T].astype(np.float64) for row_T, mask_T in zip(given, mask_BT, strict=True)]
+
+
+def _parents(parents_B: Ints, group: list[int]) -> Ints:
+    """Rows of the batch as members of their group."""
+    place = {row: member for member, row in enumerate(group)} | {-1: -1}
+    for row in group:
+        if int(parents_B[row]) not in place:
+            raise UserError(f"parents of row {row} is {parents_B[row]}, which is no row of its group")
+    return np.array([place[int(parents_B[row])] for row in group], np.int64)
