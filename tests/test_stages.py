@@ -30,6 +30,7 @@ from outrider.explore import (
     Uniform,
     View,
 )
+from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
 from scripted import POOL, STEPS, Ragged, Run, World, always, by_rate, perverse, with_errors
@@ -108,6 +109,7 @@ CASES = {
         lambda sizes: sum(8 - n for n in sizes),
         exact=True,
     ),
+    "greedy": Case(lambda: GreedyStage(max_tokens=8), len, exact=True),
 }
 
 

@@ -34,6 +34,7 @@ class Members:
         families_G: int64; members that continue the same rollout from the same position share a number, also where
             that rollout is not among the members; all roots share one. The numbers themselves mean nothing.
         seeded_G: bool; whether the prompt held worked examples.
+        greedy_G: bool; whether it is no sample but the greedy response (on record, the rollout of a stage ``greedy``).
 
     Raises:
         ValueError: an array has another length than ``rewards_G``.
@@ -48,9 +49,10 @@ class Members:
     starts_G: Ints = field(default_factory=lambda: _NONE)
     families_G: Ints = field(default_factory=lambda: _NONE)
     seeded_G: Flags = field(default_factory=lambda: _NONE.astype(np.bool_))
+    greedy_G: Flags = field(default_factory=lambda: _NONE.astype(np.bool_))
 
     def __post_init__(self) -> None:
-        for name, fill in (("parents_G", -1), ("starts_G", 0), ("families_G", 0), ("seeded_G", False)):
+        for name, fill in _FILL.items():
             given = getattr(self, name)
             if not len(given):
                 object.__setattr__(self, name, np.full(self.size, fill, given.dtype))  # the dataclass is frozen
@@ -81,6 +83,7 @@ class Members:
             starts_G=_starts(rollouts),
             families_G=families(rollouts),
             seeded_G=np.array([r.context.kind == "seeded" for r in rollouts], dtype=np.bool_),
+            greedy_G=np.array([r.stage.endswith("-greedy") for r in rollouts], dtype=np.bool_),
         )
 
 
@@ -99,6 +102,7 @@ def families(rollouts: Sequence[Rollout]) -> Ints:
 
 
 _NONE: Ints = np.zeros(0, np.int64)
+_FILL = {"parents_G": -1, "starts_G": 0, "families_G": 0, "seeded_G": False, "greedy_G": False}  # what no array says
 
 
 def _parents(rollouts: Sequence[Rollout]) -> Ints:

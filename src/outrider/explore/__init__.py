@@ -3,6 +3,7 @@
 from outrider.explore.branch import Branch
 from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
+from outrider.explore.greedy import Greedy
 from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
@@ -17,6 +18,7 @@ STAGES: dict[str, type[Stage]] = {
     "branch": Branch,
     "cures": Cures,
     "entropy_branch": EntropyBranch,
+    "greedy": Greedy,
     "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
@@ -29,6 +31,7 @@ __all__ = [
     "Cures",
     "Engine",
     "EntropyBranch",
+    "Greedy",
     "Prioritise",
     "Rebalance",
     "Refill",

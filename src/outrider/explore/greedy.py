@@ -1,0 +1,46 @@
+"""One greedy rollout of every problem, to compare the sampled ones with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from outrider.explore.stage import Stage
+from outrider.explore.view import View
+from outrider.record import Context, SampleRequest, SamplingParams
+
+
+class Greedy(Stage):
+    """Adds the greedy rollout of each problem that has rollouts: the yardstick of the credit piece ``greedy``.
+
+    It starts at the plain prompt and takes the most likely token each time (temperature 0). It is no sample of the
+    policy, so its context excludes it from training (``unused``: excluded context); its tokens count as generated. On
+    record it is the rollout of the stage named ``<place>-greedy``. Other baselines, stages and the step's metrics count
+    it like any member, so it comes last, after stages that branch, allocate or drop by what they find.
+
+    A request that says how to draw says all of it, so ``max_tokens`` is given here once more.
+
+    Degenerate cases: an empty batch, and groups without rollouts or wholly left out by an earlier stage, get none.
+
+    Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1.
+
+    >>> Greedy(max_tokens=96)
+    Greedy(max_tokens=96)
+    """
+
+    max_tokens: int = Field(ge=1, description="most response tokens; the same as sample.max_tokens")
+
+    def check(self, before: Sequence[Stage], problems: int) -> None:
+        if not before:
+            raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        params = SamplingParams(temperature=0.0, max_tokens=self.max_tokens)
+        return [
+            SampleRequest(group.problem, n=1, context=Context(trained="excluded"), params=params)
+            for group in view.groups
+            if any(not rollout.unused for rollout in group.rollouts)
+        ]
