@@ -1,20 +1,15 @@
-"""Surrogates: hand numbers, numerical gradients, and means over all outcomes of a policy that can be enumerated."""
+"""Surrogates against hand numbers. Their gradients by enumeration and finite differences: test_gradients.py."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
-from outrider.objective.tokens import Tokens
-from policy_rows import evaluate, one_row, row
+from policy_rows import one_row
 
 
 def gain(surrogate: object, ratios: list[float], advantages: list[float]) -> tuple[float, list[float]]:
@@ -104,88 +99,6 @@ def test_sapo_gates_both_sides(advantage: float, tau: float) -> None:
             pytest.approx([slope]),
         )
     assert gain("sapo", [1.0], [advantage])[1] == pytest.approx([advantage])
-
-
-LEVELS = ("token", "sequence", "sequence_token")
-SURROGATES: list[dict[str, object]] = [
-    *({"clip": {"low": 0.2, "high": 0.28, "dual": 3.0, "ratio": level}} for level in LEVELS),
-    *({"unclipped": {"ratio": level}} for level in LEVELS),
-    {"cispo": [0.2, 0.5]},
-    {"gmpo": [0.4, 0.4]},
-    {"sapo": {}},
-]
-
-
-@pytest.mark.parametrize("surrogate", [s for s in SURROGATES if "cispo" not in s and "sequence_token" not in str(s)])
-def test_gradients_are_those_of_the_value(surrogate: dict[str, object]) -> None:
-    """By finite differences, away from kinks. (CISPO and sequence_token hold parts back from the gradient.)"""
-    rng = np.random.default_rng(3)
-    batch = [row(np.full(n, a), rng.normal(-1, 0.3, n)) for n, a in ((3, 1.5), (1, -1.0), (4, -0.5), (2, 0.0))]
-    logprobs = torch.from_numpy(rng.normal(-1, 0.5, 10)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: evaluate({"surrogate": surrogate}, x, batch)[0], (logprobs,))
-
-
-# All outcomes of a policy over two tokens out of three.
-
-SEQUENCES = list(itertools.product(range(3), repeat=2))
-REWARDS = np.array([0.3, 1.0, 0.0, 0.0, 2.0, 0.5, 1.0, 0.0, 0.1])
-
-
-def tables(seed: int) -> list[Tensor]:
-    """Logits of the first token, and of the second given the first."""
-    rng = np.random.default_rng(seed)
-    return [torch.from_numpy(rng.normal(0, 1, shape)).requires_grad_() for shape in ((3,), (3, 3))]
-
-
-def logprobs_of(policy: list[Tensor]) -> Tensor:
-    """``[9, 2]``: log-probability of each token of each sequence."""
-    first, second = (logits.log_softmax(-1) for logits in policy)
-    return torch.stack([torch.stack([first[a], second[a, b]]) for a, b in SEQUENCES])
-
-
-def flat(policy: list[Tensor], value: Tensor) -> Tensor:
-    return torch.cat([g.reshape(-1) for g in torch.autograd.grad(value, policy)])
-
-
-def expected_gradient(
-    objective: dict[str, object], policy: list[Tensor], sampler: Tensor, learner_old: Tensor
-) -> Tensor:
-    """Mean, over sequences drawn from ``sampler``, of the gradient of the gain of one of them."""
-    loss = PolicyLoss(ObjectiveOptions(**objective), 1)
-    rows = [
-        Row(**{**_fields(row([r, r])), "old_logprobs_N": lp.numpy()}) for r, lp in zip(REWARDS, sampler, strict=True)
-    ]
-    total = torch.zeros((), dtype=torch.float64)
-    for one, logprobs, lp, old in zip(rows, logprobs_of(policy), sampler, learner_old, strict=True):
-        begun, _ = loss.begin([one], lambda rows, old=old: [old.numpy()])
-        told = [t._replace(weight=1.0) for t in loss.prepare(begun)]
-        value, _ = loss(Tokens.of(told, logprobs.detach()), logprobs, torch.zeros(2), None)
-        total = total - lp.sum().exp() * value
-    return flat(policy, total)
-
-
-def _fields(made: Row) -> dict[str, object]:
-    return {name: getattr(made, name) for name in Row.__dataclass_fields__}
-
-
-def true_gradient(policy: list[Tensor]) -> Tensor:
-    return flat(policy, (logprobs_of(policy).sum(1).exp() * torch.from_numpy(REWARDS)).sum())
-
-
-@pytest.mark.parametrize("surrogate", SURROGATES)
-def test_on_policy_every_surrogate_is_the_policy_gradient(surrogate: dict[str, object]) -> None:
-    policy = tables(0)
-    now = logprobs_of(policy).detach()
-    assert torch.allclose(expected_gradient({"surrogate": surrogate}, policy, now, now), true_gradient(policy))
-
-
-def test_the_product_of_a_responses_weights_is_the_unbiased_correction_and_the_others_are_not() -> None:
-    """Sampled by another policy, learned at the policy itself: E over the sampler of prod w * grad log pi * R."""
-    policy, sampler = tables(0), logprobs_of(tables(1)).detach()
-    now, true = logprobs_of(policy).detach(), true_gradient(policy)
-    for level, exact in (("sequence", True), ("token", False), ("geometric", False)):
-        objective = {"correction": {"truncate": {"level": level, "cap": 1e6}}}
-        assert torch.allclose(expected_gradient(objective, policy, sampler, now), true, rtol=1e-6) == exact
 
 
 def test_single_tokens_cannot_be_left_out_of_a_ratio_of_all() -> None:

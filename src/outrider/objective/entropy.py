@@ -1,12 +1,15 @@
 r"""The coefficient of the entropy bonus, constant or steered towards a target.
 
 The loss holds :math:`-\alpha_k \sum_t w_t H_t` with the tokens' weights :math:`w_t`, so :math:`\alpha` is in units of
-the policy term. With a target, at step :math:`k` with mean entropy :math:`e_k` per trainable token, as sampled:
+the policy term. Its gradient is that of each token's entropy given what stands before it, not of the entropy of whole
+responses, which counts how a token leads to those after it. With a target, at step :math:`k` with mean entropy
+:math:`e_k` per trainable token, as sampled:
 
 .. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
           c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up where } e_k < \mathrm{target}
 
-A step whose rollouts have no entropy leaves everything as it is. Rows without advantage are trained on too.
+A step whose rollouts have no entropy leaves everything as it is. Where there is a bonus, rows without advantage are
+trained on too.
 
 Source: adaptive entropy control of Skywork-OR1, arXiv 2505.22312; the bounds are those of its released code.
 """

@@ -9,6 +9,11 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 
 Of a branch, the response is its own tokens: those that it sampled.
 
+On-policy all are 1 and all have the gradient of the policy gradient, so with a constant denominator and a baseline of
+the other rollouts' rewards the mean over all outcomes is the true gradient. Off-policy none has it: a token's ratio
+leaves out those of the others, a geometric mean is no ratio of probabilities. What is exact then is the product over a
+response, which is there as a ``correction`` (level ``sequence``, nothing cut).
+
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """
 

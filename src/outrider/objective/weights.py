@@ -27,6 +27,9 @@ def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: in
     * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the rows that have a trainable token
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
+    ``constant`` alone leaves the mean gradient in its direction; the other two divide by lengths that the outcome
+    decides, so a long response counts less where all are long (``token_mean``) or by itself (``sequence_mean``).
+
     Denominators count rows without advantage too; with ``denominator: with_signal`` they do not, and such a row
     weighs 0, in every term of the loss. A stream without any trainable token has no tokens to weigh.
 
