@@ -117,3 +117,55 @@ def test_savings_are_counted_in_rollouts_and_in_tokens(study):
     assert told == pytest.approx(
         {"rollouts": 20, "tokens": 520, "saved_rollouts": 0.375, "saved_tokens": 1 - 1040 / 1280}
     )
+
+
+def test_a_latency_is_that_of_waves_counted_one_by_one(study):
+    latency = study("latency")
+
+    def waves(rollouts: int, parallel: int) -> int:
+        return len(range(0, rollouts, parallel))
+
+    for parallel, rounds in itertools.product((1, 3, 8, 64, 100, 255, 256, 257), (1, 2, 4)):
+        split = sum(waves(256 // rounds, parallel) for _ in range(rounds))
+        assert latency.ratio(256, parallel, rounds) == split / waves(256, parallel)
+    assert latency.ratio(256, 256, 4) == 4  # as many rounds as were one
+    assert latency.printed(256, 1, 4) == 1
+    assert latency.printed(256, 10**9, 4) == pytest.approx(4)
+
+
+def test_recoverability_counts_chains_not_prefixes(study):
+    recoverability = study("recoverability")
+    hits = np.concatenate([np.arange(40) % 2, np.arange(40) % 10 == 0]).astype(int)  # 20 of 40, then 4 of 40
+    cuts = recoverability.Cuts(
+        np.arange(80), np.full(80, 4), np.repeat([0.25, 0.75], 40), hits * 3, np.ones(80, np.bool_)
+    )
+    told = recoverability.statistics(cuts)
+    assert told["spearman_of_bins"] == pytest.approx(-1)
+    assert told["w"] < 0
+    assert told["auc"] == pytest.approx((20 * 36 + (20 * 20 + 4 * 36) / 2) / (24 * 56))  # pairs in order, ties half
+    assert recoverability.binned(cuts)[:, 0] == pytest.approx([0.25, 0.5, np.sqrt(0.25 / 40)])  # the error of a share
+    pairs = cuts._replace(chain=np.arange(80) // 2)  # one hit and one miss in every chain: chains do not differ
+    assert recoverability.binned(pairs)[2, 0] == pytest.approx(0)
+
+
+def test_every_value_of_a_sweep_is_a_recipe_that_differs_in_it_alone(study):
+    from outrider.config import load_recipe
+
+    pivots, found = study("pivots"), {}
+    for sweep, values in pivots.SWEEPS.items():
+        for value, name in values.items():
+            file = STUDIES / "recipes" / f"{name}.yaml"
+            found[sweep, value] = load_recipe(str(file) if file.exists() else name)
+    base = found["lambda", "1"]
+    for (sweep, value), recipe in found.items():
+        changed = {line.split(":")[0] for line in base.difference(recipe)} - {"name", "summary"}
+        if recipe.name == pivots.BASE:
+            assert not changed
+        elif sweep == "lambda":
+            assert recipe.objective.streams == {"main": 1.0, "branch": float(value)}
+            assert changed == {"objective.streams.branch"}
+        elif sweep == "gamma" and value != "root":
+            assert recipe.explore[1].select.gamma == float(value)
+            assert all(key.startswith("explore.1") for key in changed)
+        elif value in ("P1B4", "P2B4"):
+            assert (recipe.explore[1].pivots, recipe.explore[1].branches) == (int(value[1]), int(value[3]))
