@@ -22,6 +22,7 @@ CHAINS: list[list[Link]] = [
     [SiblingsMean()],
     chain_of(["reinforce_pp", {"position": {"weight": 0.3}}]),
     chain_of(["group_mean", "entropy_advantage"]),
+    chain_of(["greedy"]),
 ]
 
 
@@ -53,6 +54,7 @@ def scattered(groups: Sequence[Members], seed: int) -> tuple[dict, list[tuple[in
         "parents": parents,
         "starts": column("starts_G"),
         "seeded": column("seeded_G"),
+        "greedy": column("greedy_G"),
         **tokens,
     }
     return arrays, rows

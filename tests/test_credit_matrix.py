@@ -79,7 +79,7 @@ CASES = {
     "group_mean without epsilon": Case(GroupMean(epsilon=0.0), scale=0),
     "group_mean by conditioning": Case(GroupMean(std=False, per_conditioning=True), scale=1, ordered=False),
     "no_baseline": Case(NoBaseline(), shift=False, scale=1, still=False, dissent=False, compares=False),
-    "greedy": Case(Greedy(), ordered=False, dissent=False),  # these groups have no greedy member: see test_greedy.py
+    "greedy": Case(Greedy(), scale=1, ordered=False, dissent=False),  # without a greedy member all get 0
     "leave_one_out": Case(LeaveOneOut(), scale=1),
     "maxrl": Case(MaxRL(), scale=1, ordered=False),  # not among failures: without a success all get 0
     "passk": Case(PassK(k=2), ordered=False, dissent=False),  # a problem that every pair solves counts as solved
@@ -147,6 +147,7 @@ def drawn(seed: int, forest: bool) -> Members:
         starts_G=starts_G,
         families_G=np.array([places.index(place) for place in places]),
         seeded_G=rng.random(size) < 0.3,
+        greedy_G=rng.random(size) < 0.2,
     )
     return picked(group, rng.permutation(size))  # a branch may come before its parent
 

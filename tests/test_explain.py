@@ -16,7 +16,7 @@ from outrider.credit.explain import explain, worked_group
 from outrider.credit.members import Floats
 
 NAMES = [info.name for info in list_recipes()]
-SHAPES = ("roots", "tree", "siblings")
+SHAPES = ("roots", "greedy", "tree", "siblings")
 
 
 class MinusLength(RewardShaper):
@@ -73,11 +73,11 @@ def test_worked_groups_hold_what_pieces_look_at(shape, longest) -> None:
 
 
 def test_credit_of_deep_grpo_as_shown() -> None:
-    """Two of five judged succeed: 1 - 2/5 and 0 - 2/5. One of three siblings does: 2/3 and -1/3; of the others none."""
+    """Two of six judged succeed: 1 - 1/3 and 0 - 1/3. One of three siblings does: 2/3 and -1/3; of the others none."""
     main, branch = shown("deep-grpo"), shown("deep-grpo", "branch")
     assert main["member"] == ["tokens", "log p", "reward", "group_mean"]
-    assert main["right"] == ["48", "-0.30", "1.00", "0.60"]  # half of 96
-    assert main["wrong"][-2:] == ["0.00", "-0.40"]
+    assert main["right"] == ["48", "-0.30", "1.00", "0.67"]  # half of 96
+    assert main["wrong"][-2:] == ["0.00", "-0.33"]
     assert main["no verdict"][-2:] == ["-", "0.00"]
     assert branch["member"][-1] == "siblings_mean"
     assert branch["from a, right, unlikely"][-1] == "0.67"
@@ -102,3 +102,4 @@ def test_every_link_of_every_recipe_is_seen_at_work(name) -> None:
         columns = list(zip(*rows, strict=True))[2:]
         for before, after in itertools.pairwise(columns):
             assert before != after
+        assert set(columns[-1]) != {"0.00"}

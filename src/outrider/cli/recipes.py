@@ -14,7 +14,7 @@ from outrider.cli.arguments import Commands
 from outrider.config import Recipe, list_recipes, load_recipe, profile_text, recipe_text
 from outrider.credit.explain import Shape, explain, worked_group
 from outrider.credit.members import Floats
-from outrider.explore import Branch, EntropyBranch
+from outrider.explore import Branch, EntropyBranch, Greedy
 
 
 def add_to(commands: Commands) -> None:
@@ -76,7 +76,9 @@ def _shape(recipe: Recipe, stream: str) -> Shape:
     if stream != "main":
         return "siblings"
     branches = (stage for stage in recipe.explore if isinstance(stage, (Branch, EntropyBranch)))
-    return "tree" if any(stage.stream == "main" for stage in branches) else "roots"
+    if any(stage.stream == "main" for stage in branches):
+        return "tree"
+    return "greedy" if any(isinstance(stage, Greedy) for stage in recipe.explore) else "roots"
 
 
 def _range(values: Floats) -> str:

@@ -56,6 +56,7 @@ def advantages_from_arrays(
     starts: ArrayLike | None = None,
     families: ArrayLike | None = None,
     seeded: ArrayLike | None = None,
+    greedy: ArrayLike | None = None,
     step: int = 1,
 ) -> Floats:
     """One advantage per token, float64 ``[B, T]``, 0 where the mask is; what a recipe's chain would give.
@@ -75,6 +76,7 @@ def advantages_from_arrays(
         starts: for trees, the number of trainable tokens of its path before a row's own; their mask is 0 in its row.
         families: rows of a group that are siblings, by equal numbers; by default those with the same parent and start.
         seeded: whether the prompt held worked examples.
+        greedy: whether the row is no sample but the greedy response, to compare with.
         step: of training, counted from 1, for pieces that act in a window.
 
     Raises:
@@ -97,7 +99,8 @@ def advantages_from_arrays(
     starts_B = _column("starts", starts, rows, np.int64)
     places_B = np.unique(np.stack([parents_B, starts_B]), axis=1, return_inverse=True)[1].reshape(-1)
     families_B = places_B if families is None else _column("families", families, rows, np.int64)
-    success_B, seeded_B = _success(rewards_B, success), _column("seeded", seeded, rows, np.bool_)
+    success_B = _success(rewards_B, success)
+    seeded_B, greedy_B = _column("seeded", seeded, rows, np.bool_), _column("greedy", greedy, rows, np.bool_)
     logprobs_B, entropies_B = _tokens("logprobs", logprobs, mask_BT), _tokens("entropies", entropies, mask_BT)
     groups = _rows_of(keys)
     members = [
@@ -111,6 +114,7 @@ def advantages_from_arrays(
             starts_G=starts_B[group],
             families_G=families_B[group],
             seeded_G=seeded_B[group],
+            greedy_G=greedy_B[group],
         )
         for group in groups
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from outrider.credit.chain import Link, split
 from outrider.credit.members import Floats, Members
 
-Shape = Literal["roots", "tree", "siblings"]
+Shape = Literal["roots", "greedy", "tree", "siblings"]
 
 
 class After(NamedTuple):
@@ -46,8 +46,8 @@ def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[Afte
     >>> worked = worked_group()
     >>> for after in explain([GroupMean(std=False), Novelty()], worked.members):
     ...     print(type(after.link).__name__, [round(float(a[0]), 2) for a in after.advantages_GT])
-    GroupMean [0.6, 0.6, -0.4, -0.4, -0.4, 0.0]
-    Novelty [0.6, 0.9, -0.4, -0.4, -0.4, 0.0]
+    GroupMean [0.67, 0.67, -0.33, -0.33, -0.33, -0.33, 0.0]
+    Novelty [0.67, 1.0, -0.33, -0.33, -0.33, -0.33, 0.0]
     >>> worked.names[1]
     'right, unlikely'
     """
@@ -74,12 +74,14 @@ class _Row(NamedTuple):
     parent: int = -1
     start: float = 0.0
     family: int = 0
+    greedy: bool = False
 
 
 _ROOTS = [
     _Row("right", True, 0.5, -0.3),
     _Row("right, unlikely", True, 0.6, -0.9),
     _Row("wrong", False, 0.4, -0.3),
+    _Row("wrong, short", False, 0.2, -0.6),
     _Row("wrong, unlikely", False, 0.5, -0.9),
     _Row("wrong, cut off", False, 1.0, -0.5),
     _Row("no verdict", None, 0.3, -0.5),
@@ -99,14 +101,16 @@ _SIBLINGS = [
     _Row("from b, wrong", False, 0.4, -0.4, start=0.4, family=1),
     _Row("from b, wrong", False, 0.3, -0.6, start=0.4, family=1),
 ]
-_SHAPES: dict[Shape, list[_Row]] = {"roots": _ROOTS, "tree": _TREE, "siblings": _SIBLINGS}
+_GREEDY = [*_ROOTS, _Row("greedy, wrong", False, 0.4, -0.2, greedy=True)]
+_SHAPES: dict[Shape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tree": _TREE, "siblings": _SIBLINGS}
 
 
 def worked_group(shape: Shape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
     """A group to explain a chain with: rare successes, failures, a response that was cut off, one without a verdict.
 
-    ``tree`` has branches among the members, ``siblings`` only branches, from two places of rollouts that are in
-    another loss stream. Every fourth token is a fork of 1.4 nats, the others have 0.2.
+    ``greedy`` has the greedy response as well, ``tree`` has branches among the members, ``siblings`` only branches,
+    from two places of rollouts that are in another loss stream. Every fourth token is a fork of 1.4 nats, the others
+    have 0.2.
 
     Args:
         right, wrong: rewards of the two verdicts.
@@ -123,5 +127,6 @@ def worked_group(shape: Shape = "roots", right: float = 1.0, wrong: float = 0.0,
         parents_G=np.array([row.parent for row in rows]),
         starts_G=np.array([round(row.start * longest) for row in rows]),
         families_G=np.array([row.family for row in rows]),
+        greedy_G=np.array([row.greedy for row in rows]),
     )
     return Worked([row.name for row in rows], members)
