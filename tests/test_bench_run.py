@@ -239,6 +239,8 @@ def test_another_bench_in_the_same_folder_is_refused(
     fewer = [word for word in WORDS if not word.startswith("--seeds")]
     assert "holds another bench (seeds: 2 -> 1)" in refusal(whole, *fewer, "--seeds=1")
     assert "(grpo: sample.max_tokens: 24 -> 25; dr-grpo: sample.max" in refusal(whole, *WORDS, "sample.max_tokens=25")
+    without = [word.replace("=1e-4,1e-3", "=1e-4,1e-2") for word in WORDS]
+    assert "holds another bench (tune: " in refusal(whole, *without)
     assert "holds another bench (without dr-grpo)" in refusal(whole, "grpo", *WORDS[2:])
     assert "cells/grpo/0 was run otherwise (learn.lr" in _of_another_value(whole, tmp_path / "copy", refusal)
     (tmp_path / "notes.txt").write_text("mine")

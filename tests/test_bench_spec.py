@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.bench.command import _differences
 from outrider.bench.spec import Bench, load_recipes, settle
 from outrider.cli import main
 from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
@@ -123,3 +124,18 @@ def test_every_recipe_gets_the_same_budget_and_points(budget: dict, limits: tupl
         changed = {re.split(r": ", line)[0] for line in recipe.difference(settled)}
         assert {key.split(".")[0] for key in changed} <= {"train", "evaluate"}
         assert Recipe.model_validate(settled.resolved()) == settled
+
+
+def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
+    tune = {"key": "learn.lr", "values": [1e-4, 4e-4], "tokens": 10}
+    began = Bench(recipes=["grpo"], base="grpo", seeds=3, tokens=100, tune=tune)
+
+    def differences(**changes: object) -> list[str]:
+        asked = Bench.model_validate(began.model_dump() | changes)
+        return _differences(began, asked, dict.fromkeys(asked.recipes), tmp_path)
+
+    assert differences(seeds=5, recipes=["grpo", "dapo"], tune=tune | {"values": [1e-4, 2e-4, 4e-4]}) == []
+    assert differences(seeds=2) == ["seeds: 3 -> 2"]
+    assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]
+    for other in (tune | {"values": [1e-4, 2e-4]}, tune | {"tokens": 20}, None):
+        assert [line.split(":")[0] for line in differences(tune=other)] == ["tune"]

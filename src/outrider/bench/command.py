@@ -113,8 +113,13 @@ def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """What makes finished runs worthless. More seeds and more recipes do not: the runs that are there stay valid."""
+    """What makes finished runs worthless. More seeds, recipes and values to try do not: what is there stays valid.
+
+    A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
+    """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
+    if began.tune and bench.tune and all(value in bench.tune.values for value in began.tune.values):
+        old["tune"]["values"] = new["tune"]["values"]
     may_grow = ("seeds", "recipes")
     found = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]
     if bench.seeds < began.seeds:
