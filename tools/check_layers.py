@@ -42,6 +42,8 @@ LAYERS: dict[str, set[str]] = {
     "objective": VOCABULARY | {"*.options", "credit"},
     "sample": VOCABULARY | {"*.options", "model"},
     "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT
+    # parts of Outrider inside other trainers, which are imported when they are used
+    "integrations": VOCABULARY | {"*.options", "credit", "objective"},
     # a recipe names pieces of all of the above, but runs none
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
 }

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from outrider.credit.chain import Shaper
 from outrider.credit.members import Flags, Floats, Members
+from outrider.credit.recorded import logprobs_of
 
 
 class Novelty(Shaper):
@@ -59,7 +60,7 @@ class Novelty(Shaper):
     def typicality(self, members: Members) -> Floats:
         """:math:`\\eta` of every member; 1 where it is not valid."""
         eta_G, valid_G = np.ones(members.size), members.valid_G
-        scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in members.logprobs_GT] or [0.0] * members.size)
+        scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in logprobs_of(members, "novelty")])
         for compared_G in self._compared(members):
             chosen_G = compared_G & valid_G
             if chosen_G.any():

@@ -60,7 +60,7 @@ from outrider.objective.weights import token_weights
 
 Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
 
-_SURROGATES: dict[type[Surrogate], Callable[[Any, Policy], tuple[Tensor, Marks]]] = {
+GAINS: dict[type[Surrogate], Callable[[Any, Policy], tuple[Tensor, Marks]]] = {
     Clip: clip,
     Unclipped: unclipped,
     Cispo: cispo,
@@ -88,7 +88,7 @@ class PolicyLoss:
     def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
         self.options, self.max_tokens = options, max_tokens
         self.bonus = EntropyBonus(options.entropy)
-        self._gain = _SURROGATES[type(options.surrogate)]
+        self._gain = GAINS[type(options.surrogate)]
         nothing = torch.zeros(0)
         self._marks = list(self._gain(options.surrogate, Policy(nothing, nothing, nothing, nothing > 0, []))[1])
 

@@ -1,0 +1,150 @@
+"""Chains and surrogates as advantage estimators and policy losses of verl.
+
+What verl hands to an estimator are rewards, masks and the ``uid`` of each row's prompt: no log-probabilities, no
+entropies, no branches. A chain that needs more is refused when it is registered. What verl hands to a loss is a
+micro-batch, so surrogates can be registered and token selections, which are chosen over a whole optimizer batch, not.
+Verl's own configuration decides the aggregation, the KL and the entropy bonus.
+
+Written against verl 0.9 and tested at function level against its registries, on a CPU. No training with verl was run.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from outrider.credit import Link
+from outrider.credit.arrays import Described, advantages_from_arrays, chain_of
+from outrider.credit.explain import worked_group
+from outrider.errors import UserError
+from outrider.objective.options import SURROGATES, Surrogate
+from outrider.pieces import PieceOf
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PREFIX = "outrider_"
+BASELINES = ("group_mean", "leave_one_out", "maxrl", "no_baseline", "passk", "reinforce_pp")
+_SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")])
+
+
+def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
+    """Makes a credit chain verl's ``algorithm.adv_estimator=NAME``, and returns the estimator.
+
+    A row's reward is the sum of its token-level rewards, a row without trainable tokens counts in no baseline. Returns
+    equal advantages, as no critic learns from them.
+
+    Args:
+        chain: pieces, or their names and options as in a recipe.
+        success_above: a row succeeds if its reward is larger; None: rewards are 0 and 1, or -1 and 1.
+
+    Raises:
+        UserError: the chain is none, or needs what verl does not hand over. Later, from the estimator: a batch without
+            ``uid``, or rewards that do not say which rows succeed.
+        ModuleNotFoundError: verl is not installed.
+        ValueError: verl has another estimator of this name.
+    """
+    registered: Callable[..., Any] = _core().register_adv_est(name)(estimator(chain, success_above))
+    return registered
+
+
+def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
+    """Makes a surrogate verl's ``actor.policy_loss.loss_mode=NAME``, and returns the loss.
+
+    The tokens' losses are aggregated by verl's ``loss_agg_mode`` and weighted by its rollout correction. For ``clip``
+    with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
+
+    Raises:
+        UserError: there is no such surrogate, or an option of it is wrong.
+        ModuleNotFoundError: verl is not installed.
+    """
+    registered: Callable[..., Any] = _core().register_policy_loss(name)(policy_loss(surrogate))
+    return registered
+
+
+def register_defaults() -> list[str]:
+    """Registers baselines and surrogates with their default options under ``outrider_<name>``; the names."""
+    for baseline in BASELINES:
+        register_chain(PREFIX + baseline, [baseline])
+    for surrogate in SURROGATES:
+        register_loss(PREFIX + surrogate, surrogate)
+    return [PREFIX + name for name in (*BASELINES, *SURROGATES)]
+
+
+def estimator(chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
+    """The function behind :func:`register_chain`, which verl calls with keywords."""
+    links = chain_of(chain)
+    _refuse_if_verl_has_too_little(links)
+
+    def outrider_advantages(
+        token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, config: Any = None, **unused: Any
+    ) -> tuple[Tensor, Tensor]:
+        if index is None:
+            raise UserError("this batch of verl has no uid, so nothing says which rows answer one prompt")
+        mask_BT = response_mask.bool().cpu().numpy()
+        rewards_B = (token_level_rewards * response_mask).sum(-1).double().cpu().numpy()
+        success_B = None if success_above is None else rewards_B > success_above
+        found_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
+        advantages = token_level_rewards.new_tensor(found_BT)
+        return advantages, advantages.clone()
+
+    return outrider_advantages
+
+
+def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
+    """The function behind :func:`register_loss`, which verl calls with keywords."""
+    try:
+        options = _SURROGATE.validate_python(surrogate)
+    except ValidationError as error:
+        raise UserError(f"surrogate: {error.errors()[0]['msg']}") from None
+    import torch
+
+    from outrider.objective.kl import log_ratio_of
+    from outrider.objective.policy_loss import GAINS
+    from outrider.objective.ratio import Policy
+
+    def outrider_loss(
+        old_log_prob: Tensor,
+        log_prob: Tensor,
+        advantages: Tensor,
+        response_mask: Tensor,
+        loss_agg_mode: str = "token-mean",
+        config: Any = None,
+        rollout_is_weights: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        rows, width = log_prob.shape
+        live = response_mask.bool().reshape(-1)
+        _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
+        told = torch.where(live, advantages.reshape(-1), 0)
+        gain, marks = GAINS[type(options)](options, Policy(bounded, log_prob.reshape(-1), told, live, [width] * rows))
+        losses = -gain.reshape(rows, width)
+        if rollout_is_weights is not None:
+            losses = losses * rollout_is_weights
+        batch = {} if config is None else config.global_batch_info
+        loss = _core().agg_loss(losses, response_mask, loss_agg_mode, **batch)
+        tokens = live.sum().clamp_min(1)
+        return loss, {f"actor/{name}": float((mark * live).sum() / tokens) for name, mark in marks.items()}
+
+    return outrider_loss
+
+
+def _core() -> Any:
+    return importlib.import_module("verl.trainer.ppo.core_algos")
+
+
+def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
+    """What verl hands over is tried on a group of successes and failures."""
+    members = worked_group().members
+    mask = [[1] * 10] * members.size
+    try:
+        found = advantages_from_arrays(links, [0] * members.size, members.rewards_G, mask, success=members.success_G)
+    except UserError as error:
+        raise UserError(f"verl does not hand enough over for this chain: {error}") from None
+    if not found.any():
+        raise UserError(
+            "this chain leaves a group of successes and failures without any advantage where it has only what verl "
+            "hands over: rewards, masks and the prompt of each row"
+        )
