@@ -8,8 +8,7 @@ import pytest
 from outrider.explore import Stage
 from test_stages import RULES, WORLDS, Case, Life
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/add-a-stage.md"
+PAGE = Path(__file__).parents[1] / "docs/add-a-stage.md"
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +27,3 @@ def test_the_stage_of_the_page_keeps_every_rule(case, world) -> None:
     life = Life(case, world)
     for rule in RULES:
         rule(life)
-
-
-@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], ids=lambda page: page.name)
-def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
-    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []

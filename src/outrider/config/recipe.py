@@ -99,6 +99,17 @@ class Recipe(Options):
         return self
 
     @model_validator(mode="after")
+    def _credit_finds_its_rollouts(self) -> Recipe:
+        there = [name for name, kind in STAGES.items() if any(isinstance(stage, kind) for stage in self.explore)]
+        for stream, chain in self.credit.items():
+            needed = split(chain).baseline.needs_stage
+            if needed is not None and needed not in there:
+                raise ValueError(
+                    f"credit.{stream} compares with the rollouts of a stage {needed!r}, which explore does not have"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _sections_agree(self) -> Recipe:
         if self.learn.minibatches > self.train.problems:
             raise ValueError(

@@ -33,6 +33,8 @@ class Baseline(Options):
 
     by_segment: ClassVar[bool] = False
     """Whether a token's advantage accounts for all rollouts that go through it: the values of a tree's segments."""
+    needs_stage: ClassVar[str | None] = None
+    """The stage without whose rollouts it has nothing to compare with."""
 
     def advantages(self, members: Members) -> Floats:
         """One advantage per member, float64 ``[G]``."""

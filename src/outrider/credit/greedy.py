@@ -18,10 +18,10 @@ class Greedy(Baseline):
     members of :math:`A_i \nabla \log \pi(y_i)` is an unbiased estimate of the gradient of the expected reward for any
     number of members, one included.
 
-    Degenerate cases: a group without a valid greedy member has no baseline, and all get 0; so in a recipe without the
-    stage nothing is trained, and every rollout is reported as one without advantage. Rewards equal to the greedy one
-    give exactly 0, while a group whose rewards are all equal and differ from it is told so: here one member has
-    something to compare with. A member that is not valid gets 0 and changes no other.
+    Degenerate cases: a group without a valid greedy member has no baseline, and all get 0 (a recipe without the stage
+    is refused). Rewards equal to the greedy one give exactly 0, while a group whose rewards are all equal and differ
+    from it is told so: here one member has something to compare with. A member that is not valid gets 0 and changes no
+    other.
 
     Source: ReMax, Li et al. 2023, arXiv 2310.10505, algorithm 1. Not here: its KL inside the reward, which is the
     objective's.
@@ -33,6 +33,8 @@ class Greedy(Baseline):
     >>> Greedy().advantages(m).tolist()
     [0.0, -1.0, 0.0]
     """
+
+    needs_stage = "greedy"
 
     def advantages(self, members: Members) -> Floats:
         greedy_G = members.greedy_G & members.valid_G
