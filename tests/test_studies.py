@@ -169,3 +169,12 @@ def test_every_value_of_a_sweep_is_a_recipe_that_differs_in_it_alone(study):
             assert all(key.startswith("explore.1") for key in changed)
         elif value in ("P1B4", "P2B4"):
             assert (recipe.explore[1].pivots, recipe.explore[1].branches) == (int(value[1]), int(value[3]))
+
+
+def test_only_failed_rollouts_are_branched_by_deep_grpo_and_deeper_is_likelier(study):
+    pivots = study("decision_tree").pivots
+    assert pivots("DEEP-GRPO", ("B", "F")) == [(1.0, [])]  # F is correct
+    (first, at_b), (second, at_e) = pivots("DEEP-GRPO", ("B", "E", "L"))
+    assert (at_b, at_e) == (["B"], ["E"])
+    assert (first, second) == pytest.approx((0.2, 0.8))  # (1/3)^2 to (2/3)^2
+    assert pivots("tree", ("B", "F")) == [(1.0, ["B"])]

@@ -10,7 +10,8 @@ group is their union, with the baselines of ``outrider.credit`` and the counts o
 paper's points are drawn as dots. Panels: without std (and GRPO, RLOO for comparison); the released code's std form,
 in counts and advantages, and its no-std form with its N_max; N_max of both schedules.
 
-Command: ``python benchmarks/studies/cumulative_advantage.py``. No seeds; what it shows is in ``README.md``.
+Shows (2026-11-21): against the true pass rate no schedule is flat or falling; all peak near 0.2 and go to 0 at 0.
+Command: ``python benchmarks/studies/cumulative_advantage.py``. No seeds; see ``README.md``.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ that the text states (F 0.24, G 0.2, M and O 0.4 x 0.4 x 0.2, O from C 0.08); ho
 - ``algorithm``: pivots come from the rollouts. GRPO; a tree method, ``b`` more rollouts at every inner node of every
   root rollout; DEEP-GRPO, one pivot in each failed rollout by (t/T)^gamma, R = 1. Root rollouts are independent, so
   P(x not found) = (sum over leaves l of P(l) [l is not x] P(branches miss x | l))^G is exact. The cost is what is
-  sampled, in expected edges, not leaves.
+  sampled, in expected edges.
 
-Command: ``python benchmarks/studies/decision_tree.py``. No seeds; what it shows is in ``README.md``.
+Shows (2026-11-21): deep leaves are found sooner, all five together only from 30 edges on; see ``README.md``.
+Command: ``python benchmarks/studies/decision_tree.py``. No seeds.
 """
 
 from __future__ import annotations
@@ -118,11 +119,10 @@ def draw_tree(axes: Axes) -> None:
 
 def main() -> None:
     out = arguments(__doc__).parse_args().out
-    shown = figure_budgets()
     titles = ["correct leaves green, with P from A", "found with 12 rollouts as in Figure 6"]
     figure, (picture, bars, curves) = panels([*titles, "found, pivots from the rollouts themselves"], (14, 4.2))
     draw_tree(picture)
-    for i, (method, row) in enumerate(shown.items()):
+    for i, (method, row) in enumerate((shown := figure_budgets()).items()):
         values = [*row["found"].values(), row["N_and_O_from_one_place"]]
         bars.bar(np.arange(6) + 0.27 * (i - 1), values, 0.25, color=COLOURS[method], label=method)
     bars.set_xticks(range(6), [*CORRECT, "N and O\nof one place"])

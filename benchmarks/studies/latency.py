@@ -7,7 +7,8 @@ T2 / T1 = n - (n - 1) N / (N + m - 1), which is 1 for m much smaller than N and 
 Ours has the ceilings as they are. (x + m - 1) / m is the largest value that ceil(x / m) can have, and the value only
 where x leaves the remainder 1; the ratio of two such bounds is no bound.
 
-Command: ``python benchmarks/studies/latency.py``. No seeds; what it shows is in ``README.md``.
+Shows (2026-11-21): no loss where m divides N / n, and the full n from m = N on, where Eq. 9 says (n + 1) / 2.
+Command: ``python benchmarks/studies/latency.py``. No seeds; see ``README.md``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ step at 256, so there P1B4 and P2B4 branch twice as many pivots as P1B8 and no f
 ``explore.1.cap=null`` lifts that.
 
 Command: ``python benchmarks/studies/pivots.py [--sweep NAME] [--runs DIR] [arguments of outrider bench]``, as in
-``--seeds 5 --tokens 1_600_000``; interrupted, it goes on. What it shows is in ``README.md``.
+``--seeds 5 --tokens 1_600_000``; interrupted, it goes on. See ``README.md``.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ def main() -> None:
     for i, (quantity, sweep) in enumerate((q, s) for q in ("pass@1", largest) for s in sweeps):
         draw(axes[i], sweep, results, quantity)
         axes[i].set_ylabel(f"minus {BASE}'s" if i % len(sweeps) == 0 else "")
+    for row in (axes[: len(sweeps)], axes[len(sweeps) :]):  # one scale, so that sweeps can be compared
+        low, high = zip(*(each.get_ylim() for each in row), strict=True)
+        for each in row:
+            each.set_ylim(min(low), max(high))
     numbers = {
         "sweeps": {sweep: SWEEPS[sweep] for sweep in sweeps},
         "end": {name: {q: end[q] for q in ("pass@1", largest, "tokens", "steps")} for name, end in ends.items()},
