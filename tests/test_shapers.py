@@ -250,12 +250,11 @@ def test_without_a_slope_every_weight_is_the_mean_of_both() -> None:
 
 
 def test_the_success_rate_is_that_of_valid_members_by_their_verdict() -> None:
-    """One of two valid ones succeeds; the unscorable one and the one without tokens do not count."""
+    """One of two valid ones succeeds; neither the unscorable one nor those without tokens count, nor any reward."""
     valid = members([1, 0], [1, 1])
-    more = Members(
-        np.array([0.2, 0.9, math.nan, 1.0]), np.array([True, False, False, True]), np.array([1, 1, 1, 0])
-    )  # a reward is not a verdict
-    assert shaped(Difficulty(), more, [1, -1, 0, 0])[:2] == shaped(Difficulty(), valid, [1, -1])
+    rewards = np.array([0.2, 0.9, math.nan, 1.0, 1.0])
+    more = Members(rewards, np.array([True, False, False, True, True]), np.array([1, 1, 1, 0, 0]))
+    assert shaped(Difficulty(), more, [1, -1, 0, 0, 0])[:2] == shaped(Difficulty(), valid, [1, -1])
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 100))
@@ -286,6 +285,13 @@ def test_covariance_by_hand() -> None:
     assert [a.tolist() for a in two] == [[0.5, 1], [-1, -1, -0.5], [1]]
     everything = Covariance(share=1.0).shape(flat(group, base), group, 1)
     assert [a.tolist() for a in everything] == [[0, 1], [-1, -1, 0], [1]]  # only where it is above 0
+
+
+def test_a_share_of_a_hundred_is_a_percentage() -> None:
+    """0.29 * 100 is a hair below 29 in floating point. Most covariances here are above 0, and no two are equal."""
+    group = members([1] * 50 + [0] * 50, [1] * 100, [[-0.001 * i * i] for i in range(100)])
+    found = shaped(Covariance(share=0.29), group, [1.0] * 50 + [-1.0] * 50)
+    assert found.count(0.0) == 29
 
 
 def test_without_a_difference_there_is_no_covariance() -> None:
