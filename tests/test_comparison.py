@@ -1,0 +1,19 @@
+"""Every line of the comparison with verl and TRL is zero to 1e-6, or is so once its reason is accounted for."""
+
+from __future__ import annotations
+
+import pytest
+
+from compare import TOLERANCE, Comparison
+from compare.credit import ADVANTAGES
+from compare.losses import LOSSES
+
+pytest.importorskip("verl", reason="needs verl and TRL: docs/use-outside.md")
+pytest.importorskip("trl", reason="needs verl and TRL: docs/use-outside.md")
+
+
+@pytest.mark.parametrize("line", [*ADVANTAGES, *LOSSES], ids=lambda line: line.theirs)
+def test_a_line_agrees_or_says_why(line: Comparison) -> None:
+    raw, explained = line.compare()
+    assert explained <= TOLERANCE
+    assert raw <= TOLERANCE or line.why
