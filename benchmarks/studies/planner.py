@@ -1,0 +1,150 @@
+"""XRPO's planner: who gets the rollouts, and what planning costs.
+
+Claims (arXiv 2510.06672): 91.6 % of the rounds do not give all problems the same, 0 to 7 extra rollouts each, up to 7
+times the uniform baseline where it is uncertain (appendix J, Figure 6); a step takes 4.7 % longer than GRPO's (4.2).
+
+- ``allocation``: the stage in an explorer, 16 problems with 4 rollouts each and 128 in all, outcomes Bernoulli with
+  pass rates u even in [0, 1], or u^3; by reading of the paper: level of the interval and lambda (here 0.95 and 0.1).
+- ``overhead``: the stage per step (8 rollouts per problem) against steps 2 to 5 of GRPO on the embedded task, taken to
+  grow with the problems; and steps of ``xrpo-plan-only`` against GRPO's, per token. Medians, in CPU time of one thread.
+
+Shows (2026-11-21): with lambda 0.1 the planner moves little; planning is 0.2 % of a step, the whole step 11 % more.
+Command: ``python benchmarks/studies/planner.py`` (1 minute of one core). Seed 0; see ``README.md``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, keep, panels
+from matplotlib.axes import Axes
+
+from outrider.config import load_recipe
+from outrider.explore import Uniform
+from outrider.explore.explorer import Explorer
+from outrider.explore.prioritise import Prioritise
+from outrider.explore.stream import ProblemStream
+from outrider.explore.view import View
+from outrider.model.load import load_policy
+from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, correct, incorrect, uniforms
+from outrider.train.clock import Clock
+from outrider.train.ranks import Ranks
+from outrider.train.run import build
+
+ONE = np.ones(1, np.int32)
+READINGS = ((0.95, 0.1, BLUE), (0.95, 0.03, ORANGE), (0.95, 0.01, RED), (0.05, 0.1, GREY))  # level, lambda; ours first
+SECONDS: Counter[int] = Counter()  # of the planner, by step
+ROUNDS: list[list[int]] = []  # extra rollouts of each problem that got some
+
+
+class Timed(Prioritise):
+    """Tells what it plans and how long that takes."""
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        begin = time.thread_time()
+        planned = super().plan(view)
+        SECONDS[view.step] += time.thread_time() - begin
+        ROUNDS.append([r.n for r in planned])
+        return planned
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        begin = time.thread_time()
+        super().observe(groups)
+        SECONDS[max(SECONDS)] += time.thread_time() - begin
+
+
+class Engine:
+    """Prompts of one token; the stages used here ask for nothing else."""
+
+    def encode(self, problem: Problem) -> Ids:
+        return ONE
+
+
+def rate(problem: Problem, power: float = 1) -> float:
+    """Multiples of the golden ratio, modulo 1: evenly spread, in any number of problems; a power makes them low."""
+    return (int(problem.id) * 0.6180339887498949 % 1) ** power
+
+
+def draw(requests: Sequence[SampleRequest], power: float) -> list[Rollout]:
+    """Rollouts of one token that succeed with their problem's pass rate."""
+    made = []
+    for request in requests:
+        seeds = np.array([request.rollout_seed(i) for i in range(request.n)])
+        success = uniforms(seeds, np.zeros(1, int))[:, 0] < rate(request.problem, power)
+        for i, good in enumerate(success.tolist(), request.first_member):
+            rollout = Rollout(request.problem.id, request.group_id, i, ONE, ONE, np.zeros(1, np.float32), ONE[:0])
+            made.append(rollout.judged(correct() if good else incorrect(), float(good)))
+    return made
+
+
+def simulate(stage: Timed, problems: int, steps: int, power: float = 1) -> list[Group]:
+    """Groups of all steps; what the planner did is in ``SECONDS`` and ``ROUNDS``."""
+    SECONDS.clear(), ROUNDS.clear()
+    explorer = Explorer([Uniform(n=4), stage], ProblemStream(lambda i: Problem(str(i), "")), Engine(), seed=0)
+    judged = partial(draw, power=power)
+    return [group for step in range(steps) for group in explorer.explore(step + 1, problems, judged)]
+
+
+def real_steps(name: str) -> tuple[float, float]:
+    """CPU seconds of a real step, and per token, over 5 steps without the first."""
+    recipe = load_recipe(name)
+    trainer, rows = build(recipe, load_policy(recipe.model), Ranks(), Clock()), []
+    for _ in range(5):
+        begin = time.process_time()
+        _, metrics = trainer.step()
+        rows.append((time.process_time() - begin, metrics["step_tokens"]))
+    seconds, tokens = np.array(rows[1:]).T
+    return np.median(seconds), seconds.sum() / tokens.sum()
+
+
+def allocation(axes: Axes) -> dict[str, Any]:
+    """Rounds of 32 rollouts for 16 problems, by level and lambda; pass rates even, drawn too, or low."""
+    told = {}
+    for (level, weight, colour), power in itertools.product(READINGS, (1, 3)):
+        groups = simulate(Timed(total=128, confidence=level, bonus=weight), 16, 200, power)
+        extra = np.array([plan + [0] * (16 - len(plan)) for plan in ROUNDS if plan])
+        sizes, cell = np.array([g.size for g in groups]), np.array([int(20 * rate(g.problem, power)) for g in groups])
+        mean, label = [sizes[cell == c].mean() for c in range(20)], f"level {level:g}, lambda {weight:g}"
+        row = {"not_uniform": (extra != 2).any(axis=1).mean(), "least": extra.min(), "most": extra.max()}
+        told[f"{label}, pass rates {'even' if power == 1 else 'low'}"] = row | {"rollouts_by_pass_rate": mean}
+        if power == 1:
+            axes.plot((np.arange(20) + 0.5) / 20, mean, color=colour, linewidth=1.8, label=label)
+    axes.set(xlabel="pass rate", ylabel="mean rollouts of a problem", ylim=(0, None), xlim=(0, 1))
+    return told
+
+
+def overhead(axes: Axes) -> dict[str, Any]:
+    (step, per_token), (_, planned) = real_steps("grpo"), real_steps("xrpo-plan-only")
+    counts, milliseconds = np.array([16, 32, 64, 128, 256, 1024]), []
+    for problems in map(int, counts):
+        simulate(Timed(total=8 * problems), problems, 5)
+        milliseconds.append(1000 * np.median(list(SECONDS.values())[1:]))
+    grpo = 1000 * step * counts / 32
+    axes.plot(counts, milliseconds, "o-", color=BLUE, label="planner")
+    for percent, colour in ((100, GREY), (4.7, ORANGE), (2, GREEN)):
+        axes.plot(counts, percent / 100 * grpo, "--", color=colour, label=f"{percent:g} % of a step of GRPO")
+    axes.set(xscale="log", yscale="log", xlabel="problems of a step", ylabel="ms per step", ylim=(1, 3e5))
+    axes.set_xticks(counts, map(str, counts))
+    axes.minorticks_off()
+    table = {p: {"ms": ms, "share_of_grpo_step": ms / of} for p, ms, of in zip(counts, milliseconds, grpo, strict=True)}
+    return {"planner": table, "grpo_step_cpu_seconds": step, "xrpo_plan_only_over_grpo_per_token": planned / per_token}
+
+
+def main() -> None:
+    out = arguments(__doc__).parse_args().out
+    torch.set_num_threads(1)
+    figure, (left, right) = panels(["rollouts by true pass rate", "planning"], (10, 4))
+    numbers = {"allocation": allocation(left), "overhead": overhead(right)}
+    left.legend(frameon=False), right.legend(frameon=False, fontsize=8)
+    keep("planner", numbers, figure, out, seeds=[0])
+
+
+if __name__ == "__main__":
+    main()
