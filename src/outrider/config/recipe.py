@@ -59,12 +59,12 @@ class Recipe(Options):
     task: AnyTask
     explore: list[AnyStage] = Field(min_length=1)
     credit: dict[str, Chain] = Field(description="one chain per loss stream")
-    reward: RewardOptions = RewardOptions()
-    objective: ObjectiveOptions = ObjectiveOptions()
-    sample: SampleOptions = SampleOptions()
-    learn: LearnOptions = LearnOptions()
-    train: TrainOptions = TrainOptions()
-    evaluate: EvaluateOptions = EvaluateOptions()
+    reward: RewardOptions = Field(default_factory=RewardOptions)
+    objective: ObjectiveOptions = Field(default_factory=ObjectiveOptions)
+    sample: SampleOptions = Field(default_factory=SampleOptions)
+    learn: LearnOptions = Field(default_factory=LearnOptions)
+    train: TrainOptions = Field(default_factory=TrainOptions)
+    evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
 
     @model_validator(mode="after")
     def _streams_agree(self) -> Recipe:

@@ -220,16 +220,16 @@ class ObjectiveOptions(Options):
     'k3'
     """
 
-    surrogate: Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")] = Clip()
+    surrogate: Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")] = Field(default_factory=Clip)
     select: Annotated[Selection, PieceOf(SELECTIONS, "token selection")] | None = Field(
         None, description="tokens that are treated otherwise, chosen over the whole optimizer batch"
     )
-    kl: Kl = Kl()
-    entropy: Entropy = Entropy()
+    kl: Kl = Field(default_factory=Kl)
+    entropy: Entropy = Field(default_factory=Entropy)
     correction: Annotated[Correction, PieceOf(CORRECTIONS, "correction")] | None = Field(
         None, description="null: old log-probabilities are the sampler's"
     )
-    aggregate: Annotated[Aggregate, PieceOf(AGGREGATES, "way to aggregate")] = TokenMean()
+    aggregate: Annotated[Aggregate, PieceOf(AGGREGATES, "way to aggregate")] = Field(default_factory=TokenMean)
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream, its KL and its entropy included"
     )

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -71,6 +70,8 @@ class Gym(Task):
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the problems: those held out, the first to train on, and the version of the package."""
+        from importlib.metadata import version  # not at the top: it takes a tenth of what all light layers may take
+
         shown = [p.prompt for p in self._heldout.values()] + [self.train(index).prompt for index in range(PROBES)]
         text = json.dumps([version("reasoning-gym"), self.config, self.seed, shown])
         return f"{self.name}/{_hash(text)}"
