@@ -1,6 +1,6 @@
 """Baselines over trees: siblings, Tree-GRPO's z-scores, the segment values of TreeRL and AttnRL.
 
-The rules that they share with every baseline are in ``test_credit.py``.
+The rules that they share with every baseline are in ``test_credit_matrix.py``.
 """
 
 from __future__ import annotations
