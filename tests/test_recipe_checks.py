@@ -16,6 +16,16 @@ from outrider.errors import UserError
         ("xrpo-no-icl", "explore=[prioritise]", "explore.0: prioritise ranks problems by their rollouts so far"),
         ("dapo", "explore=[refill]", "explore.0: refill replaces groups that are not mixed"),
         ("deep-grpo", "explore=[branch]", "explore.0: branch continues rollouts, and as the first stage it finds none"),
+        (
+            "remax",
+            "sample.max_tokens=50",
+            "explore.1 takes responses to have at most 96 tokens, but sample.max_tokens is",
+        ),
+        (
+            "grpo",
+            "credit.main=[{overlong: {max_tokens: 80, buffer: 9}}, group_mean]",
+            "credit.main.0 takes responses to have at most 80 tokens, but sample.max_tokens is 96",
+        ),
         ("grpo", "credit.main=[greedy]", "credit.main compares with the rollouts of a stage 'greedy', which explore"),
         ("tree-grpo", "explore.1.segment=turns", "explore.1 cuts rollouts at their turns, but in task 'countdown'"),
         (

@@ -110,6 +110,19 @@ class Recipe(Options):
         return self
 
     @model_validator(mode="after")
+    def _limits_agree(self) -> Recipe:
+        limits = {f"explore.{i}": stage.response_limit for i, stage in enumerate(self.explore)}
+        for stream, chain in self.credit.items():
+            limits |= {f"credit.{stream}.{i}": link.response_limit for i, link in enumerate(split(chain).before)}
+        for place, limit in limits.items():
+            if limit not in (None, self.sample.max_tokens):
+                raise ValueError(
+                    f"{place} takes responses to have at most {limit} tokens, but sample.max_tokens is "
+                    f"{self.sample.max_tokens}"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _sections_agree(self) -> Recipe:
         if self.learn.minibatches > self.train.problems:
             raise ValueError(

@@ -19,6 +19,11 @@ class RewardShaper(Options):
     is recorded as a rollout's reward, stay as they are: stages and filters never see a shaped reward.
     """
 
+    @property
+    def response_limit(self) -> int | None:
+        """The limit on responses that it goes by, which has to be the sampler's; None: none."""
+        return None
+
     def rewards(self, members: Members, step: int) -> Floats:
         """The new rewards, float64 ``[G]``; a member that is not valid keeps its own."""
         raise NotImplementedError

@@ -41,6 +41,10 @@ class Overlong(RewardShaper):
             raise ValueError(f"buffer is {self.buffer}, but should be at most max_tokens, {self.max_tokens}")
         return self
 
+    @property
+    def response_limit(self) -> int | None:
+        return self.max_tokens
+
     def rewards(self, members: Members, step: int) -> Floats:
         over_G = path_lengths(members) - (self.max_tokens - self.buffer)
         penalties_G = self.weight * np.clip(over_G / self.buffer, 0.0, 1.0)

@@ -31,6 +31,10 @@ class Greedy(Stage):
 
     max_tokens: int = Field(ge=1, description="most response tokens; the same as sample.max_tokens")
 
+    @property
+    def response_limit(self) -> int | None:
+        return self.max_tokens
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")

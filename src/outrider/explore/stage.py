@@ -39,6 +39,11 @@ class Stage(Options):
         """Whether it finds nothing to do in rollouts of a single turn."""
         return False
 
+    @property
+    def response_limit(self) -> int | None:
+        """The limit on responses that it goes by, which has to be the sampler's; None: none."""
+        return None
+
     def prepare(self) -> None:
         """Load what is needed, once and before anything is sampled.
 
