@@ -1,5 +1,9 @@
 """Settings of the whole suite."""
 
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is imported: no test waits for a network
+
 import torch
 from hypothesis import settings
 
