@@ -44,11 +44,13 @@ LAYERS: dict[str, set[str]] = {
     "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT
     # parts of Outrider inside other trainers, which are imported when they are used
     "integrations": VOCABULARY | {"*.options", "credit", "objective"},
+    # rollouts of other frameworks, read as one plain table
+    "importers": VOCABULARY,
     # a recipe names pieces of all of the above, but runs none
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
 }
 # the loop and the doors to it: they may import everything below, in this order
-ABOVE = ["train", "bench", "report", "cli", "__main__"]
+ABOVE = ["train", "analyse", "bench", "report", "cli", "__main__"]
 for above in ABOVE:
     LAYERS[above] = set(LAYERS)
 

@@ -1,0 +1,1 @@
+"""Analyses that need the model itself: exact entropies, gradient norms, interventions."""

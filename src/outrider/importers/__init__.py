@@ -1,0 +1,1 @@
+"""Rollouts that other frameworks wrote, as one plain table."""

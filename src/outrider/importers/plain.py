@@ -1,0 +1,35 @@
+"""The plain table of rollouts: what a report can read, whoever wrote it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+PLAIN = pa.schema(
+    [
+        pa.field("split", pa.string(), nullable=False),       # "train", "evaluate" or "greedy"
+        pa.field("step", pa.int64(), nullable=False),         # training step; 0 where there is one only
+        pa.field("problem_id", pa.string(), nullable=False),
+        pa.field("group_id", pa.string(), nullable=False),    # the rollouts of one problem in one step
+        pa.field("member", pa.int32(), nullable=False),
+        pa.field("level", pa.string()),
+        pa.field("stream", pa.string(), nullable=False),      # "main" unless a method has more
+        pa.field("stage", pa.string(), nullable=False),       # "" unless known
+        pa.field("context", pa.string(), nullable=False),     # "plain" or "seeded"
+        pa.field("parent", pa.string()),                      # "group_id/member" that a branch continues
+        pa.field("branch_at", pa.int32(), nullable=False),
+        pa.field("prompt", pa.string()),
+        pa.field("text", pa.string(), nullable=False),        # own part of the response
+        pa.field("tokens", pa.int32()),                       # own tokens; null where the dump does not say
+        pa.field("entropy", pa.float64()),                    # mean nats of an own token, of the full distribution
+        pa.field("logprob", pa.float64()),                    # mean log-probability of an own token, as sampled
+        pa.field("outcome", pa.string()),                     # a verdict's outcome; null: never judged
+        pa.field("reward", pa.float64()),                     # null: none; NaN: unscorable
+        pa.field("advantage", pa.float64()),
+        pa.field("answer", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("seconds", pa.float64()),                    # of the verifier
+        pa.field("stop", pa.string()),                        # "stop", "length", "context"; null: not known
+        pa.field("policy_version", pa.int64()),
+        pa.field("unused", pa.string(), nullable=False),      # why it was not trained on; "" if it was
+    ]
+)  # fmt: skip

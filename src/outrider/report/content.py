@@ -1,0 +1,158 @@
+"""What a report says, as plain data: the page draws it and the JSON holds it, and neither knows a metric."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+
+Kind = Literal["line", "points", "bars", "stack"]
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line, cloud or row of bars.
+
+    Attributes:
+        name: what the legend calls it.
+        x, y: of one length; ``x`` holds names for bars. NaN is a gap.
+        low, high: the interval of each ``y``; empty for none.
+        hover: one text per point that its tooltip shows besides its numbers; empty for none.
+    """
+
+    name: str
+    x: list[Any]
+    y: list[float]
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    hover: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One plot. ``kind``: ``stack`` is shares that add up; ``y_range`` None fits the data."""
+
+    id: str
+    title: str
+    kind: Kind
+    x: str
+    y: str
+    series: list[Series]
+    x_log: bool = False
+    y_range: tuple[float, float] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under ``columns``; numbers are formatted by the page, None is an empty cell."""
+
+    id: str
+    title: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One rollout among the examples. ``text`` is its own part; that of its parents stands above it in the tree.
+
+    Attributes:
+        id, parent: of the rollout; ``parent`` None for a root.
+        label: a few words: member, stage, tokens, reward.
+        outcome: of the verdict; "" for none.
+        at: own tokens of the parent before which it branches.
+    """
+
+    id: str
+    parent: str | None
+    label: str
+    outcome: str
+    text: str
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A group worth reading: its prompt and its forest, parents before children."""
+
+    title: str
+    prompt: str
+    nodes: list[Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One chapter: what it asks, how to read it, figures, tables and examples."""
+
+    id: str
+    title: str
+    text: str
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a user should know.
+
+    Attributes:
+        name: "entropy collapse", "dead prompts", …
+        severity: ``act`` (the run is being wasted), ``watch`` (it may become so).
+        sentence: what was seen, with its numbers, for a reader in a hurry.
+        numbers: each measured number under its name.
+        threshold: the rule in words, with its limits, that these numbers broke.
+        advice: what to try, most promising first.
+        run: name of the run, in a report of several.
+    """
+
+    name: str
+    severity: Literal["act", "watch"]
+    sentence: str
+    numbers: dict[str, float]
+    threshold: str
+    advice: list[str]
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole report of one run or of several.
+
+    Attributes:
+        title: the first line of the page.
+        facts: a few words and numbers under it: recipe, rollouts, steps, tokens, Outrider's version.
+        findings: worst first; empty means that every check was made and none fired.
+        checked: names of the checks that could be made.
+        skipped: name of each check that could not, and what it would have needed.
+        sections: in reading order.
+    """
+
+    title: str
+    facts: dict[str, Cell]
+    findings: list[Finding]
+    checked: list[str]
+    skipped: dict[str, str]
+    sections: list[Section]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data with a ``schema_version``; NaN and infinities become null."""
+        data: dict[str, Any] = _plain(self)
+        return {"schema_version": SCHEMA_VERSION, **data}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):  # NumPy scalars
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,62 @@
+"""The rollouts and metrics of one run, ready to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from outrider.measure import Evaluation
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """One run, or a dump of rollouts, with a relation ``rollouts`` that SQL can ask.
+
+    Attributes:
+        name: what the page calls it.
+        db: a DuckDB connection of its own; ``rollouts`` has the columns of ``importers.plain.PLAIN``.
+        config: the resolved recipe; empty where rollouts are all there is.
+        metrics: ``metrics.jsonl`` as columns, one entry a step, NaN where a step does not have the key.
+        evaluations: by step; step 0 is the policy before training.
+    """
+
+    name: str
+    db: duckdb.DuckDBPyConnection
+    config: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Columns = field(default_factory=dict)
+    evaluations: Mapping[int, Evaluation] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        name: str,
+        rollouts: pa.Table,
+        config: Mapping[str, Any] | None = None,
+        metrics: Columns | None = None,
+        evaluations: Mapping[int, Evaluation] | None = None,
+    ) -> RunData:
+        """A run from a plain table in memory: an import, or a test."""
+        db = duckdb.connect()
+        db.register("rollouts", rollouts)
+        return RunData(name, db, config or {}, metrics or {}, evaluations or {})
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> Columns:
+        """The answer of a query as columns; null is NaN in a column of numbers and None in one of text."""
+        columns = self.db.execute(sql, list(values)).fetchnumpy()
+        return {name: _filled(column) for name, column in columns.items()}
+
+
+def _filled(column: Any) -> NDArray[Any]:
+    if not isinstance(column, np.ma.MaskedArray):
+        return np.asarray(column)
+    text = column.dtype.kind == "O"
+    values: NDArray[Any] = np.array(column.data, dtype=object if text else np.float64)
+    values[np.ma.getmaskarray(column)] = None if text else np.nan
+    return values
