@@ -69,6 +69,17 @@ def test_kl_cov_holds_the_tokens_of_the_highest_covariance() -> None:
     assert flat(equal, select(KlCov(share=1.0), equal), "penalties_N") == [0, 0]
 
 
+def test_without_a_difference_no_token_has_a_covariance() -> None:
+    """The mean of equal numbers may round (that of three times 0.1 does), and a residue would decide who is held."""
+    spread = -np.arange(1.0, 54.0)
+    for value in (0.1, 0.35, 0.7, 1 / 3):
+        for n in range(2, 54):
+            alike = [row([value] * n, spread[:n])]
+            assert not any(flat(alike, select(KlCov(share=1.0), alike), "penalties_N"))
+            alike = [row(spread[:n], [-value] * n)]
+            assert not any(flat(alike, select(KlCov(share=1.0), alike), "penalties_N"))
+
+
 def test_kl_cov_adds_the_distance_from_the_sampler_to_the_loss() -> None:
     logprobs = torch.tensor([-1.0, -1.0, -4.5, -4.0, 0.0], dtype=torch.float64).requires_grad_()
     held = {"surrogate": "unclipped", "select": {"kl_cov": {"share": 0.2, "coef": 3.0}}}

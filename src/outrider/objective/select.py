@@ -87,14 +87,18 @@ def _kl_cov(options: KlCov, rows: Sequence[Row]) -> list[Selected]:
 
 
 def _covariances(rows: Sequence[Row]) -> list[Floats]:
-    """Of every own token, 0 where not trainable. Means are correctly rounded sums, so the order of rows is nothing."""
-    logprobs = _trainable(rows, [row.old_logprobs_N for row in rows])
-    advantages = _trainable(rows, [row.advantages_N for row in rows])
-    mean_logprob, mean_advantage = math.fsum(logprobs) / len(logprobs), math.fsum(advantages) / len(advantages)
+    """Of every own token, 0 where not trainable."""
+    mean_logprob = _mean(_trainable(rows, [row.old_logprobs_N for row in rows]))
+    mean_advantage = _mean(_trainable(rows, [row.advantages_N for row in rows]))
     return [
         np.where(row.trainable_N, (row.old_logprobs_N - mean_logprob) * (row.advantages_N - mean_advantage), 0.0)
         for row in rows
     ]
+
+
+def _mean(values: Floats) -> float:
+    """Exact where all are equal, so that no rounding is a covariance; else a rounded sum, so order is nothing."""
+    return float(values[0]) if (values == values[0]).all() else math.fsum(values) / len(values)
 
 
 def _highest(values: Floats, share: float) -> float:
