@@ -129,6 +129,8 @@ def test_what_does_not_fit_together_is_refused_in_a_sentence() -> None:
     refuse("starts holds 1.5, but should hold an integer in each row", starts=[0, 1.5])
     refuse("a branch starts at token 3 of a path that has 2", ["tree_values"], parents=[-1, 0], starts=[0, 3])
     refuse("perplexity needs the log-probability of every token", ["group_mean", "perplexity"])
+    for window in ({"first_step": 200}, {"steps": 100}):
+        refuse("acts in a window of steps: give step as well", ["group_mean", {"position": window}])
 
 
 def test_what_is_no_chain_is_refused_in_a_sentence() -> None:

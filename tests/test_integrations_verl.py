@@ -70,7 +70,8 @@ def test_what_verl_does_not_hand_over_is_refused_before_a_run() -> None:
         (["group_mean", "perplexity"], "verl does not hand enough over for this chain: .* log-probability"),
         (["group_mean", "novelty"], "verl does not hand enough over for this chain: .* log-probability"),
         (["group_mean", "entropy_advantage"], "verl does not hand enough over for this chain: .* entropy"),
-        (["greedy"], "without any advantage where it has only what verl hands over"),
+        (["greedy"], "compares with the rollouts of a stage 'greedy', which verl does not draw"),
+        (["group_mean", {"position": {"first_step": 200}}], "not hand enough over for this chain: .* window of steps"),
     ):
         with pytest.raises(UserError, match=reason):
             estimator(chain)
@@ -78,6 +79,13 @@ def test_what_verl_does_not_hand_over_is_refused_before_a_run() -> None:
         estimator(["group_mean"])(**(batch() | {"index": None}))
     with pytest.raises(UserError, match="surrogate: 'sapi' is not a surrogate"):
         policy_loss("sapi")
+
+
+def test_a_chain_that_needs_large_groups_is_no_chain_that_needs_more_than_verl_has() -> None:
+    """One success of 16, k = 8, which is more than the group that a registration is tried on has failures."""
+    given = {"token_level_rewards": torch.eye(16)[:, :1], "response_mask": torch.ones(16, 1), "index": np.zeros(16)}
+    found, _ = estimator([{"passk": {"k": 8}}])(**given)
+    assert found.ravel().tolist() == pytest.approx([1.0, *[-1 / 15] * 15], abs=1e-5)  # half of all subsets solve it
 
 
 def test_a_chain_is_found_under_its_name(core) -> None:

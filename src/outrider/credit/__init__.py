@@ -64,6 +64,7 @@ __all__ = [
     "Covariance",
     "Difficulty",
     "EntropyAdvantage",
+    "Greedy",
     "GroupMean",
     "LeaveOneOut",
     "Link",

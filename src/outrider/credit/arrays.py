@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, advantages_of, split
+from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, Shaper, advantages_of, split
 from outrider.credit.members import Flags, Floats, Ints
 from outrider.errors import UserError
 from outrider.pieces import PieceOf
@@ -57,7 +57,7 @@ def advantages_from_arrays(
     families: ArrayLike | None = None,
     seeded: ArrayLike | None = None,
     greedy: ArrayLike | None = None,
-    step: int = 1,
+    step: int | None = None,
 ) -> Floats:
     """One advantage per token, float64 ``[B, T]``, 0 where the mask is; what a recipe's chain would give.
 
@@ -77,10 +77,10 @@ def advantages_from_arrays(
         families: rows of a group that are siblings, by equal numbers; by default those with the same parent and start.
         seeded: whether the prompt held worked examples.
         greedy: whether the row is no sample but the greedy response, to compare with.
-        step: of training, counted from 1, for pieces that act in a window.
+        step: of training, counted from 1. Needed by pieces that act in a window of steps.
 
     Raises:
-        UserError: arrays that do not fit together, or a chain that is none (:func:`chain_of`).
+        UserError: arrays that do not fit together or that a piece lacks, or a chain that is none (:func:`chain_of`).
 
     >>> rewards = [1.0, 0.0, 0.0, 1.0]  # rows 0 and 2 answer one problem, rows 1 and 3 another
     >>> mask = [[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 1, 1]]
@@ -91,6 +91,8 @@ def advantages_from_arrays(
            [ 0. ,  0.5,  0.5]])
     """
     links = chain_of(chain)
+    if step is None and any(isinstance(link, Shaper) and link.needs_step for link in links):
+        raise UserError("this chain has a piece that acts in a window of steps: give step as well")
     keys = group_ids.tolist() if isinstance(group_ids, np.ndarray) else list(group_ids)
     rows = len(keys)
     mask_BT = _mask(mask, rows)
@@ -119,7 +121,7 @@ def advantages_from_arrays(
         for group in groups
     ]
     try:
-        advantages = advantages_of(links, members, step)
+        advantages = advantages_of(links, members, 1 if step is None else step)
     except ValueError as error:
         raise UserError(f"these rows cannot have this credit: {error}") from error
     result_BT = np.zeros(mask_BT.shape)

@@ -71,6 +71,11 @@ class BatchBaseline(Baseline):
 class Shaper(Options):
     """Changes the advantages of one group, per trainable token. Pure: reads the group, returns new arrays."""
 
+    @property
+    def needs_step(self) -> bool:
+        """Whether it acts in some steps of training only."""
+        return False
+
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         raise NotImplementedError
 

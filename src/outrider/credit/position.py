@@ -43,6 +43,10 @@ class Position(Shaper):
     first_step: int = Field(1, ge=1, description="first step with a bonus")
     steps: int | None = Field(None, ge=1, description="number of steps with a bonus; null: to the end")
 
+    @property
+    def needs_step(self) -> bool:
+        return self.first_step > 1 or self.steps is not None
+
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         if step < self.first_step or (self.steps is not None and step >= self.first_step + self.steps):
             return [a.copy() for a in advantages_GT]

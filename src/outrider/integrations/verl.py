@@ -1,8 +1,8 @@
 """Chains and surrogates as advantage estimators and policy losses of verl.
 
 What verl hands to an estimator are rewards, masks and the ``uid`` of each row's prompt: no log-probabilities, no
-entropies, no branches. A chain that needs more is refused when it is registered. What verl hands to a loss is a
-micro-batch, so surrogates can be registered and token selections, which are chosen over a whole optimizer batch, not.
+entropies, no branches, no step. A chain that needs more is refused when it is registered. What verl hands to a loss is
+a micro-batch, so surrogates can be registered and token selections, which are chosen over a whole optimizer batch, not.
 Verl's own configuration decides the aggregation, the KL and the entropy bonus.
 
 Written against verl 0.9 and tested at function level against its registries, on a CPU. No training with verl was run.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from outrider.credit import Link
+from outrider.credit import Link, split
 from outrider.credit.arrays import Described, advantages_from_arrays, chain_of
 from outrider.credit.explain import worked_group
 from outrider.errors import UserError
@@ -137,14 +137,11 @@ def _core() -> Any:
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
     """What verl hands over is tried on a group of successes and failures."""
+    if stage := split(links).baseline.needs_stage:
+        raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members
     mask = [[1] * 10] * members.size
     try:
-        found = advantages_from_arrays(links, [0] * members.size, members.rewards_G, mask, success=members.success_G)
+        advantages_from_arrays(links, [0] * members.size, members.rewards_G, mask, success=members.success_G)
     except UserError as error:
         raise UserError(f"verl does not hand enough over for this chain: {error}") from None
-    if not found.any():
-        raise UserError(
-            "this chain leaves a group of successes and failures without any advantage where it has only what verl "
-            "hands over: rewards, masks and the prompt of each row"
-        )
