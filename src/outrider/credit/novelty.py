@@ -29,7 +29,8 @@ class Novelty(Shaper):
 
     Source: XRPO, arXiv 2510.06672, Eqs. 4 to 6; 2.5 and 0.5 as in section 4.1. Decided: the mean is over one group
     whatever its prompts were; ``per_conditioning`` takes it apart for plain and for seeded ones, whose likelihoods are
-    not comparable.
+    not comparable. Deviation: decided were the trainer's likelihoods at temperature 1; these are the sampler's at its
+    own, which is the same where one engine does both and samples at 1, as in the recipe.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
