@@ -162,7 +162,7 @@ def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, tmp_path: Pa
         lambda: (folder / "checkpoints" / "step-00000003").exists(),
         lambda: (folder / "rollouts" / "train-00000008.parquet").exists(),
     ]
-    for moment in moments:
+    for moment in moments if ranks == 1 else moments[::3]:  # a start of two ranks takes seconds
         process = start(folder, *overrides)
         wait_for(moment, process)
         process.send_signal(signal.SIGKILL)
