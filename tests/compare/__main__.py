@@ -15,9 +15,10 @@ from compare.losses import LOSSES
 NOT_COMPARED = """\
 Not compared, because there is nothing on the other side. In verl: `gae` and the optimal token baselines, which need a
 critic or sums over the vocabulary; `opo`, a mean weighted by length; `gdpo`, several rewards; the losses `dppo_tv`,
-`dppo_kl`, `dro` and `bypass_mode`. In TRL: `luspo` and `vespo`. TRL's advantages are a part of a method that also
-samples and scores: they are a `group_mean` with an epsilon of 1e-4, by reading. `top_entropy_quantile` there takes a
-quantile, `forking` here a number of tokens, so the two may differ by one token at the threshold.
+`dppo_kl`, `dro` and `bypass_mode`. In TRL: `luspo`, `vespo` and the mask of `off_policy_mask_threshold`. TRL's
+advantages, and its importance weights for vLLM, are parts of a method that also samples and scores: by reading, a
+`group_mean` with an epsilon of 1e-4, and a `correction` as verl's. `top_entropy_quantile` there takes a quantile,
+`forking` here a number of tokens, so the two may differ by one token at the threshold.
 """
 
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from compare import TOLERANCE, WIDTH, Comparison, largest
+from outrider.objective.correction import correct
 from outrider.objective.kl import ESTIMATORS
-from outrider.objective.options import ObjectiveOptions
+from outrider.objective.options import Mask, ObjectiveOptions, Truncate
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens
@@ -41,9 +42,8 @@ class Scored(NamedTuple):
         return Scored(*(torch.tensor(np.asarray(v, np.float64)) for v in values))
 
 
-def ours(objective: dict[str, Any], data: Scored) -> tuple[float, Tensor]:
-    """Loss and its gradient by the log-probabilities, as the learner takes them."""
-    rows = [
+def rows_of(data: Scored) -> list[Row]:
+    return [
         Row(
             context_ids=np.zeros(1, np.int32),
             token_ids=np.zeros(WIDTH, np.int32),
@@ -54,9 +54,13 @@ def ours(objective: dict[str, Any], data: Scored) -> tuple[float, Tensor]:
         )
         for i in range(len(data.old))
     ]
+
+
+def ours(objective: dict[str, Any], data: Scored) -> tuple[float, Tensor]:
+    """Loss and its gradient by the log-probabilities, as the learner takes them."""
     policy_loss = PolicyLoss(ObjectiveOptions(**objective), max_tokens=WIDTH)
     new = data.new.clone().requires_grad_()
-    tokens = Tokens.of(policy_loss.prepare(rows), like=new)
+    tokens = Tokens.of(policy_loss.prepare(rows_of(data)), like=new)
     reference = data.ref.reshape(-1) if policy_loss.needs_reference else None
     value, _ = policy_loss(tokens, new.reshape(-1), data.entropies.reshape(-1), reference)
     [gradient] = torch.autograd.grad(value, new)
@@ -187,6 +191,20 @@ def estimators() -> tuple[float, float]:
     return worst, worst
 
 
+def corrections() -> tuple[float, float]:
+    """Importance weights of a learner ("new") over a sampler ("old"), of tokens and of responses."""
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+
+    data, worst = Scored.of(0), 0.0
+    for level in ("token", "sequence"):
+        for options, threshold in ((Truncate(level=level, cap=1.5), 1.5), (Mask(level=level, low=0.5), "0.5_2.0")):
+            corrected, gauges = correct(options, rows_of(data), list(data.new.numpy()))
+            assert 0 < gauges["weight_clamped"] < 1
+            theirs, _ = compute_rollout_correction_weights(data.new - data.old, data.mask, level, threshold)
+            worst = max(worst, largest(theirs, np.stack([row.importance_N for row in corrected])))
+    return worst, worst
+
+
 LOSSES = [
     Comparison(
         "verl `vanilla`, `token-mean`",
@@ -258,6 +276,11 @@ LOSSES = [
         "here by identity; tokens that the ratio's clip takes are not drawn there",
     ),
     Comparison("verl `kl_penalty`: `kl`, `mse`, `low_var_kl`", "`k1`, `k2`, `k3`", estimators),
+    Comparison(
+        "verl `compute_rollout_correction_weights`, with one threshold and with two",
+        "`correction`: `truncate` and `mask`, `level: token` and `sequence`",
+        corrections,
+    ),
     Comparison(
         "TRL `grpo`",
         "`clip`, `sequence_mean`",
