@@ -30,6 +30,7 @@ def test_forking_keeps_the_share_with_the_highest_entropy_over_all_rows() -> Non
     assert flat(rows, select(Forking(share=0.4), rows), "keeps_N") == [False, True, False, True, False]
     assert flat(rows, select(Forking(share=0.01), rows), "keeps_N").count(True) == 1  # at least one
     assert all(flat(rows, select(Forking(share=1.0), rows), "keeps_N"))
+    assert float(evaluate({"select": {"forking": {"share": 0.4}}}, np.full(6, -1.0), rows)[1]["selected"]) == 2
 
 
 def test_forking_keeps_all_equals_at_the_threshold() -> None:

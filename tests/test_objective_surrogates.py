@@ -101,6 +101,37 @@ def test_sapo_gates_both_sides(advantage: float, tau: float) -> None:
     assert gain("sapo", [1.0], [advantage])[1] == pytest.approx([advantage])
 
 
+RATIOS, ADVANTAGES = [0.5, 0.5, 1.0, 2.0, 2.0, 5.0], [1.0, -1.0, 1.0, 1.0, -1.0, -1.0]
+HALVES = (0.5 * (-0.5), 1.0 * (-0.5), 0.0, 0.5 * 1.0, 1.0 * 1.0, 1.0 * 4.0)  # tau / 2 times the ratio less 1
+GATES = sum(1 / math.cosh(x) ** 2 for x in HALVES)  # 4 s (1 - s) of a sigmoid s at 2 x
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "expected"),
+    [
+        ({"clip": {"low": 0.2, "high": 0.28}}, {"clip_low": 1, "clip_high": 1}),  # the second; the fourth
+        ({"clip": {"low": 0.2, "high": 0.28, "dual": 3.0}}, {"clip_low": 1, "clip_high": 1, "clip_dual": 1}),
+        # the geometric mean is 5^(1/6) = 1.31, beyond 1.28, for the three good tokens
+        ({"clip": {"low": 0.2, "high": 0.28, "ratio": "sequence"}}, {"clip_low": 0, "clip_high": 3}),
+        ({"cispo": [0.2, 0.5]}, {"clip_low": 2, "clip_high": 3}),  # whatever the sign
+        ({"cispo": [None, 0.5]}, {"clip_low": 0, "clip_high": 3}),
+        ({"gmpo": [0.4, 0.4]}, {"clip_low": 1, "clip_high": 1}),
+        ({"sapo": {"tau_positive": 1.0, "tau_negative": 2.0}}, {"gate": GATES}),
+        ("unclipped", {}),
+    ],
+)
+def test_a_surrogate_counts_the_tokens_that_it_holds_back(surrogate: object, expected: dict[str, float]) -> None:
+    """One more token of the row is not trained and counts nowhere."""
+    old = torch.full((7,), -math.log(2), dtype=torch.float64)
+    told = one_row(old, torch.tensor([*ADVANTAGES, 9.0], dtype=torch.float64))
+    told = told._replace(weights=torch.tensor([1.0] * 6 + [0.0], dtype=torch.float64))
+    logprobs = old + torch.tensor([*RATIOS, 100.0], dtype=torch.float64).log()
+    made = PolicyLoss(ObjectiveOptions(surrogate=surrogate), 1)
+    _, sums = made(told, logprobs, torch.zeros(7), None)
+    always = {"tokens", "entropy", "kl_old", "log_ratio_bounded"}
+    assert {name: float(value) for name, value in sums.items() if name not in always} == pytest.approx(expected)
+
+
 def test_single_tokens_cannot_be_left_out_of_a_ratio_of_all() -> None:
     for surrogate in ({"clip": {"ratio": "sequence"}}, {"unclipped": {"ratio": "sequence"}}, "gmpo"):
         for select in ("forking", "clip_cov"):

@@ -88,6 +88,9 @@ def test_an_outlier_is_weighed_with_the_statistics_of_the_others() -> None:
     deviation = math.sqrt(1.25)
     expected = [1 - 0.1 * (x - 2.5) / deviation for x in (1, 2, 3, 4, 20)]
     assert shaped(Perplexity(weight=0.1, drop_outliers=True), group, [1.0] * 5) == pytest.approx(expected)
+    below = members([1, 0, 0, 0, 0], [1] * 5, [[x - 21.0] for x in (1, 2, 3, 4, 20)])  # the same from 21 downwards
+    expected = [1 + 0.1 * (x - 2.5) / deviation for x in (1, 2, 3, 4, 20)]
+    assert shaped(Perplexity(weight=0.1, drop_outliers=True), below, [1.0] * 5) == pytest.approx(expected)
     assert shaped(Perplexity(weight=0.1), group, [1.0] * 5)[4] == pytest.approx(1 - 0.1 * 14 / math.sqrt(50))
 
 
