@@ -127,6 +127,8 @@ def test_what_does_not_fit_together_is_refused_in_a_sentence() -> None:
     refuse("parents of row 1 is 5, which is no row of its group", parents=[-1, 5])
     refuse("parents of row 1 is 0, which is no row of its group", group_ids=[0, 1], parents=[-1, 0])
     refuse("starts holds 1.5, but should hold an integer in each row", starts=[0, 1.5])
+    refuse("starts holds -2, but should be 0 or more in each row", ["group_mean", "position"], starts=[0, -2])
+    refuse("parents holds nan, but should hold an integer in each row", parents=[-1, np.nan])
     refuse("a branch starts at token 3 of a path that has 2", ["tree_values"], parents=[-1, 0], starts=[0, 3])
     refuse("perplexity needs the log-probability of every token", ["group_mean", "perplexity"])
     for window in ({"first_step": 200}, {"steps": 100}):

@@ -99,6 +99,8 @@ def advantages_from_arrays(
     rewards_B = _column("rewards", rewards, rows, np.float64)
     parents_B = _column("parents", parents, rows, np.int64, missing=-1)
     starts_B = _column("starts", starts, rows, np.int64)
+    if (starts_B < 0).any():
+        raise UserError(f"starts holds {starts_B.min()}, but should be 0 or more in each row")
     places_B = np.unique(np.stack([parents_B, starts_B]), axis=1, return_inverse=True)[1].reshape(-1)
     families_B = places_B if families is None else _column("families", families, rows, np.int64)
     success_B = _success(rewards_B, success)
@@ -156,7 +158,8 @@ def _column(name: str, values: ArrayLike | None, rows: int, kind: type[np.generi
     given = _array(name, values)
     if given.shape != (rows,):
         raise UserError(f"{name} has the shape {given.shape}, but should have one entry for each of {rows} rows")
-    converted = given.astype(kind)
+    with np.errstate(invalid="ignore"):  # what cannot be converted differs from what was given, see below
+        converted = given.astype(kind)
     if kind is not np.float64 and (converted != given).any():
         kinds = {np.int64: "an integer", np.bool_: "0 or 1"}
         raise UserError(f"{name} holds {given[converted != given][0]}, but should hold {kinds[kind]} in each row")
