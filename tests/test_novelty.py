@@ -46,6 +46,8 @@ def test_groups_of_successes_alone() -> None:
     assert shaped(group, [0.0, 0.0]) == [0.0, 0.0]
     assert shaped(group, [0.0, 0.0], degenerate_cap=0.1) == pytest.approx([0.05, -0.05])
     assert shaped(members([0, 0], [-2.0, -1.0]), [0.0, 0.0], degenerate_cap=0.1) == [0.0, 0.0]
+    beside = members([1, np.nan, 1, 1], [-2.0, -9.0, -1.0, -9.0], tokens=[4, 4, 4, 0])  # two are not valid
+    assert shaped(beside, [0.0] * 4, degenerate_cap=0.1) == pytest.approx([0.05, 0, -0.05, 0])
 
 
 def test_prompts_with_examples_are_compared_apart() -> None:
