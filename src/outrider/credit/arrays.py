@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, Shaper, advantages_of, split
+from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, advantages_of, split
 from outrider.credit.members import Flags, Floats, Ints
 from outrider.errors import UserError
 from outrider.pieces import PieceOf
@@ -91,8 +91,6 @@ def advantages_from_arrays(
            [ 0. ,  0.5,  0.5]])
     """
     links = chain_of(chain)
-    if step is None and any(isinstance(link, Shaper) and link.needs_step for link in links):
-        raise UserError("this chain has a piece that acts in a window of steps: give step as well")
     keys = group_ids.tolist() if isinstance(group_ids, np.ndarray) else list(group_ids)
     rows = len(keys)
     mask_BT = _mask(mask, rows)
@@ -123,7 +121,7 @@ def advantages_from_arrays(
         for group in groups
     ]
     try:
-        advantages = advantages_of(links, members, 1 if step is None else step)
+        advantages = advantages_of(links, members, step)
     except ValueError as error:
         raise UserError(f"these rows cannot have this credit: {error}") from error
     result_BT = np.zeros(mask_BT.shape)

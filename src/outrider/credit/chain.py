@@ -111,17 +111,21 @@ def split(chain: Sequence[Link]) -> Links:
     return Links(before, baselines[0], after)
 
 
-def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int = 0) -> list[list[Floats]]:
+def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | None = None) -> list[list[Floats]]:
     """Run a credit chain over all groups that a step has in one loss stream.
 
     For each group one float64 array per member, one number per trainable token. Reward shapers change the rewards one
     after the other; the baseline makes advantages of them; every shaper sees the result of the one before, so the
-    order matters.
+    order matters. ``step`` counts the steps of training from 1; it may be left out if no piece acts in a window.
 
     Raises:
-        ValueError: see :func:`split`.
+        ValueError: see :func:`split`; or no step is given and a piece needs it.
     """
     before, baseline, after = split(chain)
+    if step is None:
+        if any(link.needs_step for link in after):
+            raise ValueError("a piece of this chain acts in a window of steps: give step as well")
+        step = 1
     for link in before:
         groups = [replace(members, rewards_G=link.rewards(members, step)) for members in groups]
     result = baseline.of_stream(groups)
@@ -130,7 +134,7 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int = 
     return result
 
 
-def advantages(chain: Sequence[Link], members: Members, step: int = 0) -> list[Floats]:
+def advantages(chain: Sequence[Link], members: Members, step: int | None = None) -> list[Floats]:
     """:func:`advantages_of` for one group; a batch baseline then takes that group as its whole batch.
 
     >>> from outrider.credit.group_mean import GroupMean
