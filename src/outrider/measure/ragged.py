@@ -1,0 +1,138 @@
+"""Tokens of many responses as flat arrays plus lengths: the one layout of every metric of tokens.
+
+``values_T`` holds the own tokens of all responses end to end, ``lengths_R`` how many each response has, in the same
+order; they add up to ``len(values_T)``. A response without tokens has length 0 and keeps its place. A suffix ``_R``
+counts responses of any problem, so nothing here needs groups of one size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
+    """The lengths as integers, checked against the number of tokens that they must add up to.
+
+    Raises:
+        ValueError: a length is negative, or they add up to another number.
+
+    >>> lengths_of([2, 0, 3], 5).tolist()
+    [2, 0, 3]
+    """
+    known_R = np.asarray(lengths_R, dtype=np.int64)
+    if known_R.ndim != 1 or (known_R < 0).any() or known_R.sum() != tokens:
+        raise ValueError(f"lengths must be non-negative and add up to {tokens} tokens, not to {known_R.sum()}")
+    return known_R
+
+
+def owners(lengths_R: ArrayLike) -> Ints:
+    """For every token the index of its response.
+
+    >>> owners([2, 0, 3]).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    known_R = np.asarray(lengths_R, dtype=np.int64)
+    return np.repeat(np.arange(len(known_R)), known_R)
+
+
+def positions(lengths_R: ArrayLike, starts_R: ArrayLike = 0) -> Ints:
+    """For every token how many tokens of its response come before it.
+
+    ``starts_R``: tokens that a branch continues, so that it begins where it leaves its parent; 0 for a root.
+
+    >>> positions([2, 3], starts_R=[0, 10]).tolist()
+    [0, 1, 10, 11, 12]
+    """
+    known_R = np.asarray(lengths_R, dtype=np.int64)
+    before_R = np.cumsum(known_R) - known_R - _starts(starts_R, known_R)
+    return np.arange(known_R.sum()) - np.repeat(before_R, known_R)
+
+
+def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> Ints:
+    r"""For every token which of ``bins`` equal parts of its response it stands in.
+
+    .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
+
+    in exact arithmetic, L being the length of the whole path, prefix included. A path shorter than ``bins`` leaves
+    some of them empty; a response of one token stands at the beginning.
+
+    Raises:
+        ValueError: ``bins < 1``.
+
+    >>> relative_bins([4, 2], bins=2).tolist()
+    [0, 0, 1, 1, 0, 1]
+    """
+    if bins < 1:
+        raise ValueError(f"relative positions need at least one bin, not {bins}")
+    known_R = np.asarray(lengths_R, dtype=np.int64)
+    paths_R = known_R + _starts(starts_R, known_R)
+    return positions(known_R, starts_R) * bins // np.repeat(paths_R, known_R)
+
+
+def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) -> Ints:
+    """For every value which quantile group it is in: 0 up to the first edge, ``len(edges)`` above the last one.
+
+    Equal values are never parted: an edge takes all that equal its quantile into the group below. The quantile is the
+    smallest value that at least so large a share does not exceed, so a group below an edge is never too small and the
+    last one never too large. NaN is in no group: -1.
+
+    Degenerate cases: if all values are equal, all are in group 0.
+
+    Raises:
+        ValueError: the edges do not rise within (0, 1).
+
+    >>> quantile_groups([5, 1, 2, 3, 4], edges=(0.2, 0.8)).tolist()
+    [2, 0, 1, 1, 1]
+    >>> quantile_groups([1.0, 1.0, 2.0, float("nan")], edges=(0.5,)).tolist()
+    [0, 0, 1, -1]
+    """
+    if not all(a < b for a, b in zip((0.0, *edges), (*edges, 1.0), strict=True)):
+        raise ValueError(f"quantile edges must rise within (0, 1), not {edges}")
+    all_N = np.asarray(values_N, dtype=np.float64)
+    known_N = np.sort(all_N[~np.isnan(all_N)])
+    if not len(known_N):
+        return np.full(len(all_N), -1, dtype=np.int64)
+    at = np.ceil(np.array(edges) * len(known_N) - 1e-9).astype(np.int64) - 1  # 0.07 * 100 is a hair above 7
+    groups_N = np.searchsorted(known_N[at], all_N, side="left").astype(np.int64)
+    return np.where(np.isnan(all_N), -1, groups_N)
+
+
+def highest(values_N: ArrayLike, share: float = 0.2) -> Bools:
+    r"""Which values are among the highest ``share``: :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` of them.
+
+    N counts the known values; NaN is never chosen. Among equals at the threshold all are chosen, so there can be more.
+
+    Raises:
+        ValueError: ``share`` is not in (0, 1].
+
+    >>> highest([0.1, 0.9, float("nan"), 0.3, 0.9], share=0.25).tolist()
+    [False, True, False, False, True]
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"a share must be in (0, 1], not {share}")
+    all_N = np.asarray(values_N, dtype=np.float64)
+    known_N = all_N[~np.isnan(all_N)]
+    if not len(known_N):
+        return np.zeros(len(all_N), dtype=np.bool_)
+    chosen = max(1, int(share * len(known_N) + 1e-9))  # 0.29 * 100 is a hair below 29
+    chosen_N: Bools = all_N >= np.partition(known_N, -chosen)[-chosen]
+    return chosen_N
+
+
+def outcome_groups(success_R: ArrayLike) -> Ints:
+    """0 for a failure, 1 for a success, -1 for NaN (unscorable).
+
+    >>> outcome_groups([1.0, 0.0, float("nan")]).tolist()
+    [1, 0, -1]
+    """
+    known_R = np.asarray(success_R, dtype=np.float64)
+    return np.where(np.isnan(known_R), -1, known_R > 0).astype(np.int64)
+
+
+def _starts(starts_R: ArrayLike, lengths_R: Ints) -> Ints:
+    return np.broadcast_to(np.asarray(starts_R, dtype=np.int64), lengths_R.shape)
