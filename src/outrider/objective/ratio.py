@@ -7,7 +7,8 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 * ``sequence_token``: the value of :math:`s`, the gradient of :math:`\rho_t`: :math:`\mathrm{sg}[s]\,\pi(y_t) /
   \mathrm{sg}[\pi(y_t)]`. With one advantage for a whole row, both have the same value and the same gradient.
 
-Of a branch, the response is its own tokens: those that it sampled.
+Of a branch, the response is what its row holds: the tokens that it sampled itself, or its whole path under the prefix
+policy ``repeat``.
 
 On-policy all are 1 and all have the gradient of the policy gradient, so with a constant denominator and a baseline of
 the other rollouts' rewards the mean over all outcomes is the true gradient. Off-policy none has it: a token's ratio
