@@ -248,6 +248,15 @@ def test_equal_priorities_go_to_the_smaller_group_and_then_by_a_draw_of_the_step
     assert len(winners) > 3
 
 
+def test_a_large_bonus_makes_the_allocation_uniform():
+    """What the recipe xrpo-no-plan relies on: in every round as many for each, whatever came of the rollouts."""
+    run = Run(
+        Prioritise(total=16 * 8, rounds=2, bonus=1e6), lambda request, member: member < int(request.problem.id[1:]) % 5
+    )
+    run.step(1, 16)
+    assert [set(run.extra(round).values()) for round in (1, 2)] == [{2}, {2}]
+
+
 def test_each_round_is_estimated_anew():
     """p0 fails in its base rollouts and succeeds in the first round: 2 of 6 against 0 of 6 in the second.
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from outrider.config import dump_yaml, list_recipes, load_recipe
+from outrider.credit.novelty import Novelty
 
 SHIPPED = [(info.name, profile) for info, profile in itertools.product(list_recipes(), ("countdown", None))]
 
@@ -73,3 +74,53 @@ def test_the_countdown_profile_has_room_for_the_longest_solution():
     task = load_recipe("grpo").task
     longest = max(len(task.train(i).metadata["solution"]) for i in range(3000))
     assert longest + 1 <= load_recipe("grpo").sample.max_tokens
+
+
+def test_every_recipe_of_the_exploration_methods_is_shipped():
+    """GRPO with its variants, each method with its ablations and comparators, and two combinations of our own."""
+    wanted = """grpo dr-grpo dapo gspo deep-grpo deep-grpo-expand-all deep-grpo-p2b4 dars-et dars-hw dars-et-breadth
+        dars-hw-breadth depth-naive breadth-naive xrpo xrpo-no-icl xrpo-no-novelty xrpo-no-plan xrpo-plan-only xrpo-gspo
+        treerl attnrl tree-grpo treepo cures dars-pivots xrpo-deep"""
+    assert set(wanted.split()) <= {info.name for info in list_recipes()}
+
+
+@pytest.mark.parametrize("profile", ["countdown", None])
+@pytest.mark.parametrize(
+    ("name", "seeded", "novel", "planned"),
+    [  # section 4.3 of the paper: what each variant removes
+        ("xrpo", True, True, True),
+        ("xrpo-no-icl", False, True, True),
+        ("xrpo-no-novelty", True, False, True),
+        ("xrpo-plan-only", False, False, True),
+        ("xrpo-no-plan", True, True, False),
+    ],
+)
+def test_an_ablation_of_xrpo_leaves_out_what_it_names_and_nothing_else(name, seeded, novel, planned, profile):
+    recipe, whole = load_shipped(name, profile), load_shipped("xrpo", profile)
+    stage = recipe.explore[1]
+    assert (stage.seed is not None) == seeded
+    assert any(isinstance(link, Novelty) for link in recipe.credit["main"]) == novel
+    assert (stage.bonus < 1) == planned  # the allocation of a large one is uniform: test_prioritise.py
+    changed = ("explore.1.prioritise.seed", "explore.1.prioritise.bonus", "credit.main.1.novelty")
+    assert [line for line in whole.difference(recipe) if not line.startswith(changed)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule", "n_max", "released"),
+    [
+        ("dars-et", "et", 32, 32),
+        ("dars-hw", "hw", 32, 64),
+        ("dars-et-breadth", "et", 32, 32),
+        ("dars-hw-breadth", "hw", 32, 64),
+    ],
+)
+def test_dars_as_in_the_paper_and_as_released(name, schedule, n_max, released):
+    for profile, cap, bonus in ((None, n_max, 0.0), ("released", released, 0.001)):
+        recipe = load_recipe(name, [f"profile={profile or 'null'}"])
+        stage = recipe.explore[1]
+        assert (stage.schedule, stage.n_max, recipe.objective.entropy.bonus) == (schedule, cap, bonus)
+        assert (recipe.learn.epochs * recipe.learn.minibatches, recipe.learn.lr) == (
+            2,
+            5e-6 if "breadth" in name else 1e-6,
+        )
+        assert recipe.train.problems == (3072 if "breadth" in name else 128)
