@@ -1,0 +1,184 @@
+"""Token categories: which tokens do the reasoning, structure it, watch over it, or hold the sentence together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.errors import UserError, nearest
+from outrider.measure.bootstrap import Interval, bootstrap_mean
+from outrider.measure.ragged import Ints
+
+UNMATCHED = "unmatched"
+LEXICON = Path(__file__).with_name("lexicon.yaml")
+_KEYS = ("words", "patterns")
+_SPACE = re.compile(r"\s")
+_NEVER = "(?!)"
+_MOST = 255  # one byte per character
+
+Offsets = NDArray[np.int64]
+Expressions = tuple[re.Pattern[str], re.Pattern[str]]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Names of categories and what belongs to each, in the order in which they may take text.
+
+    Attributes:
+        expressions: per category what finds its words in folded text, and its patterns in the text as it is.
+
+    Source: STILL report, arXiv 2508.07534, Table 1, for the four categories of the built-in lexicon. The report prints
+    a few examples of each and no list; the words are ours.
+
+    >>> lexicon = Lexicon.of({"metacognitive": {"words": ["wait", "let's check"]}, "formal": {"patterns": ["[0-9]+"]}})
+    >>> lexicon.categorise_pieces(["Wait", ",", " let", "'s", " check", " 12", "3"]).tolist()
+    [0, 2, 0, 0, 0, 1, 1]
+    >>> lexicon.names
+    ('metacognitive', 'formal', 'unmatched')
+    """
+
+    expressions: Mapping[str, Expressions]
+
+    @staticmethod
+    def load(path: Path | None = None) -> Lexicon:
+        """The built-in lexicon, or a user's file in the same format, which replaces it as a whole.
+
+        Raises:
+            UserError: the file cannot be read, or is no lexicon.
+        """
+        path = path or LEXICON
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: the lexicon cannot be read ({error})") from None
+        return Lexicon.of(_read(text, str(path)), str(path))
+
+    @staticmethod
+    def of(data: Mapping[str, Any], where: str = "lexicon") -> Lexicon:
+        """From plain data: per category ``words`` and ``patterns``, as the built-in file describes them.
+
+        Raises:
+            UserError: not of that form, an unknown key, an empty category, or a pattern that is no regular expression.
+        """
+        if not isinstance(data, Mapping) or not data:
+            raise UserError(f"{where}: a lexicon needs at least one category with words or patterns")
+        if len(data) > _MOST:
+            raise UserError(f"{where}: a lexicon has at most {_MOST} categories, not {len(data)}")
+        return Lexicon({name: _expressions(name, entry, where) for name, entry in data.items()})
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The categories, and last ``"unmatched"``: what the numbers of :meth:`categorise` stand for."""
+        return (*self.expressions, UNMATCHED)
+
+    def categorise(self, text: str, offsets_T2: Sequence[tuple[int, int]] | Offsets) -> Ints:
+        """The category of every token of one text, as an index into :attr:`names`.
+
+        ``offsets_T2``: start and end of each token, in characters of ``text``. Words are found in the text, not in
+        tokens: a word cut into three tokens gives three tokens of its category, and a phrase all of its tokens. A
+        token takes the category of its first character that is part of a match. A token of white space or of no
+        characters (special tokens, parts of a character) is unmatched, also within a phrase.
+
+        >>> Lexicon.of({"x": {"words": ["in summary"]}}).categorise("In summary", [(0, 2), (2, 3), (3, 10)]).tolist()
+        [0, 1, 0]
+        """
+        unmatched, folded = len(self.expressions), _folded(text)
+        kind_of = bytearray([unmatched]) * len(text)
+        for kind, (words, patterns) in enumerate(self.expressions.values()):
+            for match in (*patterns.finditer(text), *words.finditer(folded)):
+                at, size = slice(*match.span()), match.end() - match.start()
+                if kind_of[at].count(unmatched) == size:  # half a match is none: "first" of "first, I will" is taken
+                    kind_of[at] = bytes([kind]) * size
+        for match in _SPACE.finditer(text):
+            kind_of[match.start()] = unmatched
+        parts = (kind_of[start:end] for start, end in offsets_T2)
+        return np.array([next((k for k in part if k != unmatched), unmatched) for part in parts], dtype=np.int64)
+
+    def categorise_pieces(self, pieces: Sequence[str]) -> Ints:
+        """The same for tokens decoded one by one; joined they must be the text."""
+        stops = list(accumulate(map(len, pieces)))
+        return self.categorise("".join(pieces), list(zip([0, *stops], stops, strict=False)))
+
+
+def category_counts(
+    categories_RT: Sequence[Ints], names: Sequence[str], resamples: int = 2000, seed: int = 0
+) -> dict[str, Interval]:
+    """Mean number of tokens of each category per response, with an interval over responses.
+
+    ``Interval.problems`` counts responses. No responses: NaN.
+
+    Source: STILL report, arXiv 2508.07534, Table 5.
+
+    >>> counts = category_counts([np.array([0, 0, 1]), np.array([1])], ["formal", "unmatched"], resamples=0)
+    >>> {name: mean.value for name, mean in counts.items()}
+    {'formal': 1.0, 'unmatched': 1.0}
+    """
+    counts_RK = np.array([np.bincount(kinds_T, minlength=len(names)) for kinds_T in categories_RT])
+    counts_RK = counts_RK.reshape(len(categories_RT), len(names))
+    return {name: bootstrap_mean(counts_RK[:, k], resamples, seed) for k, name in enumerate(names)}
+
+
+def _expressions(name: str, entry: object, where: str) -> Expressions:
+    if not isinstance(entry, Mapping):
+        raise UserError(f"{where}: category {name!r} must hold words, patterns or both")
+    for key in entry:
+        if key not in _KEYS:
+            raise UserError(f"{where}: category {name!r} has an unknown key {key!r}; {nearest(str(key), _KEYS)}")
+    words, patterns = (_strings(entry.get(key, ()), f"{where}: {name}.{key}") for key in _KEYS)
+    if not words and not patterns:
+        raise UserError(f"{where}: category {name!r} has neither words nor patterns")
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UserError(f"{where}: {name}.patterns: {pattern!r} is no regular expression ({error})") from None
+    return _words(words), re.compile("|".join(f"(?:{p})" for p in patterns) or _NEVER)
+
+
+def _words(words: Sequence[str]) -> re.Pattern[str]:
+    """Whole words and phrases of folded text, the longer ones first."""
+    ordered = sorted({_folded(word) for word in words}, key=len, reverse=True)
+    parts = (r"\s+".join(map(re.escape, word.split())) for word in ordered)
+    return re.compile(rf"(?<![\w'])(?:{'|'.join(parts)})(?!\w)" if ordered else _NEVER)
+
+
+def _folded(text: str) -> str:
+    """Lower case with straight apostrophes, of the same length: one expression without regard to case is slow."""
+    lower = text.lower()
+    if len(lower) != len(text):  # İ becomes two characters
+        lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    return lower.replace("\u2019", "'")
+
+
+def _strings(value: object, where: str) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) and v for v in value):
+        raise UserError(f"{where} must be a list of texts")
+    return list(value)
+
+
+def _read(text: str, where: str) -> Any:
+    """YAML in which every plain value is text: ``no`` and ``on`` are words here."""
+    import yaml  # not needed to import measure
+
+    try:
+        root = yaml.compose(text, Loader=yaml.BaseLoader)
+        data = yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise UserError(f"{where}: {' '.join(str(error).split())}") from None
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value]
+            if twice := next((key for key in keys if keys.count(key) > 1), None):
+                raise UserError(f"{where}: {twice!r} is given twice")
+            nodes += [value for _, value in node.value]
+    return data
