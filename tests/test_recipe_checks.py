@@ -14,6 +14,7 @@ from outrider.errors import UserError
         ("xrpo-no-icl", "explore.1.total=128", "explore.1: prioritise.total is 128 rollouts a step, but uniform draws"),
         ("xrpo-no-icl", "train.problems=64", "explore.1: prioritise.total is 256 rollouts a step, but uniform draws"),
         ("xrpo-no-icl", "explore=[prioritise]", "explore.0: prioritise ranks problems by their rollouts so far"),
+        ("xrpo-no-icl", "explore.0.n=1", "explore.1: prioritise ranks problems by their rollouts so far: put uniform"),
         ("dapo", "explore=[refill]", "explore.0: refill replaces groups that are not mixed"),
         ("deep-grpo", "explore=[branch]", "explore.0: branch continues rollouts, and as the first stage it finds none"),
         (

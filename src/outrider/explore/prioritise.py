@@ -29,7 +29,8 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
     ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2): ``t`` is the quantile ``(1 + confidence) / 2``
     of Student's distribution with ``n - 1`` degrees of freedom, ``s`` the sample standard deviation (``n - 1``) of the
     outcomes 0 and 1, which is taken not to change. Zero where all outcomes are equal. A single rollout has no spread
-    and none says nothing: both count as two with ``s = 0.5`` (decided).
+    and none says nothing: both count as two with ``s = 0.5`` (decided; recipes draw two at
+    least, of which verifier errors may leave fewer).
 
     >>> reduction(np.array([2, 4]), np.array([4, 4]), confidence=0.95).round(3).tolist()
     [0.202, 0.0]
@@ -99,7 +100,7 @@ class Prioritise(Stage):
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         n = sum(stage.n for stage in before if isinstance(stage, Uniform))
-        if not before:
+        if not before or n == 1:
             raise ValueError("prioritise ranks problems by their rollouts so far: put uniform before it, n at least 2")
         if n * problems >= self.total:
             raise ValueError(

@@ -91,8 +91,11 @@ class Seed(Options):
 
     Decided where XRPO is open: the corpus begins empty, or with a file (its "baseline-correct solutions"); thoughts
     are left out, as the lengths in its Table 9 suggest; a rollout is trained after the prompt it was drawn from
-    (``trained``), which has ratio 1 but an objective with examples in it. Never used in evaluation: it asks no
-    stage.
+    (``trained: as_generated``), which has ratio 1 but an objective with examples in it. ``original`` trains it after
+    the plain prompt, with the log-probabilities that it was drawn with as the old ones: the ratio begins at
+    ``pi(y | plain) / pi(y | seeded)``, which the surrogate's clip bounds for positive advantages and
+    ``objective.correction: truncate`` for all. ``excluded`` leaves it to the baseline. Never used in evaluation: it
+    asks no stage.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
