@@ -27,6 +27,7 @@ from outrider.record import (
     Problem,
     Rollout,
     SampleRequest,
+    StopReason,
     Verdict,
     correct,
     identity_seed,
@@ -87,6 +88,14 @@ def test_failed_rollouts_are_branched_and_no_others():
 def test_success_is_the_verdict_and_not_the_reward():
     shaped = [rollout(0).judged(incorrect(), 1.0), rollout(1).judged(correct(), -1.0)]
     assert [parent for parent, _, _ in asked(Branch(segment=EVERY), group(*shaped))] == ["g/0"]
+
+
+def test_truncated_rollouts_have_failed_and_may_be_branched():
+    cut = rollout(0, stop=StopReason.LENGTH)
+    assert cut.truncated
+    assert [(parent, n) for parent, _, n in asked(Branch(segment=EVERY), group(cut, rollout(1, success=True)))] == [
+        ("g/0", 8)
+    ]
 
 
 def test_by_accuracy_takes_as_many_as_the_paper_says():
