@@ -1,0 +1,154 @@
+"""What a token is worth: success of continuations with the token less success with the best other one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outrider.measure.groups import Label, Profile, means_by_group
+from outrider.measure.ragged import Floats, quantile_groups
+
+
+def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
+    r"""Effect of each replaced token, in [-1, 1].
+
+    .. math:: I_n = \frac{\text{kept}_n}{k} - \frac{\text{replaced}_n}{k}
+
+    Positive where the token helped. Unbiased for every k, but with a standard error of up to
+    :math:`\sqrt{1 / (2k)}` each: means say more than single ones, and the mean *size* of effects is mostly noise (see
+    :func:`squared_effects`). ``k`` may differ by position.
+
+    Degenerate cases: NaN where a count is NaN (continuations that could not be judged).
+
+    Raises:
+        ValueError: ``k < 1``, or a count outside 0 to k.
+
+    Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
+
+    >>> effects([1, 4, 0], [3, 4, float("nan")], k=4).tolist()
+    [0.5, 0.0, nan]
+    """
+    replaced_N, kept_N, k_N = _counts(replaced_successes_N, kept_successes_N, k)
+    return (kept_N - replaced_N) / k_N
+
+
+def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
+    r"""Square of each effect without the part that is sampling noise; unbiased, so single ones may be negative.
+
+    .. math:: \widehat{I_n^2} = \hat I_n^2 - \frac{\hat p (1 - \hat p) + \hat q (1 - \hat q)}{k - 1}
+
+    with :math:`\hat p` and :math:`\hat q` the two success rates. Effects of both signs cancel in a mean; squares do
+    not, and these are 0 in the mean where no token matters, which :math:`\hat I_n^2` is not. The root of a group's mean
+    is its typical size of effect.
+
+    Degenerate cases: NaN for ``k = 1``, where noise and effect cannot be told apart; otherwise as :func:`effects`.
+
+    >>> squared_effects([0, 2], [4, 2], k=4).round(3).tolist()
+    [1.0, -0.167]
+    """
+    replaced_N, kept_N, k_N = _counts(replaced_successes_N, kept_successes_N, k)
+    p_N, q_N = kept_N / k_N, replaced_N / k_N
+    spread_N = p_N * (1 - p_N) + q_N * (1 - q_N)
+    noise_N = np.divide(spread_N, k_N - 1, out=np.full_like(spread_N, np.nan), where=k_N > 1)
+    return np.square(p_N - q_N) - noise_N
+
+
+def by_position(
+    effects_N: ArrayLike,
+    relative_N: ArrayLike,
+    responses_N: ArrayLike,
+    edges: tuple[float, ...] = (0.2, 0.8),
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Profile:
+    """Mean effect by relative position in [0, 1): before the first edge, between edges, from the last one on.
+
+    ``responses_N`` says which response each position is of: the intervals draw whole responses. NaN effects and
+    positions are left out and counted; see :func:`means_by_group` for the rest.
+
+    Source: STILL report, Figure 6(b).
+
+    >>> found = by_position([0.5, 0.1, 0.3], [0.1, 0.9, 0.0], [0, 0, 1], resamples=0)
+    >>> found.groups, found["below 0.2"].value, found["from 0.8"].value
+    (('below 0.2', '0.2 to 0.8', 'from 0.8'), 0.4, 0.1)
+    """
+    at_N = np.asarray(relative_N, dtype=np.float64)
+    groups_N = np.where(np.isnan(at_N), -1, np.searchsorted(edges, at_N, side="right"))
+    middle = [f"{a:g} to {b:g}" for a, b in pairwise(edges)]
+    labels = [f"below {edges[0]:g}", *middle, f"from {edges[-1]:g}"]
+    return means_by_group(
+        effects_N, groups_N, responses_N, labels, "effect of a token", "relative position", resamples, seed
+    )
+
+
+def by_entropy(
+    effects_N: ArrayLike,
+    entropies_N: ArrayLike,
+    responses_N: ArrayLike,
+    edges: tuple[float, ...] = (0.2, 0.8),
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Profile:
+    """Mean effect by entropy of the replaced token, in quantile groups of the positions that were tried.
+
+    >>> found = by_entropy([0.0, 0.2, 0.4, 0.6], [0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1], edges=(0.5,), resamples=0)
+    >>> [(label, round(mean.value, 3)) for label, mean in zip(found.groups, found.means)]
+    [('lowest 50 %', 0.1), ('highest 50 %', 0.5)]
+    """
+    groups_N = quantile_groups(entropies_N, edges)
+    labels = quantile_labels(edges)
+    return means_by_group(effects_N, groups_N, responses_N, labels, "effect of a token", "entropy", resamples, seed)
+
+
+def by_perplexity(
+    effects_N: ArrayLike,
+    perplexities_N: ArrayLike,
+    responses_N: ArrayLike,
+    edges: tuple[float, ...] = (0.2, 0.8),
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Profile:
+    """Mean effect by perplexity of the response, in quantile groups of the *responses*.
+
+    ``perplexities_N`` repeats a response's value for each of its positions; how many it has does not matter.
+
+    Raises:
+        ValueError: a response has two perplexities.
+
+    Source: STILL report, Figure 5(b): lowest and highest 20 %.
+
+    >>> found = by_perplexity([0.0, 0.2, 0.5], [1.1, 1.1, 3.0], [7, 7, 9], edges=(0.5,), resamples=0)
+    >>> [mean.value for mean in found.means]
+    [0.1, 0.5]
+    """
+    perplexity_N = np.asarray(perplexities_N, dtype=np.float64)
+    _, first_R, response_N = np.unique(np.asarray(responses_N), return_index=True, return_inverse=True)
+    perplexity_R = perplexity_N[first_R]
+    if not np.array_equal(perplexity_R[response_N], perplexity_N, equal_nan=True):
+        raise ValueError("a response has one perplexity, the same at all of its positions")
+    groups_N = quantile_groups(perplexity_R, edges)[response_N]
+    labels = quantile_labels(edges)
+    return means_by_group(effects_N, groups_N, responses_N, labels, "effect of a token", "perplexity", resamples, seed)
+
+
+def quantile_labels(edges: Sequence[float]) -> list[Label]:
+    """Names of quantile groups.
+
+    >>> quantile_labels((0.2, 0.8))
+    ['lowest 20 %', '20 to 80 %', 'highest 20 %']
+    """
+    middle = [f"{100 * a:g} to {100 * b:g} %" for a, b in pairwise(edges)]
+    return [f"lowest {100 * edges[0]:g} %", *middle, f"highest {100 - 100 * edges[-1]:g} %"]
+
+
+def _counts(replaced_N: ArrayLike, kept_N: ArrayLike, k: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    given = (np.asarray(values, dtype=np.float64) for values in (replaced_N, kept_N, k))
+    replaced, kept, tries = np.broadcast_arrays(*given)
+    if not (tries >= 1).all():
+        raise ValueError("an intervention needs at least one continuation of each token, k >= 1")
+    if (replaced < 0).any() or (kept < 0).any() or (replaced > tries).any() or (kept > tries).any():
+        raise ValueError("successes of continuations must be from 0 to k")
+    return replaced, kept, tries

@@ -1,0 +1,227 @@
+"""Where learning went: the probability change of every token between two checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outrider.measure.groups import Label, Profile, ends, means_by_group
+from outrider.measure.ragged import Floats, Ints, highest, lengths_of, outcome_groups, owners
+
+LARGE = 0.06
+"""The report's bound on a change: over 99 % of tokens stayed within it in the plateau stage."""
+
+
+class Moved(NamedTuple):
+    """How much probability moved, over some tokens.
+
+    Attributes:
+        tokens: how many.
+        risen, fallen: sums of the positive and of the negative changes; the latter is negative.
+        size: mean size of a change; NaN without tokens.
+        beyond: share of the tokens whose probability changed by more than the bound; NaN without tokens.
+        left_out: tokens whose change is NaN.
+    """
+
+    tokens: int
+    risen: float
+    fallen: float
+    size: float
+    beyond: float
+    left_out: int
+
+
+class Correlation(NamedTuple):
+    """A rank correlation with its interval; NaN where there is none. ``left_out``: responses with a NaN."""
+
+    value: float
+    low: float
+    high: float
+    responses: int
+    left_out: int
+
+
+def changes(before_T: ArrayLike, after_T: ArrayLike) -> Floats:
+    r"""Change of each token's probability from the log-probabilities of two checkpoints for the same tokens.
+
+    .. math:: \Delta_t = \pi_\mathrm{after}(y_t) - \pi_\mathrm{before}(y_t) = \pi_\mathrm{before}
+              (e^{\log \pi_\mathrm{after} - \log \pi_\mathrm{before}} - 1)
+
+    in the second form, which keeps small changes of likely tokens. In [-1, 1]. NaN where one of them is.
+
+    Raises:
+        ValueError: the two differ in shape.
+
+    >>> changes(np.log([0.5, 0.2]), np.log([0.6, 0.1])).round(3).tolist()
+    [0.1, -0.1]
+    """
+    before, after = np.asarray(before_T, dtype=np.float64), np.asarray(after_T, dtype=np.float64)
+    if before.shape != after.shape:
+        raise ValueError(f"a change needs the same tokens under both, not {before.shape} and {after.shape}")
+    return np.exp(before) * np.expm1(after - before)
+
+
+def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike, bound: float = LARGE) -> dict[str, Moved]:
+    """What moved in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
+
+    Learning from verdicts raises tokens of correct responses and lowers those of incorrect ones. Unscorable responses
+    (NaN) are part of ``"all"`` only.
+
+    Raises:
+        ValueError: the lengths do not add up to the tokens.
+
+    Source: STILL report, arXiv 2508.07534, section 3.2.2 and Figure 4(a).
+
+    >>> found = moved([0.1, -0.02, -0.3], [2, 1], [1.0, 0.0])
+    >>> found["correct"].risen, found["correct"].fallen, found["incorrect"].beyond
+    (0.1, -0.02, 1.0)
+    """
+    change_T = np.asarray(changes_T, dtype=np.float64)
+    outcome_T = np.repeat(outcome_groups(success_R), lengths_of(lengths_R, len(change_T)))
+    return {
+        "incorrect": _moved(change_T[outcome_T == 0], bound),
+        "correct": _moved(change_T[outcome_T == 1], bound),
+        "all": _moved(change_T, bound),
+    }
+
+
+def size_by_group(
+    changes_T: ArrayLike,
+    lengths_R: ArrayLike,
+    groups_T: ArrayLike,
+    labels: Sequence[Label],
+    by: str,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Profile:
+    """Mean size of a change by group: entropy or PPL quantile, category, position.
+
+    >>> size_by_group([0.1, -0.3, 0.0], [3], [0, 0, 1], ["low", "high"], "entropy", resamples=0)["low"].value
+    0.2
+    """
+    sizes_T = np.abs(np.asarray(changes_T, dtype=np.float64))
+    owners_T = owners(lengths_of(lengths_R, len(sizes_T)))
+    return means_by_group(sizes_T, groups_T, owners_T, labels, "size of the change", by, resamples, seed)
+
+
+def largest_by_group(
+    changes_T: ArrayLike,
+    lengths_R: ArrayLike,
+    groups_T: ArrayLike,
+    labels: Sequence[Label],
+    by: str,
+    share: float = 0.2,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Profile:
+    """Share of each group's tokens that are among the ``share`` of all tokens with the largest changes.
+
+    A group that learning treats as any other has ``share``; above it, learning is concentrated there. Ties as in
+    :func:`highest`; the threshold is held fixed in the resamples.
+
+    Source: STILL report, arXiv 2508.07534, Figure 5(a) by PPL, section 3.2.2 by category.
+
+    >>> kinds = [0, 1, 0, 1], ["formal", "other"], "category"
+    >>> found = largest_by_group([0.4, 0.0, -0.3, 0.0], [2, 2], *kinds, share=0.5, resamples=0)
+    >>> found["formal"].value, found["other"].value
+    (1.0, 0.0)
+    """
+    sizes_T = np.abs(np.asarray(changes_T, dtype=np.float64))
+    chosen_T = np.where(np.isnan(sizes_T), np.nan, highest(sizes_T, share))
+    owners_T = owners(lengths_of(lengths_R, len(sizes_T)))
+    name = f"share among the {100 * share:g} % largest changes"
+    return means_by_group(chosen_T, groups_T, owners_T, labels, name, by, resamples, seed)
+
+
+def perplexities(logprobs_T: ArrayLike, lengths_R: ArrayLike) -> Floats:
+    r"""PPL of each response, :math:`\exp(-\frac1L \sum_t \log \pi(y_t))`; NaN without tokens or with a NaN.
+
+    >>> perplexities(np.log([0.5, 0.5, 0.1]), [2, 0, 1]).round(3).tolist()
+    [2.0, nan, 10.0]
+    """
+    return np.exp(-_response_means(np.asarray(logprobs_T, dtype=np.float64), lengths_R))
+
+
+def perplexity_against_change(
+    perplexities_R: ArrayLike,
+    changes_T: ArrayLike,
+    lengths_R: ArrayLike,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Correlation:
+    """Rank correlation over responses of PPL with the mean size of the change. Negative: low-PPL responses moved more.
+
+    Part of it is arithmetic: a token of probability p can rise by 1 - p only, so responses of almost certain tokens
+    (PPL near 1) have little room to rise. See :func:`rank_correlation` for the interval.
+
+    Source: STILL report, arXiv 2508.07534, section 3.2.3, which shows the distribution; the correlation is ours.
+
+    >>> perplexity_against_change([1.1, 2.0, 3.0], [0.3, 0.2, 0.1], [1, 1, 1], resamples=0).value
+    -1.0
+    """
+    sizes_R = _response_means(np.abs(np.asarray(changes_T, dtype=np.float64)), lengths_R)
+    return rank_correlation(perplexities_R, sizes_R, resamples, seed, level)
+
+
+def rank_correlation(
+    x_R: ArrayLike, y_R: ArrayLike, resamples: int = 1000, seed: int = 0, level: float = 0.95
+) -> Correlation:
+    """Spearman's correlation: that of the ranks, ties at their mean rank. Interval by resampling responses.
+
+    Ranks are taken anew in every resample. Degenerate cases: pairs with a NaN are left out, and counted; NaN for
+    fewer than three pairs or where one side is constant; resamples in which one is are left out.
+
+    Raises:
+        ValueError: the two differ in length.
+
+    >>> rank_correlation([1, 2, 3, 4], [10, 20, 20, 40], resamples=0).value.__round__(4)
+    0.9487
+    """
+    x, y = np.asarray(x_R, dtype=np.float64), np.asarray(y_R, dtype=np.float64)
+    if x.shape != y.shape:
+        raise ValueError(f"a correlation needs pairs, not {len(x)} and {len(y)} values")
+    known = ~(np.isnan(x) | np.isnan(y))
+    x, y = x[known], y[known]
+    generator = np.random.default_rng(seed)
+    drawn = (generator.integers(len(x), size=len(x)) for _ in range(resamples if len(x) > 2 else 0))
+    draws_B = np.array([_spearman(x[at], y[at]) for at in drawn], dtype=np.float64)
+    value = _spearman(x, y) if len(x) > 2 else np.nan
+    low, high = ends(draws_B, len(x), level)
+    return Correlation(value, low, high, len(x), int((~known).sum()))
+
+
+def _spearman(x: Floats, y: Floats) -> float:
+    a, b = _ranks(x), _ranks(y)
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else np.nan
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1; equal values share the mean of theirs. Twice a rank is whole, so a constant has no spread."""
+    _, kind, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last: Ints = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[kind], dtype=np.float64)
+
+
+def _response_means(values_T: Floats, lengths_R: ArrayLike) -> Floats:
+    known_R = lengths_of(lengths_R, len(values_T))
+    sums_R = np.bincount(owners(known_R), weights=values_T, minlength=len(known_R))
+    return np.divide(sums_R, known_R, out=np.full(len(known_R), np.nan), where=known_R > 0)
+
+
+def _moved(changes_T: Floats, bound: float) -> Moved:
+    known_T = changes_T[~np.isnan(changes_T)]
+    some = len(known_T) > 0
+    return Moved(
+        tokens=len(known_T),
+        risen=float(known_T[known_T > 0].sum()),
+        fallen=float(known_T[known_T < 0].sum()),
+        size=float(np.abs(known_T).mean()) if some else np.nan,
+        beyond=float((np.abs(known_T) > bound).mean()) if some else np.nan,
+        left_out=len(changes_T) - len(known_T),
+    )

@@ -1,0 +1,145 @@
+"""Probability change between checkpoints: who moved, and what an interval must not promise."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.measure.shift import (
+    changes,
+    largest_by_group,
+    moved,
+    perplexities,
+    perplexity_against_change,
+    rank_correlation,
+    size_by_group,
+)
+from outrider.measure.vocabulary import entropy_drops, frequency_gains, where_they_occur
+
+FEW = settings(max_examples=25)
+PROBS = st.lists(st.tuples(st.floats(1e-6, 1), st.floats(1e-6, 1)), max_size=12)
+
+
+@FEW
+@given(PROBS)
+def test_changes_are_differences_of_probabilities_and_sums_add_up(pairs):
+    before, after = np.array(pairs).reshape(-1, 2).T
+    found = changes(np.log(before), np.log(after))
+    assert found.tolist() == pytest.approx((after - before).tolist(), abs=1e-12)
+    lengths = [1] * len(pairs)
+    success = [[1.0, 0.0, np.nan][i % 3] for i in range(len(pairs))]
+    sums = moved(found, lengths, success)
+    for name, want in (("correct", 1.0), ("incorrect", 0.0)):
+        mine = [c for c, s in zip(found, success, strict=True) if s == want]
+        assert sums[name].risen == pytest.approx(sum(c for c in mine if c > 0))
+        assert sums[name].fallen == pytest.approx(sum(c for c in mine if c < 0))
+        assert sums[name].tokens == len(mine)
+        assert sums[name].beyond == pytest.approx(
+            np.mean([abs(c) > 0.06 for c in mine]) if mine else np.nan, nan_ok=True
+        )
+    assert sums["all"].tokens == len(pairs)
+
+
+def test_a_tiny_change_of_a_certain_token_keeps_its_digits():
+    before, after = np.log1p(-2e-12), np.log1p(-1e-12)
+    assert changes([before], [after])[0] == pytest.approx(1e-12, rel=1e-9)
+    assert moved([np.nan, 0.5], [2], [1.0])["correct"].left_out == 1
+    with pytest.raises(ValueError, match="same tokens"):
+        changes([0.0], [0.0, 0.0])
+
+
+def test_learning_that_is_concentrated_is_seen_where_it_is():
+    """Tokens of the first group changed by 0.5, those of the second by 0.001: the top fifth is all of the first."""
+    sizes = np.where(np.arange(50) % 5 == 0, -0.5, 0.001)
+    groups = (np.arange(50) % 5 > 0).astype(int)
+    found = largest_by_group(sizes, [25, 25], groups, ["forks", "rest"], "kind", share=0.2)
+    assert (found["forks"].value, found["rest"].value) == (1.0, 0.0)
+    assert size_by_group(sizes, [25, 25], groups, ["forks", "rest"], "kind")["forks"].value == 0.5
+    even = largest_by_group(np.random.default_rng(0).random(4000), [4000], np.arange(4000) % 2, ["a", "b"], "kind")
+    assert [m.value for m in even.means] == pytest.approx([0.2, 0.2], abs=0.03)
+
+
+def test_unknown_changes_are_in_no_group():
+    found = largest_by_group([np.nan, 0.3, 0.1], [3], [0, 0, 1], ["a", "b"], "kind", share=0.5, resamples=0)
+    assert (found["a"].value, found["a"].n, found.left_out) == (1.0, 1, 1)
+
+
+@FEW
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=15))
+def test_rank_correlation_is_the_correlation_of_mean_ranks(pairs):
+    x, y = np.array(pairs, dtype=float).T
+
+    def ranks(v):
+        return [np.mean([i + 1 for i, w in enumerate(sorted(v)) if w == u]) for u in v]
+
+    found = rank_correlation(x, y, resamples=0).value
+    a, b = ranks(x), ranks(y)
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(np.corrcoef(a, b)[0, 1], abs=1e-12)
+
+
+def test_the_interval_of_a_correlation_covers_it_and_independence_is_not_excluded():
+    generator, hits = np.random.default_rng(0), 0
+    for seed in range(40):
+        x, y = generator.normal(size=(2, 40))
+        found = rank_correlation(x, y, resamples=60, seed=seed)
+        hits += found.low <= 0 <= found.high
+    assert hits >= 31  # 38 expected, 60 draws make it a little less; minus 4 standard deviations
+    x = np.append(generator.normal(size=60), np.nan)
+    found = rank_correlation(x, x**3, resamples=50)
+    assert (found.value, found.responses, found.left_out) == (pytest.approx(1.0), 60, 1)
+    assert found.low == pytest.approx(1.0)
+    for short in ([], [1.0, 2.0]):
+        assert np.isnan(rank_correlation(short, short).value)
+    with pytest.raises(ValueError, match="pairs"):
+        rank_correlation([1.0], [1.0, 2.0])
+
+
+def test_perplexity_against_change():
+    logprobs = np.log([0.9, 0.9, 0.5, 0.5, 0.1])
+    assert perplexities(logprobs, [2, 2, 0, 1]).tolist() == pytest.approx([1 / 0.9, 2, np.nan, 10], nan_ok=True)
+    found = perplexity_against_change(perplexities(logprobs, [2, 2, 0, 1]), [0.3, -0.3, 0.2, 0.2, -0.1], [2, 2, 0, 1])
+    assert found.value == -1.0
+    assert (found.responses, found.left_out) == (3, 1)
+
+
+# entries of the vocabulary
+
+
+@FEW
+@given(st.lists(st.integers(0, 4), max_size=20), st.lists(st.integers(0, 4), max_size=20), st.integers(1, 3))
+def test_rankings_are_those_of_loops(before, after, at_least):
+    generator = np.random.default_rng(len(before) + 31 * len(after))
+    h, g = generator.random(len(before)), generator.random(len(after))
+    kept = {t for t in range(5) if min(before.count(t), after.count(t)) >= at_least}
+    drops = entropy_drops(before, h, after, g, at_least)
+    assert {t.token for t in drops.tokens} == kept
+    assert drops.left_out == len(set(before) | set(after)) - len(kept)
+    for t in drops.tokens:
+        assert t.before == pytest.approx(np.mean([v for v, i in zip(h, before, strict=True) if i == t.token]))
+        assert t.after == pytest.approx(np.mean([v for v, i in zip(g, after, strict=True) if i == t.token]))
+        assert (t.n_before, t.n_after) == (before.count(t.token), after.count(t.token))
+    assert [t.change for t in drops.tokens] == sorted(t.change for t in drops.tokens)
+    gains = frequency_gains(before, after, at_least)
+    if before and after:
+        assert {t.token for t in gains.tokens} == {t for t in range(5) if before.count(t) + after.count(t) >= at_least}
+        for t in gains.tokens:
+            wanted = 1000 * (after.count(t.token) / len(after) - before.count(t.token) / len(before))
+            assert t.change == pytest.approx(wanted)
+        assert [t.change for t in gains.tokens] == sorted((t.change for t in gains.tokens), reverse=True)
+    else:
+        assert gains.tokens == ()
+
+
+def test_unknown_entropies_are_no_occurrences():
+    drops = entropy_drops([1, 1, 2], [1.0, np.nan, np.nan], [1, 2], [0.5, 0.5], at_least=1)
+    assert [(t.token, t.n_before) for t in drops.tokens] == [(1, 1)]
+    with pytest.raises(ValueError, match="belong together"):
+        entropy_drops([1], [], [1], [1.0])
+
+
+def test_where_tokens_occur_ignores_unscorable_responses():
+    found = where_they_occur([1, 2, 3, 3], [1, 2, 2, 3], [0.0, 0.0, 1.0, np.nan])
+    assert found == {"incorrect only": 1, "correct only": 0, "both": 1, "neither": 1}
