@@ -1,0 +1,78 @@
+"""Numbers for readers: three significant digits, one number of decimals in a column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from outrider.report.content import Cell
+
+DIGITS = 3  # significant ones: the third is seldom known, a fourth never
+_WIDEST = 1000.0  # largest by smallest of a column that can share its decimals
+_UNDEFINED = "n/a"
+
+
+def number(value: Cell) -> str:
+    """One cell by itself: whole numbers in full, others with three significant digits, text as it is.
+
+    NaN is n/a and None is empty: undefined is not missing.
+
+    >>> [number(x) for x in (26880, 1412337.0, 0.11328125, 98.76, 0.0000123, -2.5, float("nan"), None, "grpo")]
+    ['26,880', '1,412,337', '0.113', '98.8', '1.23e-5', '-2.5', 'n/a', '', 'grpo']
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not math.isfinite(value):
+        return _UNDEFINED if math.isnan(value) else "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if not 1e-4 <= abs(value) < 1e15:
+        mantissa, exponent = f"{value:.{DIGITS - 1}e}".split("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    text = f"{value:,.{_decimals(abs(value))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def column(values: Sequence[Cell]) -> list[str]:
+    """The cells of a column. Numbers of one size get the decimals that show three digits of the median.
+
+    A column whose numbers differ by more than a factor of 1000 (a list of different metrics), or that holds text,
+    is formatted cell by cell.
+
+    >>> column([0.5, 0.0625, None, 1.0])
+    ['0.500', '0.062', '', '1.000']
+    >>> column([12, 1500.0, "n/a"])
+    ['12', '1,500', 'n/a']
+    >>> column([0.25, 40000.5])
+    ['0.25', '40,000']
+    >>> column([1.5, 0.002, 1.75])  # would be 0.00
+    ['1.50', '0.002', '1.75']
+    """
+    numbers = [x for x in values if isinstance(x, (int, float)) and math.isfinite(x)]
+    sizes = sorted(abs(x) for x in numbers if x)
+    alike = sizes and sizes[-1] <= _WIDEST * sizes[0] and sizes[0] >= 1e-4
+    if not alike or is_text(values) or all(x == int(x) for x in numbers):
+        return [number(x) for x in values]
+    decimals = _decimals(sizes[len(sizes) // 2])
+    return [_fixed(x, decimals) for x in values]
+
+
+def is_text(values: Sequence[Cell]) -> bool:
+    """Whether a column reads as words, which are aligned left.
+
+    >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
+    (True, False, False)
+    """
+    return any(isinstance(x, str) for x in values)
+
+
+def _fixed(value: Cell, decimals: int) -> str:
+    """With so many decimals, unless the number is undefined or would be shown as zero without being it."""
+    if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
+        return number(value)
+    return f"{value:,.{decimals}f}"
+
+
+def _decimals(size: float) -> int:
+    """Decimals that show the significant digits of a positive number."""
+    return max(0, DIGITS - 1 - math.floor(math.log10(size)))

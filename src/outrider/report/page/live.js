@@ -1,0 +1,59 @@
+// A page that is watched (`outrider report RUN --watch`) asks its server for a newer version and takes it over in place:
+// the reader keeps the scroll position, what is unfolded, and the zoom of every plot.
+
+const EVERY = 2000; // milliseconds
+let version = document.documentElement.dataset.version; // set by the server, never in a file
+
+function say(text, trouble = false) {
+  const status = document.getElementById("live");
+  Object.assign(status, { textContent: text, hidden: false });
+  status.classList.toggle("trouble", trouble);
+}
+
+const unfolded = () => new Map([...document.querySelectorAll("details[data-key]")].map((one) => [one.dataset.key, one.open]));
+
+// The first part of the page that can be seen, and where: it stays there.
+function inSight() {
+  const parts = [...document.querySelectorAll("main [id]")].filter((one) => one.getBoundingClientRect().bottom > 0);
+  const part = parts.find((one) => one.getBoundingClientRect().top >= 0) ?? parts.at(-1);
+  return part && { id: part.id, top: part.getBoundingClientRect().top };
+}
+
+function takeOver(fresh) {
+  const was = unfolded();
+  const seen = scrollY > 0 ? inSight() : null;
+  plots = JSON.parse(fresh.getElementById("plots").textContent);
+  for (const old of drawn()) {
+    const place = fresh.querySelector(`.plot[data-figure="${CSS.escape(old.dataset.figure)}"]`);
+    if (place) place.replaceWith(old);
+  }
+  for (const part of ["header.top h1", ".facts", "#contents", "#main"]) {
+    const next = fresh.querySelector(part);
+    if (next) document.querySelector(part)?.replaceWith(next);
+  }
+  document.title = fresh.title;
+  document.querySelectorAll("details[data-key]").forEach((one) => (one.open = was.get(one.dataset.key) ?? one.open));
+  preparePlots();
+  prepareReading();
+  const now = seen && document.getElementById(seen.id);
+  if (now) scrollBy({ top: now.getBoundingClientRect().top - seen.top, behavior: "instant" });
+}
+
+// The answer of the server, or null when there is none any more.
+const asked = (what) => fetch(what, { cache: "no-store" }).catch(() => null);
+
+async function ask() {
+  const answer = document.hidden ? undefined : await asked("version");
+  if (answer) {
+    const news = await answer.json();
+    if (String(news.version) !== version) {
+      const fresh = new DOMParser().parseFromString(await (await asked(".")).text(), "text/html");
+      version = fresh.documentElement.dataset.version;
+      takeOver(fresh);
+    }
+    say(news.error ? `Not up to date: ${news.error}` : "Live", Boolean(news.error));
+  } else if (answer === null) say("The watch has ended", true);
+  setTimeout(ask, EVERY);
+}
+
+if (version !== undefined) ask();

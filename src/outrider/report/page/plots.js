@@ -1,0 +1,279 @@
+// The plots: each is drawn when it comes near the window, and again when the colours, its legend or its data change.
+let plots = JSON.parse(document.getElementById("plots").textContent);
+const coarse = matchMedia("(pointer: coarse)").matches;
+const hiddenSeries = new Map(); // figure -> names that the reader took out
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const finite = (value) => value !== null && value !== undefined;
+
+// Plotly reads a little HTML in every text; nothing here is meant as HTML.
+const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+function digits(value) {
+  if (typeof value !== "number") return plain(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return value.toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
+// At most six lines of 64 characters: a tooltip, not a page.
+function folded(text) {
+  const lines = String(text).split("\n").flatMap((line) => line.match(/.{1,64}(?=\s|$)|.{1,64}/gu) ?? [""]);
+  if (lines.length > 6) lines.splice(6, lines.length, "…");
+  return lines.map((line) => plain(line.trim())).join("<br>");
+}
+
+function tooltips(plot, series) {
+  return series.y.map((y, i) => {
+    if (!finite(y)) return "";
+    const interval = finite(series.low?.[i]) && finite(series.high?.[i]);
+    const name = plot.series.length > 1 || plot.kind === "points" ? `<b>${plain(series.name)}</b> ` : "";
+    const at = plot.kind === "points" || plot.kind === "bars" ? `${digits(series.x[i])}: ` : "";
+    const range = interval ? ` (${digits(series.low[i])} to ${digits(series.high[i])})` : "";
+    const more = series.hover?.[i] ? `<br>${folded(series.hover[i])}` : "";
+    return `${name}${at}${digits(y)}${range}${more}`;
+  });
+}
+
+const dashes = ["solid", "dash", "dot", "dashdot"];
+const symbols = ["circle", "diamond", "square", "triangle-up"];
+
+function common(plot, series) {
+  return {
+    name: plain(series.name),
+    x: series.x.map((x) => (typeof x === "string" ? plain(x) : x)),
+    y: series.y,
+    hovertext: tooltips(plot, series),
+    hovertemplate: "%{hovertext}<extra></extra>",
+  };
+}
+
+function errors(series, colour) {
+  if (!series.low) return undefined;
+  const distance = (end, sign) => end.map((e, i) => (finite(e) && finite(series.y[i]) ? sign * (e - series.y[i]) : null));
+  const bars = { array: distance(series.high, 1), arrayminus: distance(series.low, -1) };
+  return { type: "data", symmetric: false, ...bars, color: colour, thickness: 1, width: 2 };
+}
+
+// The interval of a line as closed shapes, one for each stretch without a gap.
+function band(series, colour) {
+  const x = [], y = [];
+  let start = 0;
+  for (let i = 0; i <= series.x.length; i++) {
+    if (i < series.x.length && finite(series.low[i]) && finite(series.high[i])) continue;
+    if (i > start) {
+      const backwards = (values) => values.slice(start, i).reverse();
+      x.push(...series.x.slice(start, i), ...backwards(series.x), null);
+      y.push(...series.high.slice(start, i), ...backwards(series.low), null);
+    }
+    start = i + 1;
+  }
+  const look = { mode: "lines", line: { width: 0, color: colour }, fill: "toself", fillcolor: `${colour}26` };
+  return { type: "scatter", x, y, ...look, hoverinfo: "skip" };
+}
+
+function lineTraces(plot, series, colour) {
+  const few = series.y.filter(finite).length <= 20;
+  const alone = series.y.map((y, i) => finite(y) && !finite(series.y[i - 1]) && !finite(series.y[i + 1]));
+  const size = few ? 6 : alone.map((is) => (is ? 5 : 0)); // a point between gaps would not be seen
+  const line = { color: colour, width: 2, dash: dashes[series.again % dashes.length] };
+  const marker = { color: colour, size, line: { width: 0 } };
+  const trace = { ...common(plot, series), type: "scatter", mode: few || alone.some(Boolean) ? "lines+markers" : "lines", line, marker };
+  return series.low ? [band(series, colour), trace] : [trace];
+}
+
+function pointTraces(plot, series, colour) {
+  const marker = { color: colour, size: 8, opacity: 0.85, symbol: symbols[series.again % symbols.length] };
+  return [{ ...common(plot, series), type: "scatter", mode: "markers", marker, error_y: errors(series, colour) }];
+}
+
+function barTraces(plot, series, colour) {
+  const shared = common(plot, series);
+  const bars = { ...shared, type: "bar", marker: { color: colour } };
+  if (!lying(plot)) return [{ ...bars, error_y: errors(series, css("--muted")) }];
+  return [{ ...bars, x: shared.y, y: shared.x, orientation: "h", error_x: errors(series, css("--muted")) }];
+}
+
+function stackTraces(plot, series, colour) {
+  const shared = common(plot, series);
+  if (shared.x.some((x) => typeof x === "string")) return [{ ...shared, type: "bar", marker: { color: colour } }];
+  const line = { color: colour, width: 0.5 };
+  return [{ ...shared, type: "scatter", mode: "lines", stackgroup: "all", line, fillcolor: `${colour}d9` }];
+}
+
+// Shares are known together or not at all: without one of them the others would not add up.
+function whole(plot) {
+  if (plot.kind !== "stack") return plot;
+  const known = plot.series[0].x.map((_, i) => plot.series.every((series) => finite(series.y[i])));
+  const kept = (values) => values?.filter((_, i) => known[i]);
+  return { ...plot, series: plot.series.map((s) => ({ ...s, x: kept(s.x), y: kept(s.y), hover: kept(s.hover) })) };
+}
+
+const drawings = { line: lineTraces, points: pointTraces, bars: barTraces, stack: stackTraces };
+
+function traces(plot, figure) {
+  return plot.series.flatMap((series) => {
+    const hidden = hiddenSeries.get(figure)?.has(series.name);
+    const made = drawings[plot.kind](plot, series, css(`--${series.colour}`));
+    return made.map((trace) => ({ ...trace, visible: !hidden, showlegend: false }));
+  });
+}
+
+// Bars with long names lie on their side.
+const names = (plot) => [...new Set(plot.series.flatMap((series) => series.x.map(String)))];
+const lying = (plot) => plot.kind === "bars" && (names(plot).length > 12 || names(plot).some((name) => name.length > 12));
+
+function height(plot) {
+  return lying(plot) ? Math.max(200, 70 + names(plot).length * (14 + 12 * plot.series.length)) : 300;
+}
+
+function axis(title) {
+  return {
+    title: { text: plain(title), standoff: 8, font: { size: 12, color: css("--muted") } },
+    automargin: true,
+    fixedrange: coarse,
+    gridcolor: css("--grid"),
+    linecolor: css("--rule"),
+    zerolinecolor: css("--rule"),
+    tickfont: { size: 12, color: css("--muted") },
+    nticks: 8,
+  };
+}
+
+function axes(plot) {
+  const ticks = { showgrid: false, showline: true, zeroline: false, ticks: "outside", ticklen: 4, tickcolor: css("--rule") };
+  const pointer = { spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid" };
+  const x = { ...axis(plot.x), ...ticks, ...pointer, unifiedhovertitle: { text: `${plain(plot.x)} %{x:,.6~r}` } };
+  const y = { ...axis(""), rangemode: plot.kind === "bars" ? "tozero" : "normal" };
+  if (plot.yRange) y.range = plot.yRange;
+  const values = [...new Set(plot.series.flatMap((series) => series.x))];
+  if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
+  if (plot.xLog) {
+    x.type = "log";
+    if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });
+  }
+  if (!lying(plot)) return { xaxis: x, yaxis: y };
+  const reversed = { autorange: "reversed", type: "category", showgrid: false, nticks: 0, ticklabelstandoff: 4 };
+  return { xaxis: { ...axis(plot.y), range: plot.yRange ?? undefined, rangemode: "tozero" }, yaxis: { ...axis(""), ...reversed } };
+}
+
+function layout(plot) {
+  const surface = css("--surface");
+  return {
+    ...axes(plot),
+    height: height(plot),
+    margin: { l: 12, r: 12, t: 10, b: 12 },
+    paper_bgcolor: surface,
+    plot_bgcolor: surface,
+    font: { family: css("--sans"), size: 12, color: css("--text") },
+    hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--rule"), font: { family: css("--sans"), size: 12, color: css("--text") }, align: "left", namelength: -1 },
+    hovermode: plot.kind === "line" || plot.kind === "stack" ? "x unified" : "closest",
+    barmode: plot.kind === "stack" ? "stack" : "group",
+    bargap: 0.35,
+    dragmode: coarse ? false : "zoom", // a finger scrolls the page
+    uirevision: "kept", // what the reader zoomed to survives a refresh
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--muted"), activecolor: css("--blue") },
+  };
+}
+
+// The buttons are listed, as plotly's own list has one that sends the data to its makers.
+function options(figure) {
+  const buttons = { modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], showSendToCloud: false, plotlyServerURL: "" };
+  const look = { displaylogo: false, displayModeBar: coarse ? false : "hover", toImageButtonOptions: { filename: figure, scale: 2 } };
+  return { responsive: true, ...buttons, ...look };
+}
+
+// Plotly is as long as a novel: it is read when the first plot comes near, after the findings can be read.
+function library() {
+  if (window.Plotly) return;
+  const script = document.createElement("script");
+  script.textContent = document.getElementById("plotly").textContent;
+  document.head.append(script);
+}
+
+function draw(element) {
+  library();
+  const figure = element.dataset.figure;
+  const plot = whole(plots[figure]);
+  Plotly.react(element, traces(plot, figure), layout(plot), options(figure));
+  element.classList.add("drawn");
+}
+
+const drawn = () => document.querySelectorAll(".plot.drawn");
+
+// One button for each series. A click takes it out or back; a double click leaves it alone on the plot, or brings all.
+function legend(element) {
+  const figure = element.dataset.figure;
+  const box = element.parentElement.querySelector(".legend");
+  const series = plots[figure].series;
+  box.replaceChildren();
+  if (series.length < 2) return;
+  const out = hiddenSeries.get(figure) ?? new Set();
+  hiddenSeries.set(figure, out);
+  const buttons = series.map((one) => {
+    const swatch = document.createElement("i");
+    swatch.className = `swatch ${one.colour} ${dashes[one.again % dashes.length]} ${plots[figure].kind}`;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(swatch, one.name);
+    return button;
+  });
+  const show = () => {
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(!out.has(series[i].name))));
+    if (element.classList.contains("drawn")) draw(element);
+  };
+  buttons.forEach((button, i) => {
+    const name = series[i].name;
+    button.addEventListener("click", () => {
+      if (!out.delete(name)) out.add(name);
+      show();
+    });
+    button.addEventListener("dblclick", () => {
+      const alone = series.every((other) => (other.name === name) !== out.has(other.name));
+      out.clear();
+      if (!alone) series.forEach((other) => other.name !== name && out.add(other.name));
+      show();
+    });
+  });
+  box.append(...buttons);
+  show();
+}
+
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      draw(target);
+    }
+  },
+  { rootMargin: "400px" },
+);
+
+// Give every plot its height, so that nothing moves when it is drawn, and its legend.
+function preparePlots() {
+  for (const element of document.querySelectorAll(".plot")) {
+    element.style.height = `${height(plots[element.dataset.figure])}px`;
+    legend(element);
+    if (element.classList.contains("drawn")) draw(element);
+    else near.observe(element);
+  }
+}
+
+// On paper: light, everything drawn, as wide as the sheet.
+function paper(on) {
+  document.documentElement.classList.toggle("printing", on);
+  document.documentElement.dataset.theme = on ? "light" : theme.now();
+  document.querySelectorAll(on ? ".plot" : ".plot.drawn").forEach((element) => {
+    draw(element);
+    Plotly.Plots.resize(element);
+  });
+  document.querySelectorAll(".finding details").forEach((details) => {
+    if (on) details.dataset.was = String(details.open);
+    details.open = on || details.dataset.was === "true";
+  });
+}
+
+preparePlots();
+document.addEventListener("theme", () => drawn().forEach(draw));
+addEventListener("beforeprint", () => paper(true));
+addEventListener("afterprint", () => paper(false));

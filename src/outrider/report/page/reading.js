@@ -1,0 +1,86 @@
+// Reading aids: where one is in the page, trees by keyboard, tables in another order.
+
+const here = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) target.dataset.seen = isIntersecting ? "1" : "";
+    const current = [...document.querySelectorAll(".chapter")].find((chapter) => chapter.dataset.seen);
+    document.querySelectorAll("#contents a").forEach((link) => {
+      if (current && link.hash === `#${current.id}`) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+  },
+  { rootMargin: "-20% 0px -70% 0px" },
+);
+
+// Arrow keys in a tree: up and down between rollouts, right and left open and close; Enter works by itself.
+function steer(event) {
+  const summary = event.target.closest?.(".tree summary");
+  if (!summary) return;
+  const all = [...summary.closest(".tree").querySelectorAll("summary")];
+  const to = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (to) all[all.indexOf(summary) + to]?.focus();
+  else if (event.key === "ArrowRight") summary.parentElement.open = true;
+  else if (event.key === "ArrowLeft") summary.parentElement.open = false;
+  else return;
+  event.preventDefault();
+}
+
+function unfold(button) {
+  const nodes = [...button.closest(".group").querySelectorAll(".node")];
+  const open = nodes.some((node) => !node.open);
+  nodes.forEach((node) => (node.open = open));
+  button.textContent = open ? "Fold all" : "Open all";
+}
+
+// By numbers where the column has them, else by its words; what is missing stays last. A second click turns it round.
+function sort(button) {
+  const head = button.closest("th");
+  const down = head.getAttribute("aria-sort") === "ascending";
+  const number = head.classList.contains("number");
+  const key = (row) => {
+    const cell = row.cells[head.cellIndex];
+    return number ? parseFloat(cell.dataset.value) : cell.textContent;
+  };
+  const missing = (value) => value === "" || Number.isNaN(value);
+  const collator = new Intl.Collator("en", { numeric: true });
+  const compare = (a, b) => {
+    if (missing(a) || missing(b)) return missing(a) - missing(b);
+    return (down ? -1 : 1) * (number ? a - b : collator.compare(a, b));
+  };
+  const body = head.closest("table").tBodies[0];
+  const rows = [...body.rows].map((row) => [key(row), row]).sort(([a], [b]) => compare(a, b));
+  body.append(...rows.map(([, row]) => row));
+  head.parentElement.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+}
+
+function prepareReading() {
+  document.querySelectorAll(".chapter").forEach((chapter) => here.observe(chapter));
+  document.querySelectorAll(".unfold").forEach((button) => (button.hidden = false));
+  document.querySelectorAll(".scroll table").forEach((table) => {
+    if (table.tBodies[0].rows.length < 3) return;
+    table.querySelectorAll("thead th").forEach((head) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.append(...head.childNodes);
+      head.append(button);
+    });
+  });
+}
+
+// A link to a folded example opens it.
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target?.tagName === "DETAILS") target.open = true;
+}
+
+prepareReading();
+openTarget();
+addEventListener("hashchange", openTarget);
+document.addEventListener("keydown", steer);
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest?.("button");
+  if (button?.classList.contains("sort")) sort(button);
+  if (button?.classList.contains("unfold")) unfold(button);
+});

@@ -1,0 +1,158 @@
+"""A report that follows its run: served to this machine alone, made anew when the run has gone on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from outrider.errors import UserError
+
+PORT = 8765
+LOOK = 1.0  # seconds between two looks at the folders
+REST = 4.0  # times that making a page took, before the next one: the run keeps four fifths of a core
+
+Files = dict[str, tuple[int, int]]
+
+
+def watch(
+    make: Callable[[], str], folders: Sequence[Path], port: int = PORT, say: Callable[[str], object] = print
+) -> None:
+    """Serve a page on localhost until Ctrl-C, and make it anew when a file in ``folders`` has changed.
+
+    An open page takes a newer version over by itself (page/live.js). Nothing is made while no page is open and in
+    sight. A page that cannot be made because of the user's files (a run folder that was moved) leaves the last one
+    standing, with the sentence on it. Other machines are refused, and so are requests under another host's name: the
+    rollouts of a run may be nobody else's business.
+
+    Args:
+        make: the whole page as HTML; it must not write into ``folders``, which would have it made again.
+        folders: of the runs; hidden files, which are still being written, do not count.
+        port: 0 takes any free one.
+        say: gets the address, and the sentence at the end.
+
+    Raises:
+        UserError: the port cannot be had, or the first page cannot be made.
+    """
+    served = Served()
+    with serving(served, port) as address:
+        try:
+            seen = files_in(folders)
+            served.take(make())
+            say(f"The report is at {address} and follows the run; Ctrl-C ends it.")
+            while True:
+                seen = _follow(make, folders, served, seen)
+        except KeyboardInterrupt:
+            say("The watch has ended; the run goes on by itself.")
+
+
+@dataclass
+class Served:
+    """The page of the moment, shared with the threads that answer requests.
+
+    Attributes:
+        version: a digest of the page, so a page that did not change is not sent again.
+        error: why the latest page could not be made; "" if it could.
+        asked: set by every question for the version, that is while somebody looks.
+    """
+
+    html: bytes = b""
+    version: str = ""
+    error: str = ""
+    asked: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, html: str) -> None:
+        """Hand out this page from now on, marked with its version for page/live.js."""
+        self.version = hashlib.sha256(html.encode()).hexdigest()[:12]
+        self.html = html.replace("<html ", f'<html data-version="{self.version}" ', 1).encode()
+        self.error = ""
+
+
+@contextmanager
+def serving(served: Served, port: int) -> Iterator[str]:
+    """Answer requests in threads while the block runs; gives the address.
+
+    Raises:
+        UserError: the port cannot be had.
+    """
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), _handler(served))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot serve the report on port {port}: {reason}; --port takes another one.") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+    try:
+        yield f"http://localhost:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def files_in(folders: Sequence[Path]) -> Files:
+    """Size and time of change of every file that is not hidden, by path; a folder that is gone has none."""
+    found = {}
+    for folder in folders:
+        for path in folder.rglob("[!.]*"):
+            with suppress(FileNotFoundError):  # it was replaced between the list and the look
+                now = path.stat()
+                if stat.S_ISREG(now.st_mode):
+                    found[str(path)] = (now.st_size, now.st_mtime_ns)
+    return found
+
+
+def _follow(make: Callable[[], str], folders: Sequence[Path], served: Served, seen: Files) -> Files:
+    """One look at the folders, when somebody asks; what was there."""
+    while not served.asked.wait(LOOK):
+        pass
+    served.asked.clear()
+    time.sleep(LOOK)
+    now = files_in(folders)
+    if now != seen:
+        began = time.monotonic()
+        try:
+            served.take(make())
+        except UserError as error:
+            served.error = str(error)
+        time.sleep(REST * (time.monotonic() - began))
+    return now
+
+
+def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers.get("Host", "").rpartition(":")[0] not in ("localhost", "127.0.0.1"):
+                self._answer(403, "text/plain", b"This report is for the machine that it is on.")
+                return
+            match urlsplit(self.path).path:
+                case "/":
+                    self._answer(200, "text/html; charset=utf-8", served.html)
+                case "/version":
+                    served.asked.set()
+                    news = {"version": served.version, "error": served.error}
+                    self._answer(200, "application/json", json.dumps(news).encode())
+                case _:
+                    self._answer(404, "text/plain", b"There is only /.")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            with suppress(ConnectionError):  # the reader left
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler

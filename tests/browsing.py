@@ -1,0 +1,63 @@
+"""A browser for the tests of pages: the system's Chromium, which a test does without where there is none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless browser, or a skipped test that says what is missing."""
+    api = pytest.importorskip("playwright.sync_api", reason="the page's tests need the extra `browser` (playwright)")
+    if CHROMIUM is None:
+        pytest.skip("the page's tests need a Chromium of the system")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+class Tab:
+    """A place for one page after the other, with everything that the last one complained of and asked for."""
+
+    def __init__(self, browser: Any, **context: Any) -> None:
+        self.page = browser.new_context(**{"viewport": {"width": 1300, "height": 900}} | context).new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, address: str, color_scheme: str = "light") -> Tab:
+        self.page.emulate_media(color_scheme=color_scheme)
+        self.complaints.clear()
+        self.requests.clear()
+        self.page.goto(address)
+        self.page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+        return self
+
+    def draw_all(self) -> None:
+        """Scroll past every plot, as a reader would."""
+        for plot in self.page.query_selector_all(".plot"):
+            plot.scroll_into_view_if_needed()
+        self.until("!document.querySelector('.plot:not(.drawn)')")
+
+    def until(self, script: str) -> None:
+        """Wait until a script is true; the page's policy forbids the browser's own way, which evaluates text."""
+        for _ in range(500):
+            if self.page.evaluate(script):
+                return
+            self.page.wait_for_timeout(20)
+        raise AssertionError(f"never true: {script}")
+
+    def style(self, selector: str, name: str) -> str:
+        script = "([selector, name]) => getComputedStyle(document.querySelector(selector))[name]"
+        return self.page.evaluate(script, [selector, name])

@@ -1,0 +1,398 @@
+"""The page of a report: what stands in the HTML, and what a reader can do with it in a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from dataclasses import fields, is_dataclass, replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import report_sample
+from browsing import Tab, chromium
+from outrider.report.content import Example, Figure, Node, Report, Section, Series, Table
+from outrider.report.digits import column, number
+from outrider.report.page import PALETTE, forest, render, slots
+
+HOSTILE = (
+    "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>\"'><svg onload=hurt=3>"
+    "{{ 7 * 7 }} <!-- <script> %{y} &lt;b&gt; javascript:hurt=4 \u2028\u2029\x00\x1b[31m\ud800\u202e <a href='https://e.vil/'>a</a>"
+)
+SHOWN = HOSTILE.replace("\x00", "\u2400").replace("\x1b", "\u241b").replace("\ud800", "?")
+KEPT = {"kind", "severity", "outcome", "id", "parent"}  # fields whose values the page chooses by
+
+
+def hostile(value):
+    """The same report with something hostile at the end of every text that is not empty."""
+    if isinstance(value, str):
+        return value and value + HOSTILE
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(hostile, value))
+    if isinstance(value, dict):
+        return {hostile(key): hostile(item) for key, item in value.items()}
+    if is_dataclass(value):
+        return replace(value, **{f.name: hostile(getattr(value, f.name)) for f in fields(value) if f.name not in KEPT})
+    return value
+
+
+class Elements(HTMLParser):
+    """Start tags with their attributes, and the text of scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.cdata_elem == "script":
+            self.scripts[-1] += data
+
+    @property
+    def shape(self):
+        return [(tag, sorted(attributes)) for tag, attributes in self.tags]
+
+
+@pytest.fixture(scope="module")
+def sample() -> str:
+    return render(report_sample.sample())
+
+
+@pytest.fixture(scope="module")
+def attacked() -> str:
+    return render(hostile(report_sample.sample()))
+
+
+# the document
+
+
+def test_hostile_texts_change_no_element_and_no_attribute(sample, attacked):
+    plain, attack = Elements(sample), Elements(attacked)
+    assert attack.shape == plain.shape
+    theme, plots, plotly, page = range(4)
+    for kept in (theme, plotly, page):
+        assert attack.scripts[kept] == plain.scripts[kept]
+    figures = json.loads(attack.scripts[plots])
+    assert figures[next(iter(figures))]["series"][0]["name"] == "solved" + SHOWN
+
+
+def test_only_the_scripts_of_the_page_may_run_and_nothing_may_be_loaded(sample):
+    elements = Elements(sample)
+    policy = next(a["content"] for _, a in elements.tags if a.get("http-equiv") == "Content-Security-Policy")
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    running = [source for source in elements.scripts if not source.startswith("{")]
+    digests = [base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() for source in running]
+    assert rules["script-src"].split() == [f"'sha256-{digest}'" for digest in digests]
+    assert len(digests) == 3
+    assert rules["default-src"] == "'none'"
+    links = [value for _, a in elements.tags for name, value in a.items() if name in ("src", "href", "action")]
+    assert {link[:1] for link in links} == {"#", "d"}  # places in the page, and the empty icon: data:,
+
+
+def test_every_part_has_an_address_of_its_own_and_every_link_a_target():
+    twice = Section("same", "A", "", [Figure("same", "F", "line", "x", "y", []) for _ in range(2)])
+    html = render(Report("t", {}, report_sample.findings()[:1] * 2, [], {}, [twice, replace(twice, title="B")]))
+    ids = [a["id"] for _, a in Elements(html).tags if "id" in a]
+    links = [a["href"][1:] for tag, a in Elements(html).tags if tag == "a"]
+    assert len(set(ids)) == len(ids)
+    assert set(links) <= set(ids)
+
+
+def test_a_report_of_nothing_is_a_page(sample):
+    html = render(Report("", {}, [], [], {}, []))
+    assert "No check could be made." in html
+    assert "No check could be made." not in sample
+
+
+def test_numbers_of_numpy_halves_of_surrogates_and_infinities_are_rendered():
+    y = list(np.array([1.0, np.nan, np.inf], np.float32))
+    figure = Figure("f", "\ud800", "line", "x", "y", [Series("s", list(np.arange(3)), y)])
+    html = render(Report("t", {"steps": np.float64(2.5)}, [], [], {}, [Section("s", "S", "", [figure])]))
+    html.encode()
+    (plot,) = json.loads(next(s for s in Elements(html).scripts if s.startswith("{"))).values()
+    assert plot["series"][0]["x"] == [0, 1, 2]
+    assert plot["series"][0]["y"] == [1.0, None, None]
+    assert ">2.5</dd>" in html
+
+
+def test_a_forest_is_nested_with_its_branches_in_order_of_their_pivots():
+    nodes = [Node("a", None, "", "", ""), Node("b", "a", "", "", "", 7), Node("c", "a", "", "", "", 3)]
+    nodes += [Node("d", "b", "", "", "", 1), Node("e", "a", "", "", "", 7)]
+    nodes += [Node("orphan", "unknown", "", "", ""), Node("own", "own", "", "", "")]
+
+    def names(rollouts):
+        return [(r.node.id, [(at, names(branches)) for at, branches in r.pivots]) for r in rollouts]
+
+    b, c, e = ("b", [(1, [("d", [])])]), ("c", []), ("e", [])
+    assert names(forest(Example("", "", nodes))) == [("a", [(3, [c]), (7, [b, e])]), ("orphan", []), ("own", [])]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10), max_size=5))
+def test_a_series_keeps_its_colour_unless_its_plot_has_it_already(plots):
+    figures = [Figure("f", "", "line", "", "", [Series(name, [], []) for name in names]) for names in plots]
+    found = slots(figures)
+    first: dict[str, str] = {}
+    for names, colours in zip(plots, found, strict=True):
+        assert list(colours) == names
+        assert len(set(colours.values())) == min(len(names), len(PALETTE))
+        for name in names:
+            changed = first.setdefault(name, colours[name]) != colours[name]
+            assert not changed or first[name] in [colours[other] for other in names if other != name]
+
+
+@given(st.floats(-1e300, 1e300))
+def test_a_number_is_shown_to_three_digits(value):
+    shown = float(number(value).replace(",", ""))
+    assert math.isclose(shown, value, rel_tol=0.00501)
+
+
+@given(st.lists(st.floats(0.01, 9.99) | st.none(), max_size=8))
+def test_numbers_of_a_column_have_as_many_decimals_as_each_other(values):
+    shown = [cell for cell in column(values) if cell]
+    assert len(shown) == sum(value is not None for value in values)
+    if any(value is not None and value != int(value) for value in values):
+        assert len({len(cell.partition(".")[2]) for cell in shown}) == 1
+
+
+# in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def at(tmp_path_factory):
+    """The address of a page in a file."""
+
+    def write(html: str) -> str:
+        path = tmp_path_factory.mktemp("page") / "report.html"
+        path.write_text(html)
+        return path.as_uri()
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def wide(browser, at, sample) -> Tab:
+    tab = Tab(browser).open(at(sample))
+    tab.draw_all()
+    return tab
+
+
+@pytest.fixture(scope="module")
+def tab(browser) -> Tab:
+    """For one test after the other: a renderer takes seconds to start."""
+    return Tab(browser)
+
+
+def quiet(tab: Tab) -> bool:
+    """No complaint, and nothing asked for but the file itself and data in it."""
+    asked = {url for url in tab.requests if not url.startswith(("data:", "blob:"))}
+    assert (tab.complaints, asked) == ([], {tab.page.url})
+    return True
+
+
+def test_every_plot_is_drawn_with_all_of_its_series_and_nothing_is_asked_of_the_network(wide):
+    drawn = {
+        figure["id"]: figure["traces"]
+        for figure in wide.page.evaluate(
+            """[...document.querySelectorAll(".plot")].map((plot) => ({id: plot.dataset.figure, traces:
+               plot.querySelectorAll(".scatterlayer .trace, .barlayer .trace").length}))"""
+        )
+    }
+    # a line with a band is two traces
+    assert drawn == {
+        "budget-groups": 3, "budget-stages": 2, "frontier-frontier": 4,
+        "entropy-entropy": 4, "entropy-exchange": 2, "entropy-categories": 2,
+    }  # fmt: skip
+    assert wide.page.locator("#entropy-missing").inner_text().endswith("no data")
+    assert quiet(wide)
+
+
+def test_findings_come_first_with_their_severity_in_words_and_their_reasons_on_request(wide):
+    finding = wide.page.locator("main > section").first.locator(".finding").first
+    assert finding.locator(".severity").inner_text() == "Act"
+    assert finding.locator(".run").inner_text() == "explore-grpo"
+    assert not finding.locator(".evidence").is_visible()
+    finding.locator("summary").click()
+    assert "share of groups without success\t0.617" in finding.locator(".evidence").inner_text()
+    assert "needs an evaluation with n >= 8" in wide.page.locator(".checks").inner_text()
+
+
+def test_tables_are_aligned_and_sorted_by_a_click(wide):
+    table = wide.page.locator("#budget-stages-2 table")
+    assert wide.style("#budget-stages-2 td:nth-child(1)", "textAlign") == "start"
+    assert wide.style("#budget-stages-2 td:nth-child(2)", "textAlign") == "right"
+    first = table.locator("tbody tr:first-child td:first-child")
+    assert first.inner_text() == "0-uniform"
+    table.locator("button", has_text="success").click()
+    assert first.inner_text() == "1-branch"  # 0.1177 < 0.413; the undefined one is last either way
+    table.locator("button", has_text="success").click()
+    assert first.inner_text() == "0-uniform"
+    assert table.locator("tbody tr:last-child td:first-child").inner_text() == "2-refill"
+
+
+def test_the_legend_takes_a_series_out_and_a_double_click_leaves_it_alone(wide):
+    figure = wide.page.locator("#entropy-exchange")
+    points = figure.locator(".scatterlayer .trace")
+    one, other = figure.locator(".legend button").all()
+    one.click()
+    assert (points.count(), one.get_attribute("aria-pressed")) == (1, "false")
+    one.click()
+    assert points.count() == 2
+    other.dblclick()
+    assert [b.get_attribute("aria-pressed") for b in (one, other)] == ["false", "true"]
+    other.dblclick()
+    assert points.count() == 2
+
+
+def test_no_button_of_a_plot_sends_data_anywhere(wide):
+    titles = {button.get_attribute("data-title") for button in wide.page.locator(".modebar-btn").all()}
+    assert titles == {"Download plot as a PNG", "Zoom", "Pan", "Reset axes"}
+
+
+def test_a_point_says_its_numbers_and_its_text_under_the_mouse(wide):
+    point = wide.page.locator("#entropy-exchange .point").first
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    label = wide.page.locator("#entropy-exchange .hoverlayer .hovertext")
+    label.wait_for()
+    assert "explore-grpo" in label.text_content()
+    assert "step 1" in label.text_content()
+
+
+def test_a_tree_opens_by_mouse_and_by_keyboard(wide):
+    tree = wide.page.locator("#examples .tree").first
+    nodes = tree.locator(".node")
+    assert tree.locator(".pivot").all_inner_texts() == [
+        "1 branch before token 18", "2 branches before token 42", "1 branch before token 12", "1 branch from the start",
+    ]  # fmt: skip
+    text = nodes.nth(1).locator("pre")
+    assert not text.is_visible()
+    nodes.nth(1).locator("summary").click()
+    assert text.is_visible()
+    assert text.inner_text() == report_sample.tree().nodes[1].text
+    wide.page.keyboard.press("ArrowDown")
+    wide.page.keyboard.press("Enter")
+    assert nodes.nth(2).locator("pre").is_visible()
+    wide.page.keyboard.press("ArrowLeft")
+    assert not nodes.nth(2).locator("pre").is_visible()
+    wide.page.keyboard.press("ArrowRight")
+    assert nodes.nth(2).locator("pre").is_visible()
+    assert [badge.inner_text() for badge in tree.locator(".outcome").all()][:5] == [
+        "incorrect", "incorrect", "unparseable", "incorrect", "correct",
+    ]  # fmt: skip
+
+
+def test_dark_is_followed_and_the_switch_is_remembered(tab, at, sample, wide):
+    tab.open(at(sample), color_scheme="dark")
+    light, dark = wide.style("body", "backgroundColor"), tab.style("body", "backgroundColor")
+    assert light == "rgb(247, 247, 245)"
+    assert dark == "rgb(18, 20, 23)"
+    tab.draw_all()
+    line = "#entropy-entropy .js-line"
+    assert tab.style(line, "stroke") == "rgb(79, 168, 222)"
+    tab.page.locator("#theme").click()
+    assert tab.style("body", "backgroundColor") == light
+    tab.until("getComputedStyle(document.querySelector('#entropy-entropy .js-line')).stroke === 'rgb(0, 114, 178)'")
+    tab.page.reload()
+    assert tab.style("body", "backgroundColor") == light
+    tab.page.locator("#theme").click()  # back to what the system says, and to following it
+    assert tab.style("body", "backgroundColor") == dark
+    tab.page.emulate_media(color_scheme="light")
+    tab.until("document.documentElement.dataset.theme === 'light'")
+    assert quiet(tab)
+
+
+def test_a_phone_scrolls_down_only_and_wide_tables_in_their_box(browser, at, sample):
+    tab = Tab(browser, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).open(at(sample))
+    tab.draw_all()
+    assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
+    assert tab.page.evaluate("innerWidth") == 390  # it was not zoomed out to fit something wider
+    box = "document.querySelector('#budget-stages-2 .scroll')"
+    assert tab.page.evaluate(f"{box}.scrollWidth > {box}.clientWidth")
+    lefts = tab.page.evaluate("[...document.querySelectorAll('figure')].map((f) => f.getBoundingClientRect().left)")
+    assert len(set(lefts)) == 1
+    assert quiet(tab)
+
+
+def test_hostile_text_is_read_and_never_run(tab, at, attacked):
+    tab.open(at(attacked))
+    tab.draw_all()
+    assert tab.page.locator(".prompt").first.text_content() == report_sample.tree().prompt + SHOWN
+    assert tab.page.locator(".legend button").first.text_content() == "solved" + SHOWN
+    point = tab.page.locator("#entropy-exchange .point").first
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    tab.page.locator("#entropy-exchange .hovertext").wait_for()
+    assert "<script>window.hurt" in tab.page.locator("#entropy-exchange .hovertext").text_content()
+    assert tab.page.evaluate("window.hurt") is None
+    assert tab.page.locator(".plot a, .plot image[href^=http]").count() == 0
+    assert quiet(tab)
+
+
+def test_what_slips_through_is_stopped_by_the_policy(tab, at):
+    harm = "<footer><script>window.hurt = 1</script><img src=x onerror=hurt=2>"
+    tab.open(at(render(Report("t", {}, [], [], {}, [])).replace("<footer>", harm)))
+    assert tab.page.evaluate("window.hurt") is None
+    assert len([text for text in tab.complaints if "Content Security Policy" in text]) == 3  # script, picture, handler
+
+
+def test_a_long_page_draws_what_is_in_sight_and_all_of_it_for_paper(tab, at):
+    tab.open(at(render(report_sample.long(30))))
+    drawn = tab.page.locator(".plot.drawn")
+    drawn.first.wait_for()
+    assert 2 <= drawn.count() <= 14
+    height = tab.page.evaluate("document.body.scrollHeight")
+    tab.draw_all()
+    assert drawn.count() == 30
+    assert tab.page.evaluate("document.body.scrollHeight") == height  # nothing moved while reading
+    tab.page.reload()
+    tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert drawn.count() == 30
+    assert max(tab.page.evaluate("[...document.querySelectorAll('.main-svg')].map((s) => s.clientWidth)")) <= 672
+    assert quiet(tab)
+
+
+@pytest.fixture(scope="module")
+def odd(tab, at) -> Tab:
+    """What a run may have and the sample has not: gaps, more series than colours, nothing."""
+    y = [1.0, 2.0, math.nan, 3.0, math.nan, *map(float, range(30))]
+    line = Figure("f", "F", "line", "x", "y", [Series("s", list(range(35)), y)])
+    shares = [Series("a", [1, 2, 3], [0.5, math.nan, 0.5]), Series("b", [1, 2, 3], [0.5, 0.5, 0.5])]
+    section = Section("s", "S", "", [line, Figure("g", "G", "stack", "x", "y", shares)], [Table("t", "T", ["a"], [])])
+    healthy = report_sample.healthy()
+    tab.open(at(render(replace(healthy, sections=[section, *healthy.sections]))))
+    tab.draw_all()
+    return tab
+
+
+def test_more_series_than_colours_differ_in_their_dashes(odd):
+    looks = odd.page.evaluate(
+        """[...document.querySelectorAll("#levels-levels .js-line")].map(
+           (line) => getComputedStyle(line).stroke + line.style.strokeDasharray)"""
+    )
+    assert len(set(looks)) == len(looks) == 9
+    assert "all 2 checks made found no fault" in odd.page.locator("#findings").inner_text()
+
+
+def test_gaps_stay_gaps_and_a_lonely_point_is_seen(odd):
+    assert odd.page.locator("#s-f .js-line").count() == 3
+    sizes = odd.page.evaluate("document.querySelector('#s-f .plot').data[0].marker.size")
+    assert [i for i, size in enumerate(sizes) if size] == [3]
+    assert odd.page.evaluate("document.querySelector('#s-g .plot').data.map((t) => t.x)") == [[1, 3], [1, 3]]
+    assert odd.page.locator("#s-t").inner_text().endswith("no rows")
