@@ -11,8 +11,8 @@ from outrider.errors import UserError
     [
         ("dars-hw", "explore.1.n_max=4", "explore.1: rebalance.n_max comes to 4, below the 8 rollouts of the first"),
         ("dars-hw", "explore=[rebalance]", "explore.0: rebalance adds to a first pass: put uniform before it"),
-        ("xrpo-no-icl", "explore.1.total=128", "explore.1: prioritise.total is 128 rollouts a step, but uniform draws"),
-        ("xrpo-no-icl", "train.problems=64", "explore.1: prioritise.total is 256 rollouts a step, but uniform draws"),
+        ("xrpo-no-icl", "explore.1.total=128", "explore.1: prioritise.total is 128 rollouts a step, but the stages"),
+        ("xrpo-no-icl", "train.problems=64", "explore.1: prioritise.total is 256 rollouts a step, but the stages"),
         ("xrpo-no-icl", "explore=[prioritise]", "explore.0: prioritise ranks problems by their rollouts so far"),
         ("xrpo-no-icl", "explore.0.n=1", "explore.1: prioritise ranks problems by their rollouts so far: put uniform"),
         ("dapo", "explore=[refill]", "explore.0: refill replaces groups that are not mixed"),
@@ -32,8 +32,15 @@ from outrider.errors import UserError
         (
             "grpo",
             "explore=[{uniform: {n: 4}}, {entropy_branch: {total: 4, segment: chunk}}]",
-            "explore.1: entropy_branch.total is 4 rollouts of a problem, but uniform draws 4",
+            "explore.1: entropy_branch.total is 4 rollouts of a problem, but the stages before it draw 4",
         ),
+        (
+            "xrpo-no-icl",
+            "explore=[cures, {prioritise: {total: 256}}]",
+            "explore.1: prioritise.total is 256 rollouts a step, but the stages before it draw 8 for each of 32",
+        ),
+        ("dars-hw", "explore=[cures, {rebalance: {n_max: 31}}]", "rebalance.n_max comes to 31, below the 32 rollouts"),
+        ("deep-grpo", "explore.1.segment={chunk: {tokens: 96}}", "explore.1 cuts responses every 96 tokens, but none"),
         ("grpo", "explore=[entropy_branch]", "explore.0: entropy_branch continues rollouts"),
         ("deep-grpo", "explore.1.stream=brunch", "explore.1 draws for the loss stream 'brunch', which has no chain"),
     ],

@@ -120,6 +120,12 @@ class Recipe(Options):
                     f"{place} takes responses to have at most {limit} tokens, but sample.max_tokens is "
                     f"{self.sample.max_tokens}"
                 )
+        for i, stage in enumerate(self.explore):
+            if stage.cuts_every is not None and stage.cuts_every >= self.sample.max_tokens:
+                raise ValueError(
+                    f"explore.{i} cuts responses every {stage.cuts_every} tokens, but none is longer than "
+                    f"{self.sample.max_tokens} (sample.max_tokens), so nothing would ever be cut"
+                )
         return self
 
     @model_validator(mode="after")

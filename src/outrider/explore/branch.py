@@ -82,6 +82,10 @@ class Branch(Stage):
     def needs_turns(self) -> bool:
         return isinstance(self.segment, Turns)
 
+    @property
+    def cuts_every(self) -> int | None:
+        return self.segment.tokens if isinstance(self.segment, Chunk) else None
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")

@@ -64,6 +64,10 @@ class Cures(Stage):
             )
         return self
 
+    @property
+    def draws(self) -> tuple[int, int, int]:
+        return self.min_n, self.n, self.max_n
+
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
             return []

@@ -11,10 +11,9 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
-from outrider.explore.segment import Chain, Turns, sampled
+from outrider.explore.segment import Chain, Chunk, Turns, sampled
 from outrider.explore.select import Pivot
 from outrider.explore.stage import Stage
-from outrider.explore.uniform import Uniform
 from outrider.explore.view import View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
 
@@ -78,13 +77,17 @@ class EntropyBranch(Stage):
     def needs_turns(self) -> bool:
         return isinstance(self.segment, Turns)
 
+    @property
+    def cuts_every(self) -> int | None:
+        return self.segment.tokens if isinstance(self.segment, Chunk) else None
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
-        drawn = sum(stage.n for stage in before if isinstance(stage, Uniform))
+        drawn = sum(stage.draws[0] for stage in before)
         if drawn >= self.total:
             raise ValueError(
-                f"entropy_branch.total is {self.total} rollouts of a problem, but uniform draws {drawn}, "
+                f"entropy_branch.total is {self.total} rollouts of a problem, but the stages before it draw {drawn}, "
                 "so nothing is left to branch"
             )
 

@@ -15,7 +15,6 @@ from outrider.explore.apportion import apportion
 from outrider.explore.outcome import outcome, scorable
 from outrider.explore.seed import Seed
 from outrider.explore.stage import Stage
-from outrider.explore.uniform import Uniform
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -99,13 +98,15 @@ class Prioritise(Stage):
     _weights: dict[str, float] = PrivateAttr(default_factory=dict)
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
-        n = sum(stage.n for stage in before if isinstance(stage, Uniform))
-        if not before or n == 1:
-            raise ValueError("prioritise ranks problems by their rollouts so far: put uniform before it, n at least 2")
+        n = sum(stage.draws[1] for stage in before)
+        if not before or sum(stage.draws[0] for stage in before) == 1:
+            raise ValueError(
+                "prioritise ranks problems by their rollouts so far: put uniform before it, at least 2 for each"
+            )
         if n * problems >= self.total:
             raise ValueError(
-                f"prioritise.total is {self.total} rollouts a step, but uniform draws {n} for each of {problems} "
-                f"problems, {n * problems} in all, so none is left to allocate"
+                f"prioritise.total is {self.total} rollouts a step, but the stages before it draw {n} for each of "
+                f"{problems} problems, {n * problems} in all, so none is left to allocate"
             )
 
     def prepare(self) -> None:

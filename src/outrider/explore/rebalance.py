@@ -11,7 +11,6 @@ from pydantic import Field, PrivateAttr
 from outrider.errors import UserError
 from outrider.explore.outcome import first_pass
 from outrider.explore.stage import Stage
-from outrider.explore.uniform import Uniform
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest
 
@@ -65,7 +64,7 @@ class Rebalance(Stage):
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         least = min(self.n_max, self.n_max if self.n_max_end is None else self.n_max_end)
-        n = sum(stage.n for stage in before if isinstance(stage, Uniform))
+        n = sum(stage.draws[2] for stage in before)
         if not before:
             raise ValueError("rebalance adds to a first pass: put uniform before it")
         if least < n:

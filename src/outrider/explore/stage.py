@@ -27,6 +27,12 @@ class Stage(Options):
         """The loss stream of its rollouts; a recipe needs a credit chain for it."""
         return "main"
 
+    @property
+    def draws(self) -> tuple[int, int, int]:
+        """Fewest, mean and most rollouts that it draws for a problem without any, where that is known beforehand;
+        zeros otherwise."""
+        return 0, 0, 0
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         """Refuse, when a recipe is read, stages ``before`` this one or a number of problems that it cannot work with.
 
@@ -42,6 +48,11 @@ class Stage(Options):
     @property
     def response_limit(self) -> int | None:
         """The limit on responses that it goes by, which has to be the sampler's; None: none."""
+        return None
+
+    @property
+    def cuts_every(self) -> int | None:
+        """Tokens from cut to cut, where it cuts responses at fixed distances; None otherwise."""
         return None
 
     def prepare(self) -> None:

@@ -21,5 +21,9 @@ class Uniform(Stage):
 
     n: int = Field(8, ge=1, description="rollouts per problem")
 
+    @property
+    def draws(self) -> tuple[int, int, int]:
+        return self.n, self.n, self.n
+
     def plan(self, view: View) -> list[SampleRequest]:
         return [] if view.round else [SampleRequest(g.problem, n=self.n) for g in view.groups if not g.size]
