@@ -1,0 +1,258 @@
+"""How different the responses to one problem are: in their answers, and in their tokens."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrider.measure.passk import Floats, pass_at_k
+
+Ints = NDArray[np.int64]
+Tokens = Sequence[Hashable] | Ints
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDiversity:
+    """The answers to one problem.
+
+    Attributes:
+        answers: responses that gave one.
+        silent: responses without an answer; in no other number.
+        distinct: how many different answers; 0 where none was given.
+        entropy: nats, of the shares of the answers; 0 if all agree, NaN where none was given.
+        normalised: ``entropy`` over its largest possible value, ln(answers): 1 if no two agree, 0 if all do; NaN for
+            fewer than two answers, which can neither agree nor differ.
+    """
+
+    answers: int
+    silent: int
+    distinct: int
+    entropy: float
+    normalised: float
+
+
+def answer_diversity(answers: Sequence[str]) -> AnswerDiversity:
+    r"""Distinct answers to one problem and the entropy over them.
+
+    .. math:: H = -\sum_a \frac{n_a}{n} \ln \frac{n_a}{n}, \qquad \text{normalised} = H / \ln n
+
+    ``answers`` are compared as text, and ``""`` is no answer, as in :func:`outrider.measure.majority`. Both numbers
+    grow with ``n``, and the entropy of ``n`` answers lies below that of the policy (by about (distinct - 1)/(2n)), so
+    compare problems and models at equal ``n`` only; :func:`distinct_at_k` needs no such care.
+
+    Source: answer diversity of STILL, arXiv 2508.07534, section 2.4 and Figure 1b, which gives no formula.
+
+    >>> found = answer_diversity(["7", "7", "3", ""])
+    >>> found.answers, found.silent, found.distinct, round(found.entropy, 4), round(found.normalised, 4)
+    (3, 1, 2, 0.6365, 0.5794)
+    >>> answer_diversity(["", ""])
+    AnswerDiversity(answers=0, silent=2, distinct=0, entropy=nan, normalised=nan)
+    """
+    votes = Counter(answer for answer in answers if answer)
+    n = votes.total()
+    share_A = np.array(list(votes.values())) / max(n, 1)
+    entropy = float(-share_A @ np.log(share_A)) + 0.0 if n else np.nan  # + 0.0: not -0.0
+    return AnswerDiversity(
+        answers=n,
+        silent=len(answers) - n,
+        distinct=len(votes),
+        entropy=entropy,
+        normalised=float(entropy / np.log(n)) if n > 1 else np.nan,
+    )
+
+
+def distinct_at_k(answers: Sequence[str], k: int) -> float:
+    r"""Expected number of distinct answers among ``k`` of the answers to one problem: distinct@k.
+
+    .. math:: \sum_a \Big[ 1 - \binom{n - n_a}{k} \Big/ \binom{n}{k} \Big]
+
+    each answer is found by ``k`` draws as a success is in pass@k. Unbiased for every ``k`` up to the ``n`` answers, so
+    that models with different numbers of rollouts can be compared. NaN where ``n < k``; ``""`` is no answer.
+
+    Raises:
+        ValueError: ``k < 1``.
+
+    Source: rarefaction, Hurlbert 1971, Ecology 52(4), Eq. for E(S_n).
+
+    >>> round(distinct_at_k(["7", "7", "3", ""], k=2), 4)  # of the three pairs two hold both answers
+    1.6667
+    """
+    votes = list(Counter(answer for answer in answers if answer).values())
+    return float(pass_at_k(sum(votes), votes, k).sum()) if votes else np.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextDiversity:
+    """What the responses to each problem share, one entry per problem in ``problems``, or per response.
+
+    Attributes:
+        problems: their labels, sorted. A suffix ``_R`` counts responses of any problem.
+        responses_P: responses per problem.
+        duplicates_P: responses that equal an earlier one of their problem, token by token.
+        distinct_PN: distinct-n, column ``n - 1``; NaN where no response has so many tokens.
+        overlap_P, novelty_P: means over the responses that have the number; NaN where none has.
+        overlap_R, novelty_R: of each response, in the order given; see :func:`text_diversity` for NaN.
+    """
+
+    problems: NDArray[np.generic]
+    responses_P: Ints
+    duplicates_P: Ints
+    distinct_PN: Floats
+    overlap_P: Floats
+    novelty_P: Floats
+    overlap_R: Floats
+    novelty_R: Floats
+
+
+def text_diversity(responses: Sequence[Tokens], problem_R: ArrayLike | None = None, order: int = 4) -> TextDiversity:
+    r"""n-gram statistics of responses, among those to the same problem.
+
+    With :math:`c_i(g)` the count of n-gram ``g`` in response ``i``, and ``j`` running over the other responses:
+
+    .. math::
+        p_n(i) &= \sum_g \min\big(c_i(g), \max_{j \ne i} c_j(g)\big) \Big/ \sum_g c_i(g) \\
+        \text{overlap}(i) &= \Big( \prod_{n=1}^{N} p_n(i) \Big)^{1/N} \qquad
+        \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N) \\
+        \text{distinct-}n &= |\{g : \textstyle\sum_i c_i(g) > 0\}| \Big/ \sum_i \sum_g c_i(g)
+
+    with ``N = order``. Overlap is BLEU of a response against all others, as in self-BLEU, without the brevity penalty
+    (with many references one of them has about the length) and without smoothing: one order without a match makes it
+    0. It is 1 for a response that lies within another one, 0 if no ``N``-gram is shared. Novelty is the share of
+    ``N``-grams that no other response has. distinct-n falls with the amount of text: compare at equal lengths.
+
+    ``responses`` are token ids (arrays, or lists) or words (lists of text, see :func:`words`), ``problem_R`` says
+    whose they are (None: one problem). The work is a sort of all n-grams per order, O(tokens log tokens) for all
+    problems together; no pair of responses is compared.
+
+    Degenerate cases: overlap leaves out the orders that a response is too short for, and is NaN for an empty one;
+    novelty is NaN for a response of fewer than ``N`` tokens; both are NaN where a problem has one response.
+
+    Raises:
+        ValueError: ``order < 1``, or labels and responses differ in number.
+
+    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002;
+    distinct-n, Li et al. 2016, arXiv 1510.03055. STILL's "answer diversity" gives no formula.
+
+    >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
+    >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()
+    ([1.0, 0.577, 1.0], [0.0, 0.5, 0.0])
+    >>> found.distinct_PN.round(3).tolist(), found.duplicates_P.tolist()
+    ([[0.444, 0.5]], [1])
+    """
+    if order < 1:
+        raise ValueError(f"n-grams need an order >= 1, not {order}")
+    R = len(responses)
+    labels_R = np.zeros(R, np.int64) if problem_R is None else np.asarray(problem_R)
+    if labels_R.shape != (R,):
+        raise ValueError(f"{R} responses need one problem each, not labels of shape {labels_R.shape}")
+    problems, of_R, responses_P = np.unique(labels_R, return_inverse=True, return_counts=True)
+    P, length_R, code_T = len(problems), np.array([len(r) for r in responses], np.int64), _codes(responses)
+    log_R, orders_R = np.zeros(R), np.zeros(R)
+    distinct_PN, novelty_R = np.full((P, order), np.nan), np.full(R, np.nan)
+    for n, (gram_T, owner_T) in enumerate(_grams(code_T, length_R, of_R, order)):
+        total_R, shared_R, own_R, first_R = _counts(gram_T, owner_T, R)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_R += np.where(total_R > 0, np.log(shared_R / total_R), 0.0)  # log 0 = -inf: an overlap of 0
+            novelty_R = own_R / total_R
+            distinct_PN[:, n] = np.bincount(of_R, first_R, P) / np.bincount(of_R, total_R, P)
+        orders_R += total_R > 0
+    compared_R = responses_P[of_R] > 1
+    overlap_R = np.where(compared_R & (orders_R > 0), np.exp(log_R / np.maximum(orders_R, 1)), np.nan)
+    novelty_R = np.where(compared_R, novelty_R, np.nan)
+    return TextDiversity(
+        problems=problems,
+        responses_P=responses_P,
+        duplicates_P=responses_P - _distinct_responses(code_T, length_R, of_R, P),
+        distinct_PN=distinct_PN,
+        overlap_P=_means(overlap_R, of_R, P),
+        novelty_P=_means(novelty_R, of_R, P),
+        overlap_R=overlap_R,
+        novelty_R=novelty_R,
+    )
+
+
+def words(text: str) -> list[str]:
+    """A text as words: numbers and words as they stand, every other sign and every ideograph by itself.
+
+    >>> words("So 12+x = 7, 答案")
+    ['So', '12', '+', 'x', '=', '7', ',', '答', '案']
+    """
+    return _WORD.findall(text)
+
+
+_WORD = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|\S")
+
+
+def _codes(responses: Sequence[Tokens]) -> Ints:
+    """All tokens of all responses, one after the other, as small numbers; equal tokens have equal ones."""
+    if all(isinstance(r, np.ndarray) for r in responses):
+        flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])
+        return np.unique(flat_T, return_inverse=True)[1]
+    number: dict[Hashable, int] = {}
+    return np.array([number.setdefault(token, len(number)) for r in responses for token in r], np.int64)
+
+
+def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tuple[Ints, Ints]]:
+    """For n = 1 … order: the number of every n-gram, and the response it starts in.
+
+    Grams have the same number where they are equal and of the same problem. An n-gram is the (n-1)-gram at its start
+    and one more token, so that two numbers make one, however large n is.
+    """
+    owner_T = np.repeat(np.arange(len(length_R)), length_R)
+    left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens up to the response's end
+    start_T, gram_T = np.arange(len(code_T)), of_R[owner_T]
+    for n in range(1, order + 1):
+        fits_T = left_T[start_T] >= n
+        start_T, gram_T = start_T[fits_T], gram_T[fits_T]
+        gram_T = np.unique(gram_T * (code_T.max(initial=0) + 1) + code_T[start_T + n - 1], return_inverse=True)[1]
+        yield gram_T, owner_T[start_T]
+
+
+def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of each response: its grams; those that others have (clipped as in BLEU) and have not; those it is first with.
+
+    What others have most often is needed for every pair of gram and response. It is the gram's largest count, or for
+    the response that holds this one the second largest: so one sort does for all pairs of responses.
+    """
+    if not len(gram_T):
+        return np.zeros(R), np.zeros(R), np.zeros(R), np.zeros(R)
+    pair_K, count_K = np.unique(gram_T * R + owner_T, return_counts=True)
+    gram_K, owner_K = np.divmod(pair_K, R)
+    last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct grams
+    holders_U = np.diff(last_U, prepend=-1)
+    by_count_K = np.lexsort((count_K, gram_K))
+    top_U = by_count_K[last_U]
+    others_K = np.repeat(count_K[top_U], holders_U)
+    others_K[top_U] = np.where(holders_U > 1, count_K[by_count_K[last_U - 1]], 0)
+
+    def per_response(weight_K: NDArray[np.generic]) -> Floats:
+        return np.bincount(owner_K, weight_K.astype(np.float64), R).astype(np.float64)
+
+    return (
+        per_response(count_K),
+        per_response(np.minimum(count_K, others_K)),
+        per_response(count_K * np.repeat(holders_U == 1, holders_U)),
+        per_response(np.diff(gram_K, prepend=-1) != 0),
+    )
+
+
+def _distinct_responses(code_T: Ints, length_R: Ints, of_R: Ints, P: int) -> Ints:
+    ends_R = np.cumsum(length_R)
+    seen = {
+        (problem, code_T[end - length : end].tobytes())
+        for problem, end, length in zip(of_R.tolist(), ends_R.tolist(), length_R.tolist(), strict=True)
+    }
+    return np.bincount([problem for problem, _ in seen], minlength=P)
+
+
+def _means(values_R: Floats, of_R: Ints, P: int) -> Floats:
+    """Mean of each problem over what is not NaN; NaN where nothing is left."""
+    known_R = ~np.isnan(values_R)
+    counted_P = np.bincount(of_R[known_R], minlength=P)
+    sums_P = np.bincount(of_R[known_R], values_R[known_R], P)
+    return np.where(counted_P > 0, sums_P / np.maximum(counted_P, 1), np.nan)
