@@ -79,7 +79,7 @@ def _counts(logprobs_nV: Floats, mass: float, temperature: float) -> Ints:
         raise ValueError("a row of log-probabilities holds a NaN or no finite value")
     scaled_nV = (scaled_nV - highest_n1) / temperature
     if mass == 1:
-        return np.isfinite(scaled_nV).sum(axis=1, dtype=np.int64)
+        return np.asarray(np.isfinite(scaled_nV).sum(axis=1), dtype=np.int64)
     probs_nV = np.exp(scaled_nV, out=scaled_nV)
     needed_n = (mass - ROUNDING) * probs_nV.sum(axis=1)
     head = min(_HEAD, probs_nV.shape[1])
@@ -93,4 +93,4 @@ def _counts(logprobs_nV: Floats, mass: float, temperature: float) -> Ints:
 def _reached(probs_nK: Floats, needed_n: Floats) -> Ints:
     """The fewest of the highest that reach what is needed; K + 1 where all together do not."""
     sums_nK = np.cumsum(np.sort(probs_nK, axis=1)[:, ::-1], axis=1)
-    return (sums_nK < needed_n[:, None]).sum(axis=1, dtype=np.int64) + 1
+    return np.asarray((sums_nK < needed_n[:, None]).sum(axis=1) + 1, dtype=np.int64)

@@ -51,7 +51,8 @@ def error_norms(logprobs_T: ArrayLike, other_squares_T: ArrayLike) -> Floats:
     [0.0, 0.866]
     """
     missing_T = -np.expm1(np.asarray(logprobs_T, dtype=np.float64))
-    return np.sqrt(np.square(missing_T) + np.asarray(other_squares_T, dtype=np.float64))
+    norms_T: Floats = np.sqrt(np.square(missing_T) + np.asarray(other_squares_T, dtype=np.float64))
+    return norms_T
 
 
 def gradient_norms_of(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.groups import Label, Profile, ends, means_by_group
+from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
 from outrider.measure.ragged import Floats, Ints, highest, lengths_of, outcome_groups, owners
 
 LARGE = 0.06
@@ -211,7 +211,7 @@ def _ranks(values: Floats) -> Floats:
 def _response_means(values_T: Floats, lengths_R: ArrayLike) -> Floats:
     known_R = lengths_of(lengths_R, len(values_T))
     sums_R = np.bincount(owners(known_R), weights=values_T, minlength=len(known_R))
-    return np.divide(sums_R, known_R, out=np.full(len(known_R), np.nan), where=known_R > 0)
+    return ratio(sums_R.astype(np.float64), known_R.astype(np.float64))
 
 
 def _moved(changes_T: Floats, bound: float) -> Moved:

@@ -1,0 +1,221 @@
+"""Rising and plateau: whether, and where, a noisy curve of a run levels off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outrider.measure.blocks import Bounds, autocorrelation, block_length, bounds, noise
+from outrider.measure.ragged import Floats, Ints
+
+FEWEST = 12
+"""Points below which two slopes, their meeting point and the noise cannot be told apart."""
+
+_EDGE = 0.1  # the curve may not bend within the first and last tenth, where one point could be a segment
+_PLACES = 200  # candidates for the bend
+_NONE = Bounds(np.nan, np.nan, np.nan)
+
+Shape = Literal["too short", "constant", "flat", "steady", "levels off", "bends"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What was found; NaN where the shape has no such number.
+
+    Attributes:
+        shape: ``"levels off"``: a rising (or falling) stage and a plateau. ``"bends"``: two slopes, the second no
+            plateau. ``"steady"``: one slope all along. ``"flat"``: no slope that the noise lets one see.
+            ``"constant"``: every value is the same. ``"too short"``: fewer than :data:`FEWEST` points.
+        bend: x at which the two segments meet; only for the two shapes with a bend.
+        early, late: slopes per unit of x before and after the bend; without a bend both are that of the one line.
+        start, at_bend, end: fitted values at the first x, at the bend (NaN without one) and at the last x.
+        p_value: chance that a straight line with such noise would bend at least as much.
+        autocorrelation: of neighbouring residuals of the best fit.
+        block: how many neighbouring residuals were resampled together.
+        points, left_out: values used, and values that are NaN.
+    """
+
+    shape: Shape
+    bend: Bounds
+    early: Bounds
+    late: Bounds
+    start: float
+    at_bend: float
+    end: float
+    p_value: float
+    autocorrelation: float
+    block: int
+    points: int
+    left_out: int
+
+
+def find_stages(
+    x_N: ArrayLike,
+    y_N: ArrayLike,
+    plateau: float = 0.25,
+    significance: float = 0.05,
+    resamples: int = 500,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Stages:
+    r"""Compare one straight line with two that meet, both fitted by least squares.
+
+    .. math:: y = c + s\, x + d \max(x - \tau, 0)
+
+    with the bend :math:`\tau` at the best of up to 200 points in the middle 80 % of the points. Two questions, each
+    answered by resampling residuals in blocks, since those of neighbouring steps are alike:
+
+    1. *Is there a bend?* The statistic is the share of the one line's squared error that the best bend removes. A bend
+       that was searched for always removes some, so it is compared with ``resamples`` curves that have none: the one
+       line plus resampled residuals of the *two* segments (those of the one line would contain the bend as noise).
+    2. *Where, and how steep?* Resampled residuals on top of the two segments, fitted again, give the intervals.
+
+    The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
+    early one. Works for falling curves (entropy) as well.
+
+    Degenerate cases: NaN in x or y is left out, and counted. A curve without any noise around one line has no bend.
+    The p-value is never below 1 / (resamples + 1).
+
+    Raises:
+        ValueError: x and y differ in length, x does not rise, or ``resamples < 1``, without which nothing is decided.
+
+    Source: the stages are those of the STILL report, arXiv 2508.07534, section 3.2.2, which marks them by eye. Bend by
+    search with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
+
+    >>> x = np.arange(60.0)
+    >>> found = find_stages(x, np.minimum(x, 20) + np.sin(7 * x))
+    >>> found.shape, round(found.bend.value)
+    ('levels off', 20)
+    """
+    x, y = np.asarray(x_N, dtype=np.float64), np.asarray(y_N, dtype=np.float64)
+    if x.shape != y.shape or resamples < 1:
+        raise ValueError(f"stages need pairs and a resample, not {len(x)} x, {len(y)} y and {resamples} resamples")
+    known_N = np.isfinite(x) & np.isfinite(y)
+    left_out = int((~known_N).sum())
+    x, y = x[known_N], y[known_N]
+    if (np.diff(x) <= 0).any():
+        raise ValueError("the x of a curve must rise")
+    if len(x) < FEWEST or np.ptp(y) == 0:
+        shape: Shape = "too short" if len(x) < FEWEST else "constant"
+        ends = (float(y[0]), float(y[-1])) if len(y) else (np.nan, np.nan)
+        return Stages(shape, _NONE, _NONE, _NONE, ends[0], np.nan, ends[1], np.nan, np.nan, 1, len(x), left_out)
+    fit = _Bend(x)
+    p_value = _p_value(fit, y, resamples, seed)
+    if p_value < significance:
+        found = _bent(fit, y, plateau, resamples, seed + 1, level)
+    else:
+        found = _straight(fit, y, resamples, seed + 1, level)
+    return _stages(found, x, y, p_value, left_out)
+
+
+class _Found(NamedTuple):
+    shape: Shape
+    fitted_N: Floats
+    early: Bounds
+    late: Bounds
+    bend: Bounds = _NONE
+
+
+class _Bend:
+    """All candidate bends over the same x at once.
+
+    A hinge less its projection on the straight line is one direction :math:`q_k` per candidate, so the squared
+    error that bend k removes is :math:`(q_k y)^2`.
+    """
+
+    def __init__(self, x_N: Floats) -> None:
+        n = len(x_N)
+        first, last = max(2, int(_EDGE * n)), n - max(2, int(_EDGE * n))
+        self.x_N = x_N
+        self.places_K = x_N[np.unique(np.linspace(first, last - 1, min(_PLACES, last - first)).astype(np.int64))]
+        slope_N = x_N - x_N.mean()
+        self.slope_N = slope_N / np.linalg.norm(slope_N)
+        hinges_KN = np.maximum(x_N - self.places_K[:, None], 0.0)
+        rest_KN = hinges_KN - hinges_KN.mean(axis=1, keepdims=True)
+        rest_KN -= (rest_KN @ self.slope_N)[:, None] * self.slope_N
+        self.size_K = np.linalg.norm(rest_KN, axis=1)
+        self.unit_KN = rest_KN / self.size_K[:, None]
+
+    def line(self, y_N: Floats) -> Floats:
+        """Values of the best straight line."""
+        return np.asarray(y_N.mean() + (y_N @ self.slope_N) * self.slope_N, dtype=np.float64)
+
+    def segments(self, y_N: Floats) -> Floats:
+        """Values of the best two segments."""
+        unit_N = self.unit_KN[self._best(y_N[None])[0]]
+        return np.asarray(self.line(y_N) + (y_N @ unit_N) * unit_N, dtype=np.float64)
+
+    def gain(self, y_BN: Floats) -> Floats:
+        """Of every row: the share of the straight line's squared error that the best bend removes."""
+        removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
+        total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
+        error_B = total_B - np.square(y_BN @ self.slope_N)
+        return np.divide(
+            removed_B, error_B, out=np.zeros_like(error_B), where=error_B > 1e-12 * total_B
+        )  # else rounding
+
+    def places(self, y_BN: Floats) -> Floats:
+        """Of every row: x of the best bend."""
+        return self.places_K[self._best(y_BN)]
+
+    def slope(self, y_BN: Floats) -> Floats:
+        """Of every row: the slope of the straight line."""
+        return np.asarray(y_BN @ self.slope_N / (self.slope_N @ self.x_N), dtype=np.float64)
+
+    def slopes(self, y_BN: Floats) -> tuple[Floats, Floats]:
+        """Of every row: the slopes before and after the best bend."""
+        at_B = self._best(y_BN)
+        change_B = np.einsum("bn,bn->b", y_BN, self.unit_KN[at_B]) / self.size_K[at_B]
+        hinges_BN = np.maximum(self.x_N - self.places_K[at_B, None], 0.0)
+        early_B = self.slope(y_BN - change_B[:, None] * hinges_BN)
+        return early_B, early_B + change_B
+
+    def _best(self, y_BN: Floats) -> Ints:
+        return np.asarray(np.square(y_BN @ self.unit_KN.T).argmax(axis=1), dtype=np.int64)
+
+
+def _p_value(fit: _Bend, y_N: Floats, resamples: int, seed: int) -> float:
+    """How often a straight line with the noise of the two segments bends at least as much."""
+    straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
+    as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
+    return (1 + as_much) / (1 + resamples)
+
+
+def _bent(fit: _Bend, y_N: Floats, plateau: float, resamples: int, seed: int, level: float) -> _Found:
+    segments_N = fit.segments(y_N)
+    drawn_BN = segments_N + noise(y_N - segments_N, 4, resamples, seed)
+    early, late = (
+        bounds(value[0], draws_B, level)
+        for value, draws_B in zip(fit.slopes(y_N[None]), fit.slopes(drawn_BN), strict=True)
+    )
+    shape: Shape = "levels off" if abs(late.value) <= plateau * abs(early.value) else "bends"
+    bend = bounds(fit.places(y_N[None])[0], fit.places(drawn_BN), level)
+    return _Found(shape, segments_N, early, late, bend)
+
+
+def _straight(fit: _Bend, y_N: Floats, resamples: int, seed: int, level: float) -> _Found:
+    line_N = fit.line(y_N)
+    drawn_BN = line_N + noise(y_N - line_N, 2, resamples, seed)
+    slope = bounds(fit.slope(y_N[None])[0], fit.slope(drawn_BN), level)
+    return _Found("steady" if slope.excludes_zero else "flat", line_N, slope, slope)
+
+
+def _stages(found: _Found, x_N: Floats, y_N: Floats, p_value: float, left_out: int) -> Stages:
+    residuals_N = y_N - found.fitted_N
+    return Stages(
+        shape=found.shape,
+        bend=found.bend,
+        early=found.early,
+        late=found.late,
+        start=float(found.fitted_N[0]),
+        at_bend=float(np.interp(found.bend.value, x_N, found.fitted_N)),
+        end=float(found.fitted_N[-1]),
+        p_value=p_value,
+        autocorrelation=autocorrelation(residuals_N),
+        block=block_length(residuals_N),
+        points=len(y_N),
+        left_out=left_out,
+    )
