@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,16 +16,24 @@ from outrider.measure import Evaluation
 Columns = dict[str, NDArray[Any]]
 
 
+def _no_prompts(problem_ids: Sequence[str]) -> dict[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, eq=False)
 class RunData:
     """One run, or a dump of rollouts, with a relation ``rollouts`` that SQL can ask.
 
     Attributes:
         name: what the page calls it.
-        db: a DuckDB connection of its own; ``rollouts`` has the columns of ``importers.plain.PLAIN``.
+        db: a DuckDB connection of its own; ``rollouts`` has the columns of ``importers.plain.PLAIN``. A run of
+            Outrider also has ``traces``: ``step, split, branch_at, outcome, entropies, logprobs``, a list of one
+            number per own token in the last two. Look for it with :meth:`has`.
         config: the resolved recipe; empty where rollouts are all there is.
         metrics: ``metrics.jsonl`` as columns, one entry a step, NaN where a step does not have the key.
         evaluations: by step; step 0 is the policy before training.
+        notices: one sentence for everything that could not be read.
+        prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are left out.
     """
 
     name: str
@@ -33,6 +41,8 @@ class RunData:
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: Columns = field(default_factory=dict)
     evaluations: Mapping[int, Evaluation] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    prompts: Callable[[Sequence[str]], Mapping[str, str]] = _no_prompts
 
     @staticmethod
     def of(
@@ -51,6 +61,11 @@ class RunData:
         """The answer of a query as columns; null is NaN in a column of numbers and None in one of text."""
         columns = self.db.execute(sql, list(values)).fetchnumpy()
         return {name: _filled(column) for name, column in columns.items()}
+
+    def has(self, relation: str) -> bool:
+        """Whether there is a table or view of that name."""
+        found = self.db.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
+        return bool(found.fetchall()[0][0])
 
 
 def _filled(column: Any) -> NDArray[Any]:

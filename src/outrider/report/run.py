@@ -1,0 +1,264 @@
+"""A run on disk as a :class:`RunData`: nothing is read before it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from outrider.config.yaml_data import read_yaml
+from outrider.errors import UserError
+from outrider.importers.plain import PLAIN
+from outrider.measure import Evaluation
+from outrider.record.store import SCHEMA, SCHEMA_VERSION
+from outrider.report.data import Columns, RunData
+from outrider.train.folder import RunFolder
+
+MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
+_VERSION = b"outrider.schema_version"
+
+# The columns of PLAIN that a run of Outrider has under another name, or has to compute. Observed tokens (tool output)
+# have no entropy of the policy's choosing; every own token has a log-probability.
+_COMPUTED = {
+    "split": r"regexp_extract(filename, '([a-z][a-z0-9_-]*)-\d+\.parquet$', 1)",
+    "context": "context_kind",
+    "prompt": "NULL",
+    "tokens": "len(token_ids)",
+    "entropy": "list_avg(CASE WHEN trainable IS NULL THEN entropies ELSE list_where(entropies, trainable) END)",
+    "logprob": "list_avg(logprobs)",
+}
+_TEXTS = ("text", "prompt")  # stay on disk when numbers are gathered
+_KEY = "(file_index << 32) | file_row_number"
+
+
+class _Files(NamedTuple):
+    kind: Literal["run", "plain"]
+    paths: list[Path]
+
+
+def open_run(path: str | Path) -> RunData:
+    """The run in a folder, a folder of Parquet files, or one Parquet file.
+
+    A run folder is read as ``outrider train`` and ``outrider evaluate --out`` leave it, also while it is being written.
+    Other Parquet files must be of the plain form: the columns of ``importers.plain.PLAIN``, of which those that may be
+    null may be missing. Only the ends of files are read here; a column is read when a query needs it, so a question
+    about steps never touches tokens.
+
+    A file that is damaged or foreign is left out; ``notices`` names it and says how many others are read. Damage in the
+    middle of a file shows when it is read: see :func:`gather`.
+
+    Raises:
+        UserError: there is nothing at ``path``, or none of it can be read.
+    """
+    path = Path(path)
+    notices: list[str] = []
+    files = _files(path, notices)
+    db = _connect()
+    _create_views(db, files)
+    name = path.resolve().stem if path.is_file() else path.resolve().name
+    name = f"{path.resolve().parent.name}/{name}" if name.isdecimal() else name
+    if path.is_file():
+        return RunData(name, db, notices=notices)
+    folder = RunFolder(path)
+    return RunData(
+        name,
+        db,
+        config=_told(notices, {}, lambda: _config(folder.config)),
+        metrics=_told(notices, {}, lambda: columns(folder.metrics())),
+        evaluations=_evaluations(path / "evaluations", notices),
+        notices=notices,
+        prompts=partial(_prompts, db, path / "model" / "tokenizer.json") if files.kind == "run" else lambda ids: {},
+    )
+
+
+def gather(run: RunData) -> None:
+    """Read the numbers of every rollout once, for many queries to come; texts stay on disk.
+
+    ``rollouts`` has the same columns and rows afterwards. What took a pass over all tokens (``tokens``, ``entropy``,
+    ``logprob``) is then a stored number. Does nothing for a table in memory.
+
+    A file that turns out to be damaged within is left out, with one more of ``notices``.
+
+    Raises:
+        UserError: no file is whole.
+    """
+    if not run.has("files") or run.has("gathered"):
+        return
+    names = ", ".join(name for name in PLAIN.names if name not in _TEXTS)
+    create = f"CREATE TABLE gathered AS SELECT row_key, {names} FROM rollouts_on_disk"
+    try:
+        run.db.execute(create)
+    except duckdb.Error:
+        _leave_out_damaged(run)
+        run.db.execute(create)
+    texts = ", ".join(f"on_disk.{name} AS {name}" if name in _TEXTS else f"gathered.{name}" for name in PLAIN.names)
+    run.db.execute(
+        f"CREATE OR REPLACE VIEW rollouts AS SELECT {texts} FROM gathered "
+        f"LEFT JOIN (SELECT row_key, {', '.join(_TEXTS)} FROM rollouts_on_disk) AS on_disk USING (row_key)"
+    )
+
+
+def _leave_out_damaged(run: RunData) -> None:
+    """Point the views at those files that can be read to their ends."""
+    paths = [Path(row[0]) for row in run.db.execute("SELECT DISTINCT filename FROM files ORDER BY 1").fetchall()]
+    kind: Literal["run", "plain"] = "run" if run.has("traces") else "plain"
+    whole = []
+    for path in paths:
+        trial = _connect()
+        try:
+            _create_views(trial, _Files(kind, [path]))
+            trial.execute("SELECT max(hash(row)) FROM rollouts_on_disk AS row").fetchall()
+            whole.append(path)
+        except duckdb.Error as error:
+            run.notices.append(f"{path} was left out: it is damaged ({str(error).splitlines()[0][:120]})")
+        finally:
+            trial.close()
+    if not whole:
+        raise UserError(f"nothing of {run.name} can be read; {run.notices[-1]}")
+    _create_views(run.db, _Files(kind, whole))
+
+
+def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
+    """Rows with some keys each as columns: NaN where a row has no such key.
+
+    >>> columns([{"step": 1, "reward": 0.5}, {"step": 2}])["reward"].tolist()
+    [0.5, nan]
+    """
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: np.array([row.get(key, np.nan) for row in rows], dtype=np.float64) for key in keys}
+
+
+def _files(path: Path, notices: list[str]) -> _Files:
+    """Readable Parquet files of one kind, in order; a sentence for each of the others."""
+    found = _found(path)
+    kinds: dict[Path, str] = {}
+    for file in found:
+        kind = _kind(file)
+        if kind in ("run", "plain"):
+            kinds[file] = kind
+        else:
+            notices.append(f"{file} was left out: {kind}")
+    if found and not kinds:
+        raise UserError(f"nothing at {path} can be read; {notices[0]}")
+    runs, plain = ([file for file in kinds if kinds[file] == kind] for kind in ("run", "plain"))
+    if runs and plain:
+        notices += [f"{file} was left out: it is of the plain form, and the others are of a run" for file in plain]
+    if notices:
+        notices[:] = [f"{sentence} ({len(runs or plain)} of {len(found)} files are read)" for sentence in notices]
+    return _Files("run", runs) if runs or not plain else _Files("plain", plain)
+
+
+def _found(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.exists():
+        raise UserError(f"there is nothing at {path}")
+    rollouts = path / "rollouts"
+    files = sorted((rollouts if rollouts.is_dir() else path).glob("[!.]*.parquet"))
+    if not files and not (path / "config.yaml").is_file():
+        raise UserError(f"{path} holds neither a run nor Parquet files with rollouts")
+    return files
+
+
+def _kind(path: Path) -> str:
+    """``run`` or ``plain``, or why it is neither."""
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        return f"it is no whole Parquet file ({str(error).splitlines()[0][:120]})"
+    version = (schema.metadata or {}).get(_VERSION)
+    if version is not None:
+        told = version.decode("utf-8", "replace")
+        missing = [name for name in SCHEMA.names if name not in schema.names]
+        if told == str(SCHEMA_VERSION):
+            return f"it has no column {missing[0]}" if missing else "run"
+        return f"it has rollout schema version {told}, and this Outrider reads {SCHEMA_VERSION}"
+    missing = [f.name for f in PLAIN if not f.nullable and f.name not in schema.names]
+    return f"it holds no rollouts of the plain form (no column {', '.join(missing)})" if missing else "plain"
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}"  # made when needed, removed with the connection
+    threads = len(os.sched_getaffinity(0))
+    return duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
+
+
+def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
+    """``files`` as they are, ``rollouts`` in the plain form, ``traces`` with the tokens' numbers."""
+    if not files.paths:
+        db.register("no_rollouts", PLAIN.empty_table())
+        db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM no_rollouts")
+        return
+    db.execute("SET parquet_metadata_cache = true")
+    paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files.paths)
+    db.execute(
+        f"CREATE OR REPLACE VIEW files AS SELECT *, filename, {_KEY} AS row_key "
+        f"FROM read_parquet([{paths}], union_by_name = {'true' if files.kind == 'plain' else 'false'})"
+    )
+    there = {row[0] for row in db.execute("DESCRIBE files").fetchall()}
+    plain = ", ".join(_expression(field, files.kind, there) for field in PLAIN)
+    db.execute(f"CREATE OR REPLACE VIEW rollouts_on_disk AS SELECT row_key, {plain} FROM files")
+    db.execute("CREATE OR REPLACE VIEW rollouts AS SELECT * EXCLUDE (row_key) FROM rollouts_on_disk")
+    if files.kind == "run":
+        split = _COMPUTED["split"]
+        db.execute(
+            f"CREATE OR REPLACE VIEW traces AS SELECT step, {split} AS split, branch_at, outcome, entropies, logprobs "
+            "FROM files"
+        )
+
+
+def _expression(field: pa.Field, kind: str, there: Iterable[str]) -> str:
+    known = field.name if field.name in there else "NULL"
+    value = _COMPUTED.get(field.name, known) if kind == "run" else known
+    names = {pa.string(): "VARCHAR", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
+    return f"CAST({value} AS {names[field.type]}) AS {field.name}"
+
+
+def _told(notices: list[str], otherwise: Any, read: Callable[[], Any]) -> Any:
+    """What ``read`` returns, or ``otherwise`` and a notice where it refuses."""
+    try:
+        return read()
+    except UserError as error:
+        notices.append(str(error))
+        return otherwise
+
+
+def _config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    data = read_yaml(path.read_text("utf-8", "replace"), str(path))
+    return data if isinstance(data, dict) else {}
+
+
+def _evaluations(folder: Path, notices: list[str]) -> dict[int, Evaluation]:
+    found = {}
+    for path in sorted(folder.glob("step-*.json")):
+        try:
+            found[int(path.stem.removeprefix("step-"))] = Evaluation.from_json(json.loads(path.read_bytes()))
+        except (ValueError, UserError) as error:
+            notices.append(f"{path} was left out: {error}")
+    return found
+
+
+def _prompts(db: duckdb.DuckDBPyConnection, tokenizer: Path, problem_ids: Sequence[str]) -> dict[str, str]:
+    """Prompts decoded by the tokenizer that the run has exported; none before it has."""
+    if not tokenizer.is_file() or not problem_ids:
+        return {}
+    from tokenizers import Tokenizer
+
+    rows = db.execute(
+        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # plain before seeded
+        "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id",
+        [list(problem_ids)],
+    ).fetchall()
+    texts = Tokenizer.from_file(str(tokenizer)).decode_batch([list(ids) for _, ids in rows])
+    return {problem: text for (problem, _), text in zip(rows, texts, strict=True)}

@@ -1,0 +1,145 @@
+"""Where the tokens went, and what they returned."""
+
+from __future__ import annotations
+
+from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.data import RunData
+from outrider.report.sections.seen import KINDS, ask, known, one, rows, series, shares, split
+
+_TEXT = (
+    "Tokens are what exploration costs, and a success, above all the first one of a problem, is what it returns. A "
+    "stage that takes many tokens and returns few first successes is where to save; tokens that are not trained on "
+    "were paid for and taught nothing."
+)
+_NO_TOKENS = " These rollouts do not say how many tokens they have, so rollouts are counted instead."
+
+
+def section(run: RunData) -> Section | None:
+    """Tokens by stage, stream and context, along training and by kind of group, and why rollouts were not trained on.
+
+    The first success of a group is that of the lowest member: members are numbered in the order in which stages asked
+    for them. A dump without token counts is counted in rollouts. None without rollouts.
+    """
+    total = one(ask(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
+    if not total["rollouts"]:
+        return None
+    unit = "tokens" if total["counted"] else "rollouts"
+    trained = [_unused(run, unit)] if split(run) == "train" else []
+    return Section(
+        "budget",
+        "Where the budget went",
+        _TEXT + (_NO_TOKENS if unit == "rollouts" else ""),
+        [*_over_time(run, unit), *_returns(run, unit)],
+        [_stages(run, unit), *trained, _splits(run, unit)],
+    )
+
+
+def _cost(unit: str, which: str = "TRUE") -> str:
+    """SQL: what the rollouts ``which`` cost."""
+    if unit == "rollouts":
+        return f"count(*) FILTER ({which})::DOUBLE"
+    return f"coalesce(sum(tokens) FILTER ({which}), 0)::DOUBLE"
+
+
+def _stages(run: RunData, unit: str) -> Table:
+    found = ask(
+        run,
+        f"""
+        SELECT stage, stream, context, rollouts, cost, cost / nullif(sum(cost) OVER (), 0) AS share,
+            success, 1000 * successes / nullif(cost, 0) AS successes_per_1000,
+            CASE WHEN success IS NOT NULL THEN 1000 * coalesce(firsts, 0) / nullif(cost, 0) END AS firsts_per_1000,
+            trained / nullif(cost, 0) AS trained
+        FROM (
+            SELECT stage, stream, context, count(*) AS rollouts, {_cost(unit)} AS cost, avg(success) AS success,
+                sum(success)::DOUBLE AS successes, {_cost(unit, "unused = ''")} AS trained
+            FROM seen GROUP BY stage, stream, context
+        )
+        LEFT JOIN (
+            SELECT first_stage AS stage, first_stream AS stream, first_context AS context, count(*) AS firsts
+            FROM groups WHERE first_success IS NOT NULL GROUP BY ALL
+        ) USING (stage, stream, context)
+        ORDER BY stage, stream, context
+        """,
+    )
+    if unit == "rollouts":
+        del found["cost"]  # would say the same twice
+    columns = ["stage", "stream", "context", "rollouts", *(["tokens"] if unit == "tokens" else [])]
+    columns += [f"share of {unit}", "success", f"successes per 1000 {unit}", f"first successes per 1000 {unit}"]
+    note = "First successes: groups that had none before, and got one from this stage."
+    columns.append(f"share of {unit} trained on")
+    return Table("budget-stages", "What each stage cost and returned", columns, rows(found), note)
+
+
+def _unused(run: RunData, unit: str) -> Table:
+    found = ask(
+        run,
+        f"""
+        SELECT CASE WHEN unused = '' THEN 'trained on' ELSE unused END AS why, count(*) AS rollouts,
+            {_cost(unit)} / nullif(sum({_cost(unit)}) OVER (), 0) AS share
+        FROM seen GROUP BY unused ORDER BY unused <> '', rollouts DESC, why
+        """,
+    )
+    title = "What was trained on, and why the rest was not"
+    return Table("budget-unused", title, ["", "rollouts", f"share of {unit}"], rows(found))
+
+
+def _splits(run: RunData, unit: str) -> Table:
+    found = run.ask(
+        """
+        SELECT split, count(DISTINCT step) AS steps, count(DISTINCT problem_id) AS problems, count(*) AS rollouts,
+            sum(tokens)::DOUBLE AS tokens, avg(tokens) AS length
+        FROM rollouts GROUP BY split ORDER BY split <> 'train', split
+        """
+    )
+    columns = ["drawn to", "steps", "problems", "rollouts", "tokens", "tokens per rollout"]
+    if unit == "rollouts":
+        del found["tokens"], found["length"]
+    return Table("budget-splits", "What rollouts were drawn for", columns[: len(found)], rows(found))
+
+
+def _over_time(run: RunData, unit: str) -> list[Figure]:
+    """Shares by stage, where there are several, and by what the groups turned out to be."""
+    stages = ask(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM seen GROUP BY upto, stage ORDER BY upto")
+    names = sorted(set(stages["stage"].tolist()))
+    figures = []
+    if len(names) > 1:
+        stack = shares(stages, "stage", "cost", names)
+        figures.append(_stack("budget-by-stage", f"Share of {unit} by stage", unit, stack))
+    kinds = ask(
+        run,
+        f"SELECT upto, kind, sum({_size(unit)})::DOUBLE AS cost FROM groups WHERE kind IS NOT NULL "
+        "GROUP BY upto, kind ORDER BY upto",
+    )
+    if stack := shares(kinds, "kind", "cost", KINDS):
+        title = f"Share of {unit} by what became of the group"
+        note = "Only mixed groups have an advantage to learn from."
+        figures.append(_stack("budget-by-kind", title, unit, stack, note))
+    return figures
+
+
+def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") -> Figure:
+    return Figure(id, title, "stack", "step", f"share of {unit}", stack, y_range=(0.0, 1.0), note=note)
+
+
+def _returns(run: RunData, unit: str) -> list[Figure]:
+    """Successes and first successes along training."""
+    found = ask(
+        run,
+        f"""
+        SELECT upto, 1000 * sum(successes)::DOUBLE / nullif(sum({_size(unit)}), 0) AS successes,
+            1000 * count(first_success)::DOUBLE / nullif(sum({_size(unit)}), 0) AS firsts
+        FROM groups WHERE kind IS NOT NULL GROUP BY upto ORDER BY upto
+        """,
+    )
+    if not known(found["successes"]):
+        return []
+    lines = [series(name, found["upto"], found[key]) for name, key in _RETURNS.items()]
+    return [Figure("budget-returns", f"What 1000 {unit} returned", "line", "step", f"per 1000 {unit}", lines)]
+
+
+_RETURNS = {"successes": "successes", "first successes of a group": "firsts"}
+
+
+def _size(unit: str) -> str:
+    """SQL: what a group cost."""
+    return "tokens" if unit == "tokens" else "n"

@@ -1,0 +1,118 @@
+"""Credit: which problems the learning signal falls on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.measure.difficulty import Weights, cumulative_advantage
+from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.data import RunData
+from outrider.report.sections.seen import ask, known, one, series
+
+_TEXT = (
+    "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
+    "of the rollouts succeed and vanishes at both ends, so the hardest problems that are solved at all, which carry "
+    "pass@k, weigh least. Allocation and shaping change this curve: here it is as it was."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Cumulative advantage by the accuracy that groups show, early and late, its shares, and its balance of signs.
+
+    Accuracy is that of the first stage's plain roots; the weight is that of all members that were trained on. None
+    without advantages.
+    """
+    if not one(ask(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
+        return None
+    weights = {name: _weights(run, phase) for phase, name in _PHASES.items()}
+    told = {name: found for name, found in weights.items() if found is not None}
+    tables = [_table(told["all steps"])] if "all steps" in told else []
+    return Section("credit", "Where the signal falls", _TEXT, [*_shape(told), *_signs(run)], tables)
+
+
+_PHASES = {"TRUE": "all steps", "phase = 'early'": "first fifth of the steps", "phase = 'late'": "last fifth"}
+
+
+def _weights(run: RunData, which: str) -> Weights | None:
+    found = ask(
+        run,
+        f"""
+        SELECT (hash(step, group_id) >> 1)::BIGINT AS code, success,
+            CASE WHEN unused = '' THEN advantage ELSE 0 END AS advantage,
+            (stage = (SELECT min(stage) FROM seen) AND parent IS NULL AND context = 'plain') AS first
+        FROM seen WHERE {which}
+        """,
+    )
+    scorable = np.asarray(found["success"], dtype=np.float64)
+    counted = np.asarray(found["first"], dtype=bool)
+    if not (counted & ~np.isnan(scorable)).any():
+        return None
+    size = int(np.median(np.unique(found["code"][counted], return_counts=True)[1]))
+    return cumulative_advantage(found["code"], scorable, found["advantage"], counted, _bins(size))
+
+
+def _bins(size: int) -> int:
+    """A bin for each number of successes of small first draws; an even number, so that 1/2 is the end of one."""
+    if size > 16:
+        return 8
+    return size if size % 2 == 0 else 2 * size
+
+
+def _label(low: float, high: float) -> str:
+    if low == high:
+        return f"{low:.0%}"
+    return f"up to {high:.0%}" if high < 1 else "below 100%"
+
+
+def _shape(told: dict[str, Weights]) -> list[Figure]:
+    lines = []
+    for name, w in told.items():
+        there = w.groups_B > 0
+        place = np.where(w.high_B < 1, w.high_B, (w.low_B + w.high_B) / 2)[there]
+        half = 1.96 * w.error_B[there]
+        weight = w.weight_B[there]
+        ends = {"low": (weight - half).tolist(), "high": (weight + half).tolist()}
+        hover = [f"{groups} groups" for groups in w.groups_B[there].tolist()]
+        lines.append(series(name, place, weight, hover=hover, **ends))
+    note = "Bars are 95 % intervals of a mean over groups."
+    title = "Weight of a group by its success"
+    return [Figure("credit-shape", title, "line", "success in the first draw", "sum of |advantage|", lines, note=note)]
+
+
+def _table(w: Weights) -> Table:
+    groups = w.groups_B / max(1, w.groups_B.sum())
+    body = [
+        [
+            _label(low, high),
+            int(w.groups_B[i]),
+            float(groups[i]),
+            *(_number(column[i]) for column in (w.size_B, w.weight_B, w.share_B)),
+        ]
+        for i, (low, high) in enumerate(zip(w.low_B, w.high_B, strict=True))
+        if w.groups_B[i]
+    ]
+    columns = ["success", "groups", "share of groups", "rollouts per group", "weight per group", "share of all weight"]
+    note = f"{w.unassigned:,} rollouts have no advantage." if w.unassigned else ""
+    return Table("credit-table", "Who gets the signal", columns, body, note)
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _signs(run: RunData) -> list[Figure]:
+    """Advantage mass that pushes up, of all of it; by rollouts and, where known, by tokens."""
+    found = ask(
+        run,
+        """
+        SELECT upto, sum(greatest(advantage, 0)) / nullif(sum(abs(advantage)), 0) AS rollouts,
+            sum(greatest(advantage, 0) * tokens) / nullif(sum(abs(advantage) * tokens), 0) AS tokens
+        FROM seen WHERE unused = '' AND isfinite(advantage) GROUP BY upto ORDER BY upto
+        """,
+    )
+    names = {"rollouts": "each rollout once", "tokens": "each token once"}
+    lines: list[Series] = [series(names[key], found["upto"], found[key]) for key in names if known(found[key])]
+    if not lines:
+        return []
+    title = "Share of the advantage that pushes up"
+    return [Figure("credit-signs", title, "line", "step", "positive share", lines, y_range=(0.0, 1.0))]

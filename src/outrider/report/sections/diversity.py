@@ -1,0 +1,91 @@
+"""Diversity: whether the rollouts of a group are different attempts."""
+
+from __future__ import annotations
+
+from outrider.report.content import Figure, Section, Table
+from outrider.report.data import RunData
+from outrider.report.sections.seen import ask, known, one, rows, series
+
+_TEXT = (
+    "Many tries help only as far as they differ. Two rollouts of a group disagree if their answers differ; the chance "
+    "does not depend on the size of the group. Disagreement among the wrong answers is search, one wrong answer that "
+    "all give is a habit. Branches are left out, as they share a beginning."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Disagreement of answers, answers per group and repeated texts over time, and answers by what groups became.
+
+    None where no group has two rollouts.
+    """
+    if not one(ask(run, "SELECT count(*) AS n FROM groups WHERE n > 1"))["n"]:
+        return None
+    figures = [*_disagreement(run), *_repeats(run)]
+    tables = _table(run)
+    return Section("diversity", "Diversity of answers", _TEXT, figures, tables) if figures or tables else None
+
+
+# One row per group and answer. 1 - sum c(c-1) / n(n-1) is the chance that two different members differ (Simpson 1949),
+# without bias at any n.
+_ANSWERS = """
+WITH answers AS (
+    SELECT upto, step, group_id, answer, count(*) AS c, max(success) = 1 AS correct FROM seen
+    WHERE answer <> '' AND parent IS NULL GROUP BY ALL
+), by_group AS (
+    SELECT upto, step, group_id, count(*) AS answers, sum(c) AS n, max(c) / sum(c) AS majority,
+        1 - sum(c * (c - 1)) / nullif(sum(c) * (sum(c) - 1), 0) AS differ,
+        sum(c) FILTER (NOT correct) AS wrong,
+        1 - sum(c * (c - 1)) FILTER (NOT correct)
+            / nullif(sum(c) FILTER (NOT correct) * (sum(c) FILTER (NOT correct) - 1), 0) AS wrong_differ
+    FROM answers GROUP BY upto, step, group_id
+)
+"""
+
+
+def _disagreement(run: RunData) -> list[Figure]:
+    found = ask(
+        run,
+        f"{_ANSWERS} SELECT upto, avg(differ) AS differ, avg(wrong_differ) AS wrong, avg(answers / n) AS each "
+        "FROM by_group WHERE n > 1 GROUP BY upto ORDER BY upto",
+    )
+    names = {"differ": "two answers differ", "wrong": "two wrong ones differ", "each": "different answers per rollout"}
+    lines = [series(name, found["upto"], found[key]) for key, name in names.items() if known(found[key])]
+    if not lines:
+        return []
+    return [Figure("diversity-answers", "Answers within a group", "line", "step", "share", lines, y_range=(0.0, 1.0))]
+
+
+def _repeats(run: RunData) -> list[Figure]:
+    found = ask(
+        run,
+        """
+        SELECT upto, 1 - sum(texts) / sum(n) AS repeated FROM (
+            SELECT upto, count(DISTINCT hash(text)) AS texts, count(*) AS n FROM seen
+            WHERE parent IS NULL AND text <> '' GROUP BY upto, step, group_id HAVING count(*) > 1
+        ) GROUP BY upto ORDER BY upto
+        """,
+    )
+    if not len(found["upto"]):
+        return []
+    lines = [series("repeated", found["upto"], found["repeated"])]
+    note = "Rollouts whose text another one of their group has already, letter by letter."
+    title = "Repeated texts"
+    return [Figure("diversity-repeats", title, "line", "step", "share of rollouts", lines, y_range=(0, 1), note=note)]
+
+
+def _table(run: RunData) -> list[Table]:
+    found = ask(
+        run,
+        f"""
+        {_ANSWERS}
+        SELECT kind, count(*) AS groups, avg(by_group.n) AS rollouts, avg(answers) AS answers,
+            avg(majority) AS majority, avg(differ) AS differ, avg(wrong_differ) AS wrong
+        FROM by_group JOIN groups USING (step, group_id) WHERE by_group.n > 1 AND kind IS NOT NULL
+        GROUP BY kind ORDER BY kind
+        """,
+    )
+    if not len(found["kind"]):
+        return []
+    columns = ["groups that are", "groups", "rollouts with an answer", "different answers", "most frequent answer"]
+    columns += ["two differ", "two wrong ones differ"]
+    return [Table("diversity-table", "Answers by what became of the group", columns, rows(found))]

@@ -1,0 +1,106 @@
+"""Entropy: how much of it is left, where in a response it lies, and what was bought with it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.measure.entropy import Entropies, by_relative_position
+from outrider.report.content import Figure, Section
+from outrider.report.data import RunData
+from outrider.report.sections.exchange import exchange
+from outrider.report.sections.seen import ask, by, one, rows, series, split
+
+_SAMPLED = 2000  # responses whose tokens are read, at each end of training
+_STEPS = 4  # steps that they come from, at each end
+
+_TEXT = (
+    "Entropy is what exploration draws from: nats per sampled token, of the full distribution. Learning spends it; "
+    "spent too early, groups become alike and nothing new is found. What counts is what was bought with it, so the "
+    "last figure sets success against entropy."
+)
+_ESTIMATED = (
+    " These rollouts hold no entropies, so the negative log-probability of sampled tokens stands in: its mean over all "
+    "rollouts estimates the entropy where sampling was at temperature 1 and cut nothing off; by outcome it is biased."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Entropy over time and by outcome, by relative position early and late, and its exchange for success.
+
+    Tokens have the same weight each; without token counts, rollouts have. Estimated from log-probabilities, and named
+    so, where there is no entropy. None where there is neither.
+    """
+    there = one(ask(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
+    if not (there["exact"] or there["estimated"]):
+        return None
+    value = "entropy" if there["exact"] else "-logprob"
+    text = _TEXT + ("" if there["exact"] else _ESTIMATED)
+    figures = [_over_time(run, value), *_by_outcome(run, value), *_positions(run, exact=bool(there["exact"]))]
+    return Section("entropy", "Entropy", text, [*figures, *exchange(run, _mean(value))])
+
+
+def _mean(value: str) -> str:
+    """SQL: per token, or per rollout where tokens are not counted."""
+    weight = "coalesce(tokens, 1)"
+    return f"sum({value} * {weight}) / nullif(sum({weight}) FILTER (isfinite({value})), 0)"
+
+
+def _over_time(run: RunData, value: str) -> Figure:
+    found = ask(
+        run, f"SELECT upto, {_mean(value)} AS mean FROM seen WHERE isfinite({value}) GROUP BY upto ORDER BY upto"
+    )
+    lines = [series(_name(value), found["upto"], found["mean"])]
+    return Figure("entropy-time", "Entropy along training", "line", "step", "nats per token", lines)
+
+
+def _by_outcome(run: RunData, value: str) -> list[Figure]:
+    found = ask(
+        run,
+        f"""
+        SELECT upto, CASE success WHEN 1 THEN 'correct' ELSE 'not correct' END AS outcome, {_mean(value)} AS mean
+        FROM seen WHERE success IS NOT NULL AND isfinite({value}) GROUP BY ALL ORDER BY upto
+        """,
+    )
+    parts = by(found, "outcome")
+    if len(parts) < 2:
+        return []
+    lines = [series(name, part["upto"], part["mean"]) for name, part in parts.items()]
+    return [Figure("entropy-outcome", "Entropy by outcome", "line", "step", "nats per token", lines)]
+
+
+def _name(value: str) -> str:
+    return "entropy" if value == "entropy" else "estimated entropy"
+
+
+def _positions(run: RunData, exact: bool) -> list[Figure]:
+    """The U shape, from the tokens of a few steps at each end; only where tokens are on disk."""
+    if not run.has("traces"):
+        return []
+    lines = []
+    for phase, name in (("early", "first steps"), ("late", "last steps")):
+        steps = [row[0] for row in rows(ask(run, f"SELECT step FROM bins WHERE phase = '{phase}' ORDER BY step"))]
+        steps = steps[:_STEPS] if phase == "early" else steps[-_STEPS:]
+        if (entropies := _sample(run, steps, exact)) is not None:
+            profile = by_relative_position(entropies, bins=20, resamples=200)
+            means = [m.value for m in profile.means]
+            ends = [m.low for m in profile.means], [m.high for m in profile.means]
+            lines.append(series(name, np.array(profile.groups), np.array(means), low=ends[0], high=ends[1]))
+    if not lines:
+        return []
+    note = f"From at most {_SAMPLED:,} responses of {_STEPS} steps at each end; 95 % intervals over responses."
+    title = "Entropy by position in the response"
+    return [Figure("entropy-position", title, "line", "share of the response", "nats per token", lines, note=note)]
+
+
+def _sample(run: RunData, steps: list[int], exact: bool) -> Entropies | None:
+    column = "entropies" if exact else "logprobs"
+    found = run.db.execute(
+        f"SELECT {column}, branch_at FROM traces "
+        f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {column} IS NOT NULL LIMIT {_SAMPLED}",
+        [split(run), steps],
+    ).fetchnumpy()
+    lists = [np.ma.getdata(values) for values in found[column]]
+    if not sum(map(len, lists)):
+        return None
+    make = Entropies.exact if exact else Entropies.estimated
+    return make(np.concatenate(lists), [len(values) for values in lists], found["branch_at"])

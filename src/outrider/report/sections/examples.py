@@ -1,0 +1,135 @@
+"""A few groups worth reading, whole: prompt, rollouts, and which continues which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from outrider.report.content import Example, Node, Section
+from outrider.report.data import RunData
+from outrider.report.sections.seen import ask, one
+
+_NODES = 16  # rollouts of a group that are shown
+_LONGEST = 3000  # characters of a text
+
+_TEXT = (
+    "Numbers say that something happened, rollouts say what. These groups were picked by rule, one of each kind that "
+    "occurs. A branch stands under the rollout that it continues."
+)
+
+
+class _Kind(NamedTuple):
+    """A kind of group: what makes one, as SQL over groups with ``members``, and which comes first."""
+
+    title: str
+    which: str
+    order: str
+
+
+_KINDS = (
+    _Kind("A branch that succeeded", "branches > 0", "branch_successes = 0, step DESC"),
+    _Kind("Seeded with solved examples", "seeded > 0", "seeded_successes = 0, step DESC"),
+    _Kind("Solved for the first time", "successes > 0 AND failed_before > 0", "failed_before DESC, step"),
+    _Kind("One success", "successes = 1 AND judged > 1", "judged DESC, step DESC"),
+    _Kind("Cut off by the limit", "truncated > 0", "truncated DESC, step DESC"),
+    _Kind("The verifier failed", "unjudgeable > 0", "unjudgeable DESC, step DESC"),
+    _Kind("Nothing worked", "kind = 'unsolved'", "n DESC, step DESC"),
+)
+_MEMBERS = """
+CREATE OR REPLACE TEMP TABLE members AS
+SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, unjudgeable,
+    CASE WHEN coalesce(sum(successes) OVER before, 0) = 0 THEN coalesce(sum(judged) OVER before, 0) ELSE 0 END
+        AS failed_before
+FROM groups JOIN (
+    SELECT step, group_id, count(parent) AS branches, count(parent) FILTER (success = 1) AS branch_successes,
+        count(*) FILTER (context = 'seeded') AS seeded,
+        count(*) FILTER (context = 'seeded' AND success = 1) AS seeded_successes,
+        count(*) FILTER (stop <> 'stop') AS truncated,
+        count(*) FILTER (outcome IN ('timeout', 'error')) AS unjudgeable
+    FROM seen GROUP BY step, group_id
+) USING (step, group_id)
+WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+"""
+
+
+def section(run: RunData) -> Section | None:
+    """One group of each kind that occurs, none twice. None without rollouts."""
+    if not one(ask(run, "SELECT count(*) AS n FROM groups"))["n"]:
+        return None
+    run.db.execute(_MEMBERS)
+    examples: list[Example] = []
+    taken: list[str] = []
+    for kind in _KINDS:
+        found = run.ask(
+            f"SELECT step, group_id FROM members WHERE {kind.which} AND NOT list_contains(?, step || ' ' || group_id) "
+            f"ORDER BY {kind.order}, group_id LIMIT 1",
+            [taken],
+        )
+        if len(found["step"]):
+            step, group = int(found["step"][0]), found["group_id"][0]
+            taken.append(f"{step} {group}")
+            examples.append(_example(run, kind.title, step, group))
+    return Section("examples", "Rollouts to read", _TEXT, examples=examples)
+
+
+def _example(run: RunData, title: str, step: int, group: str) -> Example:
+    found = ask(
+        run,
+        "SELECT group_id || '/' || member AS id, member, parent, branch_at, problem_id, prompt, stage, context, "
+        f"tokens, outcome, reward, advantage, stop, length(text) AS characters, left(text, {_LONGEST}) AS text "
+        "FROM seen WHERE step = ? AND group_id = ? ORDER BY member",
+        [step, group],
+    )
+    members = [dict(zip(found, row, strict=True)) for row in zip(*(c.tolist() for c in found.values()), strict=True)]
+    by_id = {member["id"]: member for member in members}
+    shown = _chosen(members, by_id)
+    problem = members[0]["problem_id"]
+    prompt = members[0]["prompt"] or run.prompts([problem]).get(problem, "")
+    more = f", {len(shown)} of {len(members)} rollouts" if len(shown) < len(members) else ""
+    nodes = [_node(member, by_id) for member in shown]
+    return Example(f"{title} (step {step}, {problem}{more})", prompt, nodes)
+
+
+def _chosen(members: list[dict[str, Any]], by_id: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """At most ``_NODES`` members with all that they continue, successes and failures in turn; parents first."""
+    seen: dict[str | None, int] = {}
+    turns = []
+    for member in members:
+        turn = seen[member["outcome"]] = seen.get(member["outcome"], -1) + 1
+        turns.append((turn, member["member"], member))
+    kept: dict[str, dict[str, Any]] = {}
+    for _, _, member in sorted(turns, key=lambda item: item[:2]):
+        line = [m for m in _ancestry(member, by_id) if m["id"] not in kept]
+        if len(kept) + len(line) <= _NODES:
+            kept |= {m["id"]: m for m in line}
+    return sorted(kept.values(), key=lambda m: (len(_ancestry(m, by_id)), m["member"]))
+
+
+def _ancestry(member: dict[str, Any], by_id: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A member and what it continues, nearest first. A parent that is not in the group, and a loop, end the line."""
+    line = [member]
+    while (parent := by_id.get(line[-1]["parent"] or "")) is not None and parent not in line:
+        line.append(parent)
+    return line
+
+
+def _node(member: dict[str, Any], by_id: Mapping[str, dict[str, Any]]) -> Node:
+    parent = by_id.get(member["parent"] or "")
+    words = [f"{member['member']}", member["stage"], "seeded" if member["context"] == "seeded" else ""]
+    words += [f"{member['tokens']:.0f} tokens" if _is(member["tokens"]) else ""]
+    words += [f"reward {member['reward']:.3g}" if _is(member["reward"]) else ""]
+    words += [f"advantage {member['advantage']:.2g}" if _is(member["advantage"]) else ""]
+    words += ["cut off" if member["stop"] not in (None, "stop") else ""]
+    cut = int(member["characters"]) - _LONGEST
+    return Node(
+        id=member["id"],
+        parent=parent["id"] if parent else None,
+        label=" · ".join(word for word in words if word),
+        outcome=member["outcome"] or "",
+        text=member["text"] + (f"… (+{cut:,} characters)" if cut > 0 else ""),
+        at=max(0, int(member["branch_at"]) - int(parent["branch_at"])) if parent else 0,
+    )
+
+
+def _is(number: float | None) -> bool:
+    return number is not None and number == number

@@ -1,0 +1,132 @@
+"""The frontier: what one try finds against what many tries find, along training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from outrider.errors import UserError
+from outrider.measure import Evaluation, Interval, bootstrap_mean, compare, pass_at_k, powers_of_two
+from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.data import RunData
+from outrider.report.sections.seen import ask
+
+Curve = Mapping[int, Interval]  # by k
+
+_TEXT = (
+    "pass@1 is how often one try succeeds, pass@k whether one of k does: what the policy can reach at all. Training "
+    "that only sharpens moves right and down, training that also finds moves right and up. Intervals are 95 % "
+    "bootstrap over problems; they cover the choice of problems, not the seed of the run."
+)
+_FROM_TRAINING = (
+    " There is no evaluation, so these are the groups of training themselves: first draws of each group only, problems "
+    "differ between the beginning and the end."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """pass@1 against pass@k along training, pass@k curves, and paired changes by level, from evaluations.
+
+    Without evaluations: pass@k of the groups that were drawn, early and late in training. Only the first stage's roots
+    count there, as what a planner adds depends on what came back. None where nothing was judged, or nothing more than
+    once.
+    """
+    points = {step: e.overall.pass_at for step, e in sorted(run.evaluations.items())}
+    points = {step: _defined(curve) for step, curve in points.items() if _defined(curve)}
+    if points:
+        first, last = min(points), max(points)
+        chosen = {first: "before training" if first == 0 else f"step {first}", last: f"step {last}"}
+        figures = [*_plane(points), *_along(points), _curves({name: points[step] for step, name in chosen.items()})]
+        return Section("frontier", "The frontier", _TEXT, figures, _changes(run.evaluations))
+    curves = _training(run)
+    if not any(max(curve) > 1 for curve in curves.values()):
+        return None
+    return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [_curves(curves)])
+
+
+def _defined(curve: Curve) -> Curve:
+    return {k: interval for k, interval in sorted(curve.items()) if not np.isnan(interval.value)}
+
+
+def _plane(points: Mapping[int, Curve]) -> list[Figure]:
+    k = max(points[max(points)])
+    path = [(step, curve) for step, curve in points.items() if 1 in curve and k in curve]
+    if k == 1 or len(path) < 2:
+        return []
+    x, y = ([curve[n].value for _, curve in path] for n in (1, k))
+    low, high = [curve[k].low for _, curve in path], [curve[k].high for _, curve in path]
+    line = Series("along training", x, y, low, high, [f"step {step}" for step, _ in path])
+    return [Figure("frontier-plane", f"pass@1 against pass@{k}", "line", "pass@1", f"pass@{k}", [line])]
+
+
+def _along(points: Mapping[int, Curve]) -> list[Figure]:
+    """pass@1, the largest k and one between, over steps."""
+    if len(points) < 2:
+        return []
+    ks = list(points[max(points)])
+    lines = []
+    for k in sorted({ks[0], ks[len(ks) // 2], ks[-1]}):
+        there = [(step, curve[k]) for step, curve in points.items() if k in curve]
+        steps, intervals = [step for step, _ in there], [interval for _, interval in there]
+        lines.append(_interval_series(f"pass@{k}", steps, intervals))
+    return [Figure("frontier-along", "pass@k along training", "line", "step", "pass@k", lines)]
+
+
+def _curves(curves: Mapping[str, Curve]) -> Figure:
+    lines = [_interval_series(name, list(curve), list(curve.values())) for name, curve in curves.items() if curve]
+    return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True)
+
+
+def _interval_series(name: str, x: Sequence[int], intervals: Sequence[Interval]) -> Series:
+    low, high = [i.low for i in intervals], [i.high for i in intervals]
+    return Series(name, list(x), [i.value for i in intervals], low, high, [f"{i.problems} problems" for i in intervals])
+
+
+def _changes(evaluations: Mapping[int, Evaluation]) -> list[Table]:
+    """Paired differences, last minus first evaluation, for all problems and by level."""
+    if len(evaluations) < 2:
+        return []
+    first, last = min(evaluations), max(evaluations)
+    try:
+        found = compare(evaluations[first], evaluations[last])
+    except UserError:  # not the same problems: nothing to pair
+        return []
+    ks = sorted({k for i, k in enumerate(found.overall.pass_at) if k in (1, 8)} | {max(found.overall.pass_at)})
+    body = []
+    for change in (*found.levels, found.overall):
+        cells: list[Cell] = [change.level or "(none)", change.pass_at[ks[0]].problems]
+        for k in ks:
+            cells += _signed(change.pass_at[k])
+        body.append([*cells, *_signed(change.greedy)])
+    names = [f"pass@{k}" for k in ks] + ["greedy"]
+    columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
+    note = f"Step {last} minus step {first}, paired by problem."
+    return [Table("frontier-changes", "What training changed", columns, body, note)]
+
+
+def _signed(interval: Interval) -> list[Cell]:
+    if np.isnan(interval.value):
+        return [None, None]
+    return [interval.value, None if np.isnan(interval.low) else f"{interval.low:+.3f} … {interval.high:+.3f}"]
+
+
+def _training(run: RunData) -> dict[str, Curve]:
+    """pass@k of groups as they were drawn, early and late; of all where there is one step only."""
+    found = ask(
+        run,
+        """
+        SELECT coalesce(phase, 'all') AS phase, step, group_id, count(*) AS n, sum(success) AS c FROM seen
+        JOIN (SELECT min(stage) AS stage FROM seen) USING (stage)
+        WHERE outcome IN ('correct', 'incorrect', 'unparseable') AND parent IS NULL AND context = 'plain'
+            AND (phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1)
+        GROUP BY ALL ORDER BY ALL
+        """,
+    )
+    curves = {}
+    for phase, name in {"all": "all groups", "early": "first fifth of the steps", "late": "last fifth"}.items():
+        n, c = (found[key][found["phase"] == phase] for key in ("n", "c"))
+        if len(n):
+            ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
+            curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), 500) for k in ks}
+    return {name: _defined(curve) for name, curve in curves.items() if _defined(curve)}

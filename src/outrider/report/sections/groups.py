@@ -1,0 +1,118 @@
+"""Solved, mixed and unsolved groups: over time, by level, and for the problems that came back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.data import Columns, RunData
+from outrider.report.sections.seen import KINDS, ask, one, rows, series, shares, split
+
+_SHOWN = 20  # problems in a table
+
+_TEXT = (
+    "A group is what one problem got in one step. Only a mixed one, with successes and failures, has a signal: where "
+    "all succeed there is nothing left to find, where all fail nothing was found. Growing shares of solved groups "
+    "call for harder problems, lasting shares of unsolved ones for more or other attempts at them."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Kinds of groups over time and by level, coverage, what became of problems that came back, and dead problems.
+
+    None where nothing was ever judged.
+    """
+    if not one(ask(run, "SELECT count(kind) AS judged FROM groups"))["judged"]:
+        return None
+    tables = [_levels(run), _again(run), _dead(run)]
+    return Section("groups", "Solved, mixed, unsolved", _TEXT, [_kinds(run), *_coverage(run)], [t for t in tables if t])
+
+
+def _kinds(run: RunData) -> Figure:
+    found = ask(
+        run, "SELECT upto, kind, count(*) AS n FROM groups WHERE kind IS NOT NULL GROUP BY upto, kind ORDER BY upto"
+    )
+    stack = shares(found, "kind", "n", KINDS)
+    return Figure("groups-kinds", "Groups by outcome", "stack", "step", "share of groups", stack, y_range=(0.0, 1.0))
+
+
+def _coverage(run: RunData) -> list[Figure]:
+    """Problems met so far, and those with a success so far; says something where there is more than one step."""
+    found = ask(
+        run,
+        "SELECT min(upto) AS met, min(upto) FILTER (successes > 0) AS found FROM groups WHERE kind IS NOT NULL "
+        "GROUP BY problem_id",
+    )
+    at = np.unique(ask(run, "SELECT DISTINCT upto FROM bins")["upto"])
+    if len(at) < 2:
+        return []
+    met, solved = (np.sort(found[name][~np.isnan(found[name].astype(float))]) for name in ("met", "found"))
+    lines = [
+        series("met", at, np.searchsorted(met, at, side="right")),
+        series("with a success", at, np.searchsorted(solved, at, side="right")),
+    ]
+    note = "The distance is what was tried and never found."
+    return [Figure("groups-coverage", "Problems met and problems found", "line", "step", "problems", lines, note=note)]
+
+
+def _levels(run: RunData) -> Table | None:
+    found = ask(
+        run,
+        """
+        SELECT level, count(DISTINCT problem_id) AS problems, count(*) AS groups,
+            avg((kind = 'solved')::INT) AS solved, avg((kind = 'mixed')::INT) AS mixed,
+            avg((kind = 'unsolved')::INT) AS unsolved, sum(successes) / sum(judged) AS success, avg(n) AS rollouts
+        FROM groups WHERE kind IS NOT NULL AND level IS NOT NULL AND level <> '' GROUP BY level
+        ORDER BY try_cast(regexp_extract(level, '[0-9]+') AS BIGINT), level
+        """,
+    )
+    if not len(found["level"]):
+        return None
+    columns = ["level", "problems", "groups", "solved", "mixed", "unsolved", "success", "rollouts per group"]
+    return Table("groups-levels", "By level", columns, rows(found))
+
+
+def _again(run: RunData) -> Table | None:
+    """First visit against last visit, of problems that were met more than once."""
+    found = ask(
+        run,
+        """
+        SELECT before, after, count(*) AS n FROM (
+            SELECT arg_min(kind, step) AS before, arg_max(kind, step) AS after
+            FROM groups WHERE kind IS NOT NULL GROUP BY problem_id HAVING count(DISTINCT step) > 1
+        ) GROUP BY before, after
+        """,
+    )
+    if not len(found["n"]):
+        return None
+    counts = {(b, a): int(n) for b, a, n in zip(found["before"], found["after"], found["n"], strict=True)}
+    body: list[list[Cell]] = [[f"first {b}", *(counts.get((b, a), 0) for a in KINDS)] for b in KINDS]
+    note = "Problems that were met in more than one step, by what their first and their last group were."
+    return Table("groups-again", "What became of problems", ["", *(f"last {a}" for a in KINDS)], body, note)
+
+
+def _dead(run: RunData) -> Table | None:
+    """Problems met more than once (in one step: at all) without any success, dearest first."""
+    visits = 2 if split(run) == "train" else 1
+    found = ask(
+        run,
+        f"""
+        SELECT problem_id, any_value(level) AS level, count(*) AS visits, sum(judged) AS rollouts,
+            sum(tokens)::DOUBLE AS tokens, 1 - pow(0.05, 1 / sum(judged)) AS at_most, count(*) OVER () AS dead
+        FROM groups WHERE kind IS NOT NULL GROUP BY problem_id
+        HAVING sum(successes) = 0 AND count(DISTINCT step) >= {visits}
+        ORDER BY sum(n) DESC, problem_id LIMIT {_SHOWN}
+        """,
+    )
+    if not len(found["problem_id"]):
+        return None
+    note = _dead_note(found)
+    columns = ["problem", "level", "visits", "rollouts", "tokens", "pass rate at most"]
+    del found["dead"]
+    return Table("groups-dead", "Problems without any success", columns, rows(found), note)
+
+
+def _dead_note(found: Columns) -> str:
+    dead = int(found["dead"][0])
+    shown = f"The {_SHOWN} with most rollouts of {dead:,}. " if dead > _SHOWN else ""
+    return f"{shown}The last column is what these failures leave possible, with 95 % confidence: 1 - 0.05^(1/rollouts)."

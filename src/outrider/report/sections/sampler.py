@@ -1,0 +1,70 @@
+"""Off-policy gauges: how far the policy that drew the rollouts is from the one that learns from them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from outrider.report.content import Figure, Section, Series
+from outrider.report.data import RunData
+from outrider.report.sections.seen import ask, known, series
+
+# Metrics by their last word, whatever the stream: `learn/kl_old`, `learn/main/kl_old`, `learn/branch/clip_high`.
+_GAUGES = {
+    "Divergence from the policy that sampled": ("nats per token", ("kl_old",)),
+    "Tokens whose ratio was bounded or clipped": (
+        "share of tokens",
+        ("clip_low", "clip_high", "log_ratio_bounded", "weight_clamped"),
+    ),
+    "Largest correction weight": ("weight", ("weight_max",)),
+    "Effective share of the samples": ("share", ("weight_ess",)),
+    "Gradient norm": ("norm", ("grad_norm",)),
+}
+
+_TEXT = (
+    "Rollouts are drawn by one set of weights and learnt from by another: several updates a step, asynchronous "
+    "sampling, and kernels that differ between the engine and the trainer drive the two apart. Divergence should be "
+    "small and steady; a rising share of clipped tokens means that updates undo themselves."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Each gauge that the metrics have, and the age of the sampling policy in steps. None where there is neither."""
+    figures = [figure for title in _GAUGES if (figure := _gauge(run, title)) is not None]
+    figures += _age(run)
+    return Section("sampler", "Off-policy gauges", _TEXT, figures) if figures else None
+
+
+def _gauge(run: RunData, title: str) -> Figure | None:
+    unit, names = _GAUGES[title]
+    if "step" not in run.metrics:
+        return None
+    lines = [
+        _thinned(key.removeprefix("learn/"), run.metrics["step"], values)
+        for key, values in run.metrics.items()
+        if key.startswith("learn/") and key.rsplit("/", 1)[-1] in names and known(values)
+    ]
+    id = "sampler-" + re.sub(r"[^a-z]+", "-", title.lower())
+    return Figure(id, title, "line", "step", unit, lines) if lines else None
+
+
+def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
+    """At most 200 points: means of neighbouring steps, NaN left out."""
+    parts = np.array_split(np.arange(len(steps)), min(len(steps), 200))
+    means = [values[p][~np.isnan(values[p])].mean() if (~np.isnan(values[p])).any() else np.nan for p in parts]
+    return series(name, np.array([steps[p[-1]] for p in parts]), np.array(means))
+
+
+def _age(run: RunData) -> list[Figure]:
+    """Steps between the weights that drew a rollout and those before the step: only where versions count steps."""
+    found = ask(
+        run,
+        "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "
+        "min(step - 1 - policy_version) AS least FROM seen WHERE policy_version IS NOT NULL "
+        "GROUP BY upto ORDER BY upto",
+    )
+    if not len(found["upto"]) or found["least"].min() < 0 or found["most"].max() == 0:
+        return []
+    lines = [series("mean", found["upto"], found["mean"]), series("oldest", found["upto"], found["most"])]
+    return [Figure("sampler-age", "Age of the policy that sampled", "line", "step", "steps", lines)]

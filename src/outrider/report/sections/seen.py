@@ -1,0 +1,136 @@
+"""What all sections look at: the rollouts that were drawn to learn from, in bins of steps, and their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.report.content import Series
+from outrider.report.data import Columns, RunData
+
+BINS = 100  # points along training: more are not told apart on a screen
+SPLITS = ("train", "evaluate", "greedy")
+KINDS = ("solved", "mixed", "unsolved")
+
+# A fifth of the steps at each end is early and late; what lies between is neither, so that the two are apart.
+_BINS = """
+CREATE TEMP TABLE bins AS
+SELECT step, max(step) OVER (PARTITION BY i * least(n, {bins}) // n) AS upto,
+    CASE WHEN n = 1 THEN NULL WHEN i < fifth THEN 'early' WHEN i >= n - fifth THEN 'late' END AS phase
+FROM (
+    SELECT step, row_number() OVER (ORDER BY step) - 1 AS i, count(*) OVER () AS n, greatest(1, n // 5) AS fifth
+    FROM (SELECT DISTINCT step FROM rollouts WHERE split = '{split}')
+)
+"""
+_SEEN = """
+CREATE TEMP VIEW seen AS
+SELECT rollouts.*, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success, tokens + branch_at AS length
+FROM rollouts JOIN bins USING (step) WHERE split = '{split}'
+"""
+_GROUPS = """
+CREATE TEMP TABLE groups AS
+SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
+    any_value(problem_id) AS problem_id, any_value(level) AS level,
+    count(*) AS n, count(success) AS judged, coalesce(sum(success), 0) AS successes, sum(tokens) AS tokens,
+    sum(abs(advantage)) FILTER (unused = '' AND isfinite(advantage)) AS cumulative_advantage,
+    min(member) FILTER (success = 1) AS first_success,
+    arg_min(stage, member) FILTER (success = 1) AS first_stage,
+    arg_min(stream, member) FILTER (success = 1) AS first_stream,
+    arg_min(context, member) FILTER (success = 1) AS first_context,
+    CASE WHEN count(success) = 0 THEN NULL WHEN coalesce(sum(success), 0) = 0 THEN 'unsolved'
+        WHEN sum(success) = count(success) THEN 'solved' ELSE 'mixed' END AS kind
+FROM seen GROUP BY step, group_id
+"""
+
+
+def ask(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
+    """Ask with three relations more than ``rollouts``, of the split that was drawn to learn from (or, in a dump that
+    has no ``train``, to evaluate).
+
+    ``seen``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix), ``upto``
+    (last step of the bin of steps; at most ``BINS`` of them) and ``phase`` (early: first fifth of the steps, late: last
+    fifth; else null). ``groups``: one row per step and group: ``n``, ``judged``, ``successes``, ``tokens``, ``kind``
+    (solved, mixed, unsolved; null if never judged), ``cumulative_advantage`` (the sum of absolute advantages of what
+    was trained on), and the member, stage, stream and context of its first success. ``bins``: steps.
+    """
+    try:
+        return run.ask(sql, values)
+    except duckdb.CatalogException:
+        if run.has("groups"):
+            raise
+    chosen = split(run)  # the first question of this run
+    run.db.execute(_BINS.format(split=chosen, bins=BINS))
+    run.db.execute(_SEEN.format(split=chosen))
+    run.db.execute(_GROUPS)
+    return run.ask(sql, values)
+
+
+def split(run: RunData) -> str:
+    """The split that sections look at: the first of train, evaluate and greedy that has rollouts."""
+    there = run.ask("SELECT DISTINCT split FROM rollouts")["split"].tolist()
+    return next((name for name in (*SPLITS, *sorted(there)) if name in there), "train")
+
+
+def one(columns: Columns) -> dict[str, Any]:
+    """The only row of an answer as plain values.
+
+    >>> one({"n": np.array([3])})
+    {'n': 3}
+    """
+    return {name: values[0].item() if hasattr(values[0], "item") else values[0] for name, values in columns.items()}
+
+
+def rows(columns: Columns) -> list[list[Any]]:
+    """An answer row by row, as plain values; NaN is None.
+
+    >>> rows({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
+    [[1, 0.5], [2, None]]
+    """
+    return [[_plain(value) for value in row] for row in zip(*columns.values(), strict=True)]
+
+
+def series(name: str, x: NDArray[Any], y: NDArray[Any], **more: Any) -> Series:
+    """A series of plain numbers."""
+    return Series(name, x.tolist(), np.asarray(y, dtype=np.float64).tolist(), **more)
+
+
+def known(values: NDArray[Any]) -> bool:
+    """Whether there is any number in a column.
+
+    >>> known(np.array([np.nan, 1.0])), known(np.array([np.nan])), known(np.array([None]))
+    (True, False, False)
+    """
+    return any(value is not None and value == value for value in values.tolist())
+
+
+def by(columns: Columns, key: str, names: Sequence[str] | None = None) -> dict[str, Columns]:
+    """An answer cut up by a column of names: in the given order, without those that do not occur.
+
+    >>> by({"k": np.array(["b", "a"]), "x": np.array([1, 2])}, "k")["a"]["x"].tolist()
+    [2]
+    """
+    there = [name for name in dict.fromkeys(columns[key].tolist()) if name is not None]
+    chosen = sorted(there) if names is None else [name for name in names if name in there]
+    return {name: {c: values[columns[key] == name] for c, values in columns.items()} for name in chosen}
+
+
+def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
+    """Series for a stack over ``upto``: the share of each kind of all kinds in a bin, 0 where it does not occur."""
+    at = np.unique(columns["upto"])
+    place = {x: i for i, x in enumerate(at.tolist())}
+    counts = {kind: np.zeros(len(at)) for kind in kinds}
+    for x, kind, number in zip(columns["upto"].tolist(), columns[name].tolist(), columns[count].tolist(), strict=True):
+        if kind in counts and number == number:
+            counts[kind][place[x]] += number
+    total = np.sum(list(counts.values()), axis=0) if counts else np.zeros(len(at))
+    with np.errstate(invalid="ignore"):
+        return [series(kind, at, values / total) for kind, values in counts.items() if values.any()]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value

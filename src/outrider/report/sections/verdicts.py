@@ -1,0 +1,85 @@
+"""The verifier's health: what it said over time, how long it took, and where it failed."""
+
+from __future__ import annotations
+
+from outrider.report.content import Figure, Section, Table
+from outrider.report.data import RunData
+from outrider.report.sections.seen import ask, known, rows, series, shares
+
+_SHOWN = 15
+_OUTCOMES = ("correct", "incorrect", "unparseable", "timeout", "error")
+
+_TEXT = (
+    "Everything rests on the verdicts. Timeouts and errors say nothing of the answer and are no zeros; many "
+    "unparseable responses mean that a format is learnt and not a task; a sudden rise of success is a reason to read "
+    "rollouts."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Outcomes over time, seconds, the slowest judgements and the commonest reasons. None where nothing was judged."""
+    outcomes = ask(
+        run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
+    )
+    if not len(outcomes["n"]):
+        return None
+    stack = shares(outcomes, "outcome", "n", _OUTCOMES)
+    figure = Figure("verdicts-outcomes", "Verdicts", "stack", "step", "share of rollouts", stack, y_range=(0.0, 1.0))
+    tables = [_counts(run), _reasons(run), *_slowest(run)]
+    return Section("verdicts", "Verifier health", _TEXT, [figure, *_seconds(run)], tables)
+
+
+def _counts(run: RunData) -> Table:
+    found = run.ask(
+        """
+        SELECT split, outcome, count(*) AS n, n / sum(n) OVER (PARTITION BY split) AS share,
+            avg(seconds) AS seconds, max(seconds) AS longest
+        FROM rollouts WHERE outcome IS NOT NULL GROUP BY split, outcome
+        ORDER BY split <> 'train', split, n DESC, outcome
+        """
+    )
+    columns = ["drawn to", "verdict", "rollouts", "share", "mean seconds", "longest"]
+    return Table("verdicts-counts", "What the verifier said", columns, rows(found))
+
+
+def _reasons(run: RunData) -> Table:
+    """The commonest reasons; numbers in them are written as ``#``, so that equal reasons count together."""
+    found = run.ask(
+        f"""
+        SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, count(*) AS n,
+            any_value(group_id || '/' || member) AS example
+        FROM rollouts WHERE outcome IS NOT NULL AND outcome <> 'correct' AND detail <> ''
+        GROUP BY outcome, reason
+        ORDER BY outcome NOT IN ('error', 'timeout'), n DESC, reason LIMIT {_SHOWN}
+        """
+    )
+    note = "Errors and timeouts first. # stands for any number."
+    return Table("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], rows(found), note)
+
+
+def _seconds(run: RunData) -> list[Figure]:
+    found = ask(
+        run,
+        """
+        SELECT upto, quantile_cont(seconds, 0.5) AS middle, quantile_cont(seconds, 0.99) AS high, max(seconds) AS most
+        FROM seen WHERE seconds IS NOT NULL GROUP BY upto ORDER BY upto
+        """,
+    )
+    if not known(found["most"]) or not found["most"].max() > 0:
+        return []
+    names = {"median": "middle", "99 %": "high", "longest": "most"}
+    lines = [series(name, found["upto"], found[key]) for name, key in names.items()]
+    return [Figure("verdicts-seconds", "Time to judge a rollout", "line", "step", "seconds", lines)]
+
+
+def _slowest(run: RunData) -> list[Table]:
+    found = run.ask(
+        """
+        SELECT seconds, outcome, split, step, group_id || '/' || member AS rollout, left(detail, 200) AS detail
+        FROM rollouts WHERE seconds > 0 ORDER BY seconds DESC, rollout LIMIT 10
+        """
+    )
+    if not len(found["seconds"]):
+        return []
+    columns = ["seconds", "verdict", "drawn to", "step", "rollout", "detail"]
+    return [Table("verdicts-slowest", "The slowest judgements", columns, rows(found))]

@@ -1,0 +1,530 @@
+"""The sections of a report against plain Python over the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outrider.measure import evaluate
+from outrider.record import Problem
+from outrider.report import build as building
+from outrider.report.build import SECTIONS, build
+from outrider.report.content import Figure, Report, Section, Series, Table
+from outrider.report.data import RunData
+from outrider.report.findings import CHECKS
+from outrider.report.sections import (
+    budget,
+    credit,
+    diversity,
+    entropy,
+    examples,
+    frontier,
+    groups,
+    lengths,
+    sampler,
+    verdicts,
+)
+from plain_rows import random_rows, row, run_of_rows
+
+Rows = list[dict[str, Any]]
+SEEDS = [0, 1]
+
+
+def table_of(section: Section | None, id: str) -> list[dict[str, Any]]:
+    assert section is not None
+    found: Table = next(t for t in section.tables if t.id == id)
+    return [dict(zip(found.columns, cells, strict=True)) for cells in found.rows]
+
+
+def figure_of(section: Section | None, id: str) -> Figure:
+    assert section is not None
+    return next(f for f in section.figures if f.id == id)
+
+
+def line(section: Section | None, id: str, name: str) -> dict[Any, float]:
+    """A series as a mapping from x to y."""
+    found: Series = next(s for s in figure_of(section, id).series if s.name == name)
+    return dict(zip(found.x, found.y, strict=True))
+
+
+def grouped(rows: Rows, *keys: str) -> dict[Any, Rows]:
+    found: dict[Any, Rows] = defaultdict(list)
+    for one in rows:
+        key = tuple(one[k] for k in keys)
+        found[key[0] if len(key) == 1 else key].append(one)
+    return dict(sorted(found.items()))
+
+
+def success(one: dict[str, Any]) -> float | None:
+    return None if one["outcome"] is None else float(one["outcome"] == "correct")
+
+
+def mean(values: Iterable[float | None]) -> float:
+    known = [v for v in values if v is not None and not math.isnan(v)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def kind(group: Rows) -> str | None:
+    judged = [success(one) for one in group if success(one) is not None]
+    return None if not judged else "solved" if all(judged) else "mixed" if any(judged) else "unsolved"
+
+
+def same(found: dict[Any, float], wanted: dict[Any, float]) -> None:
+    """Equal numbers at equal places; NaN is equal to NaN, and a gap to a missing place."""
+    places = {
+        x for x in (*found, *wanted) if not (math.isnan(found.get(x, math.nan)) and math.isnan(wanted.get(x, math.nan)))
+    }
+    assert {x: pytest.approx(wanted.get(x)) for x in places} == {x: found.get(x) for x in places}
+
+
+# budget
+
+
+def first_success(group: Rows) -> dict[str, Any] | None:
+    return next((one for one in sorted(group, key=lambda r: r["member"]) if success(one) == 1), None)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_budget_by_stage(seed):
+    rows = random_rows(seed)
+    firsts = [first_success(group) for group in grouped(rows, "step", "problem_id").values()]
+    total = sum(one["tokens"] for one in rows)
+    wanted = []
+    for (stage, stream, context), part in grouped(rows, "stage", "stream", "context").items():
+        tokens = sum(one["tokens"] for one in part)
+        first = sum(one is not None and one in part for one in firsts)
+        trained = sum(one["tokens"] for one in part if one["unused"] == "")
+        successes = sum(success(one) or 0 for one in part)
+        numbers = [tokens, tokens / total, mean(map(success, part)), 1000 * successes / tokens, 1000 * first / tokens]
+        wanted.append([stage, stream, context, len(part), *map(pytest.approx, [*numbers, trained / tokens])])
+    assert [list(cells.values()) for cells in table_of(budget.section(run_of_rows(rows)), "budget-stages")] == wanted
+    assert sum(cells[-2] != 0 for cells in wanted) > 1  # some stage has first successes
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_budget_by_reason_and_over_time(seed):
+    rows = random_rows(seed)
+    found = budget.section(run_of_rows(rows))
+    total = sum(one["tokens"] for one in rows)
+    reasons = {cells[""]: cells["share of tokens"] for cells in table_of(found, "budget-unused")}
+    tokens = {why: sum(one["tokens"] for one in part) for why, part in grouped(rows, "unused").items()}
+    same(reasons, {why or "trained on": n / total for why, n in tokens.items()})
+    assert next(iter(reasons)) == "trained on"
+    by_step = grouped(rows, "step")
+    for name in ("solved", "mixed", "unsolved"):
+        share = {}
+        for step, part in by_step.items():
+            judged = [g for g in grouped(part, "problem_id").values() if kind(g)]
+            of_kind = [g for g in judged if kind(g) == name]
+            share[step] = sum(one["tokens"] for g in of_kind for one in g) / sum(
+                one["tokens"] for g in judged for one in g
+            )
+        same(line(found, "budget-by-kind", name), share)
+    stages = line(found, "budget-by-stage", "1-branch")
+    same(
+        stages,
+        {
+            s: sum(r["tokens"] for r in p if r["stage"] == "1-branch") / sum(r["tokens"] for r in p)
+            for s, p in by_step.items()
+        },
+    )
+
+
+def test_a_first_success_counts_once_and_for_the_stage_of_the_lowest_member():
+    rows = [
+        row(member=3, stage="1-more", outcome="correct", tokens=30),
+        row(member=2, stage="1-more", outcome="correct", tokens=30),
+        row(member=0, outcome="incorrect", tokens=20),
+        row(problem_id="q", member=0, outcome="correct", tokens=20),
+        row(problem_id="q", member=1, outcome="correct", stage="1-more", tokens=40),
+    ]
+    first, more = table_of(budget.section(run_of_rows(rows)), "budget-stages")
+    assert first["first successes per 1000 tokens"] == 25  # one in 40 tokens
+    assert more["first successes per 1000 tokens"] == 10  # one in 100
+    assert more["successes per 1000 tokens"] == 30
+
+
+def test_a_budget_without_tokens_counts_rollouts():
+    rows = [row(member=i, tokens=None, outcome="correct" if i == 3 else "incorrect") for i in range(4)]
+    found = budget.section(run_of_rows(rows))
+    assert "rollouts are counted instead" in found.text
+    (cells,) = table_of(found, "budget-stages")
+    assert (cells["share of rollouts"], cells["successes per 1000 rollouts"]) == (1, 250)
+    assert "tokens" not in cells
+
+
+# groups
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_groups_over_time_by_level_and_again(seed):
+    rows = random_rows(seed)
+    found = groups.section(run_of_rows(rows))
+    judged = {key: g for key, g in grouped(rows, "step", "problem_id").items() if kind(g)}
+    counts = Counter((step, kind(g)) for (step, _), g in judged.items())
+    of_step = Counter(step for step, _ in judged)
+    for name in ("solved", "mixed", "unsolved"):
+        same(line(found, "groups-kinds", name), {step: counts[step, name] / of_step[step] for step in of_step})
+    visits: dict[str, list[str | None]] = defaultdict(list)
+    for (_, problem), g in judged.items():
+        visits[problem].append(kind(g))
+    pairs = Counter((seen[0], seen[-1]) for seen in visits.values() if len(seen) > 1)
+    again = {(cells[""], name): cells[name] for cells in table_of(found, "groups-again") for name in cells if name}
+    assert again == {(f"first {a}", f"last {b}"): pairs[a, b] for a in groups.KINDS for b in groups.KINDS}
+    for cells in table_of(found, "groups-levels"):
+        part = [g for g in judged.values() if g[0]["level"] == cells["level"]]
+        assert cells["groups"] == len(part)
+        assert cells["mixed"] == pytest.approx(mean(float(kind(g) == "mixed") for g in part))
+        assert cells["success"] == pytest.approx(mean(success(one) for g in part for one in g))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_coverage_counts_problems_once(seed):
+    rows = [one for one in random_rows(seed) if one["outcome"] is not None]
+    found = groups.section(run_of_rows(rows))
+    steps = sorted({one["step"] for one in rows})
+    met = {s: len({one["problem_id"] for one in rows if one["step"] <= s}) for s in steps}
+    solved = {s: len({one["problem_id"] for one in rows if one["step"] <= s and success(one)}) for s in steps}
+    same(line(found, "groups-coverage", "met"), met)
+    same(line(found, "groups-coverage", "with a success"), solved)
+
+
+def test_dead_problems_came_back_and_never_succeeded():
+    rows = [row(step=s, member=m, problem_id="dead") for s in (1, 2) for m in range(5)]
+    rows += [
+        row(step=s, member=m, problem_id="late", outcome="correct" if s == 2 else "incorrect")
+        for s in (1, 2)
+        for m in (0, 1)
+    ]
+    rows += [row(step=1, problem_id="once")]
+    (cells,) = table_of(groups.section(run_of_rows(rows)), "groups-dead")
+    assert (cells["problem"], cells["visits"], cells["rollouts"], cells["tokens"]) == ("dead", 2, 10, 100)
+    # A pass rate p fails ten times in a row with probability (1 - p)^10, which is 5 % at the bound.
+    assert (1 - cells["pass rate at most"]) ** 10 == pytest.approx(0.05)
+
+
+# entropy and lengths
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_entropy_is_a_mean_over_tokens(seed):
+    rows = random_rows(seed)
+    found = entropy.section(run_of_rows(rows))
+
+    def per_token(part: Rows) -> float:
+        known = [one for one in part if one["entropy"] is not None]
+        tokens = sum(one["tokens"] for one in known)
+        return sum(one["entropy"] * one["tokens"] for one in known) / tokens if tokens else math.nan
+
+    by_step = grouped(rows, "step")
+    same(line(found, "entropy-time", "entropy"), {step: per_token(part) for step, part in by_step.items()})
+    correct = {step: per_token([r for r in part if success(r) == 1]) for step, part in by_step.items()}
+    others = {step: per_token([r for r in part if success(r) == 0]) for step, part in by_step.items()}
+    same(line(found, "entropy-outcome", "correct"), correct)
+    same(line(found, "entropy-outcome", "not correct"), others)
+    (points,) = figure_of(found, "entropy-exchange").series
+    assert points.x == pytest.approx([per_token(part) for part in by_step.values()])
+    assert points.y == pytest.approx([mean(map(success, part)) for part in by_step.values()])
+
+
+def test_without_entropies_it_is_estimated_and_says_so():
+    rows = [row(step=s, member=m, entropy=None, logprob=-0.1 * s, tokens=5) for s in (1, 2, 3) for m in (0, 1)]
+    found = entropy.section(run_of_rows(rows))
+    assert "stands in" in found.text
+    same(line(found, "entropy-time", "estimated entropy"), {1: 0.1, 2: 0.2, 3: 0.3})
+    assert entropy.section(run_of_rows([row(entropy=None, logprob=None)])) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lengths_by_outcome(seed):
+    rows = random_rows(seed)
+    found = lengths.section(run_of_rows(rows))
+    by_step = grouped(rows, "step")
+    length = {step: [one["tokens"] + one["branch_at"] for one in part] for step, part in by_step.items()}
+    same(line(found, "lengths-quantiles", "median"), {step: float(np.median(n)) for step, n in length.items()})
+    same(line(found, "lengths-quantiles", "90 %"), {step: float(np.quantile(n, 0.9)) for step, n in length.items()})
+    correct = {s: mean(r["tokens"] + r["branch_at"] for r in p if success(r) == 1) for s, p in by_step.items()}
+    same(line(found, "lengths-outcome", "correct"), correct)
+    cut = {step: mean(float(r["stop"] != "stop") for r in part) for step, part in by_step.items()}
+    same(line(found, "lengths-truncated", "all"), cut)
+    for series in figure_of(found, "lengths-bars").series:
+        assert sum(series.y) == pytest.approx(1)
+    # With seven steps the first and the last are the two ends.
+    early = next(
+        c for c in table_of(found, "lengths-table") if c["when"].startswith("first") and c["outcome"] == "correct"
+    )
+    assert early["mean"] == pytest.approx(correct[1])
+
+
+def test_lengths_without_tokens_are_in_characters():
+    found = lengths.section(run_of_rows([row(tokens=None, text="four"), row(member=1, tokens=None, text="sixsix")]))
+    assert "characters" in found.text
+    same(line(found, "lengths-quantiles", "median"), {1: 5.0})
+
+
+# verdicts and sampler
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_verdicts_are_counted_with_their_reasons(seed):
+    rows = random_rows(seed)
+    found = verdicts.section(run_of_rows(rows))
+    counts = Counter(one["outcome"] for one in rows if one["outcome"])
+    assert {cells["verdict"]: cells["rollouts"] for cells in table_of(found, "verdicts-counts")} == counts
+    slowest = [cells["seconds"] for cells in table_of(found, "verdicts-slowest")]
+    assert slowest == sorted((one["seconds"] for one in rows), reverse=True)[:10]
+    (reason,) = table_of(found, "verdicts-reasons")  # numbers in them are no reason of their own
+    assert (reason["verdict"], reason["detail"], reason["rollouts"]) == ("error", "step # failed", counts["error"])
+    seconds = {s: float(np.median([r["seconds"] for r in part])) for s, part in grouped(rows, "step").items()}
+    same(line(found, "verdicts-seconds", "median"), seconds)
+
+
+def test_gauges_come_from_metrics_and_age_from_versions():
+    metrics = {"step": np.array([1.0, 2.0]), "learn/branch/kl_old": np.array([np.nan, 0.25]), "learn/loss": np.ones(2)}
+    rows = [row(step=s, member=m, policy_version=s - 1 - 2 * m) for s in (1, 2) for m in (0, 1)]
+    found = sampler.section(run_of_rows(rows, metrics=metrics))
+    same(line(found, "sampler-divergence-from-the-policy-that-sampled", "branch/kl_old"), {2.0: 0.25})
+    same(line(found, "sampler-age", "mean"), {1: 1.0, 2: 1.0})
+    same(line(found, "sampler-age", "oldest"), {1: 2.0, 2: 2.0})
+    on_policy = [row(step=s, policy_version=s - 1) for s in (1, 2)]
+    assert sampler.section(run_of_rows(on_policy)) is None
+    counts_otherwise = [row(step=s, policy_version=100 * s) for s in (1, 2)]
+    assert sampler.section(run_of_rows(counts_otherwise)) is None
+
+
+# credit, diversity, frontier
+
+
+def test_the_weight_of_a_group_is_that_of_its_trained_members_and_its_place_that_of_its_first_draw():
+    rows = [
+        row(member=m, outcome="correct" if m == 0 else "incorrect", advantage=a)
+        for m, a in enumerate([3.0, -1.0, -1.0, -1.0])
+    ]
+    rows += [row(member=4, stage="1-more", outcome="correct", advantage=2.0)]
+    rows += [row(member=5, stage="1-more", outcome="correct", advantage=9.0, unused="cut")]
+    rows += [row(problem_id="q", member=m, advantage=0.0) for m in range(4)]
+    never, quarter = table_of(credit.section(run_of_rows(rows)), "credit-table")
+    assert (never["success"], never["weight per group"], never["share of all weight"]) == ("0%", 0, 0)
+    assert (quarter["success"], quarter["weight per group"], quarter["rollouts per group"]) == ("up to 25%", 8, 6)
+    up = line(credit.section(run_of_rows(rows)), "credit-signs", "each rollout once")
+    same(up, {1: 5 / 8})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_disagreement_is_the_share_of_pairs_that_differ(seed):
+    rows = random_rows(seed)
+    found = diversity.section(run_of_rows(rows))
+    differ: dict[int, list[float]] = defaultdict(list)
+    repeated: dict[int, list[int]] = defaultdict(list)
+    for (step, _), group in grouped(rows, "step", "problem_id").items():
+        roots = [one for one in group if one["parent"] is None]
+        answers = [one["answer"] for one in roots if one["answer"]]
+        if len(answers) > 1:
+            differ[step].append(mean(float(a != b) for a, b in itertools.combinations(answers, 2)))
+        if len(roots) > 1:
+            seen: set[str] = set()
+            for one in roots:
+                repeated[step].append(one["text"] in seen)
+                seen.add(one["text"])
+    same(line(found, "diversity-answers", "two answers differ"), {s: mean(d) for s, d in differ.items()})
+    same(line(found, "diversity-repeats", "repeated"), {s: mean(map(float, r)) for s, r in repeated.items()})
+
+
+def test_the_frontier_of_training_is_pass_at_k_by_enumeration_of_first_draws():
+    marks = {1: "c---", 2: "cc--", 3: "----", 4: "cccc"}
+    rows = [
+        row(step=s, member=m, outcome="correct" if c == "c" else "incorrect")
+        for s, text in marks.items()
+        for m, c in enumerate(text)
+    ]
+    rows += [row(step=1, member=4, stage="1-branch", parent="train:1:p/0", branch_at=2, outcome="correct")]
+    found = frontier.section(run_of_rows(rows))
+    for name, text in (("first fifth of the steps", marks[1]), ("last fifth", marks[4])):
+        wanted = {k: mean(float("c" in pick) for pick in itertools.combinations(text, k)) for k in (1, 2, 4)}
+        same(line(found, "frontier-curves", name), wanted)
+
+
+def test_the_frontier_of_evaluations_has_their_intervals_and_paired_changes():
+    from forests import rollout
+
+    problems = [Problem("a", "?", level="easy"), Problem("b", "?", level="hard")]
+
+    def evaluation(successes: dict[str, str]):
+        drawn = []
+        for problem in problems:
+            for member, mark in enumerate(successes[problem.id]):
+                one = rollout(member, [True])
+                drawn.append(_judged(one, problem.id, mark == "c"))
+        return evaluate(problems, drawn, resamples=50)
+
+    run = run_of_rows([], evaluations={0: evaluation({"a": "c-", "b": "--"}), 5: evaluation({"a": "cc", "b": "c-"})})
+    found = frontier.section(run)
+    same(line(found, "frontier-along", "pass@1"), {0: 0.25, 5: 0.75})
+    same(line(found, "frontier-plane", "along training"), {0.25: 0.5, 0.75: 1.0})
+    assert [cells["pass@1"] for cells in table_of(found, "frontier-changes")] == [0.5, 0.5, 0.5]
+    assert [cells["pass@2"] for cells in table_of(found, "frontier-changes")] == [0.0, 1.0, 0.5]
+
+
+def _judged(one: Any, problem: str, good: bool) -> Any:
+    from dataclasses import replace
+
+    from outrider.record.verdict import correct, incorrect
+
+    return replace(one, problem_id=problem, group_id=f"e:{problem}").judged(
+        correct() if good else incorrect(), float(good)
+    )
+
+
+# examples
+
+
+def test_examples_tell_one_of_each_kind_and_parents_come_first():
+    branched = [row(step=9, problem_id="b", member=m) for m in range(2)]
+    parent = "train:9:b/0"
+    child = "train:9:b/4"
+    branched += [row(step=9, problem_id="b", member=2, parent=child, branch_at=7, outcome="correct", text="grandchild")]
+    branched += [row(step=9, problem_id="b", member=4, parent=parent, branch_at=3)]
+    again = [
+        row(step=s, problem_id="a", member=m, outcome="correct" if s == 3 and m else "incorrect")
+        for s in (1, 3)
+        for m in (0, 1)
+    ]
+    cut = [row(step=2, problem_id="t", stop="length", text="x" * 4000), row(step=2, problem_id="t", member=1)]
+    seeded = [row(step=4, problem_id="s", context="seeded", outcome="correct", prompt=None)]
+    found = examples.section(run_of_rows(branched + again + cut + seeded))
+    titles = [example.title.split(" (")[0] for example in found.examples]
+    assert titles == [
+        "A branch that succeeded",
+        "Seeded with solved examples",
+        "Solved for the first time",
+        "Cut off by the limit",
+        "Nothing worked",
+    ]
+    nodes = found.examples[0].nodes
+    assert [node.id[-1] for node in nodes] == ["0", "1", "4", "2"]
+    assert [node.parent for node in nodes] == [None, None, parent, child]
+    assert [node.at for node in nodes] == [0, 0, 3, 4]  # 7 tokens before the grandchild, 3 of them its grandparent's
+    assert found.examples[0].prompt == "what?"
+    assert found.examples[1].prompt == ""
+    assert "train:3:a/1" in [node.id for node in found.examples[2].nodes]
+    assert found.examples[3].nodes[0].text.endswith("… (+1,000 characters)")
+
+
+def test_a_large_group_is_cut_without_losing_parents_or_its_success():
+    rows = [
+        row(
+            member=m,
+            parent=f"train:1:p/{m - 1}" if m > 30 else None,
+            branch_at=max(0, m - 30),
+            outcome="correct" if m == 39 else "incorrect",
+        )
+        for m in range(40)
+    ]
+    (example,) = examples.section(run_of_rows(rows)).examples
+    shown = [node.id for node in example.nodes]
+    assert len(shown) == 16
+    assert "train:1:p/39" in shown
+    assert all(node.parent is None or node.parent in shown[: shown.index(node.id)] for node in example.nodes)
+    assert "16 of 40 rollouts" in example.title
+
+
+# whatever a dump lacks
+
+
+def bare(**values: Any) -> Rows:
+    nothing: dict[str, Any] = dict.fromkeys(
+        (
+            "level",
+            "prompt",
+            "tokens",
+            "entropy",
+            "logprob",
+            "outcome",
+            "reward",
+            "advantage",
+            "answer",
+            "detail",
+            "seconds",
+            "stop",
+            "policy_version",
+        )
+    )
+    return [row(step=s, problem_id=f"p{m % 2}", member=m, **{**nothing, **values}) for s in (1, 2, 3) for m in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sections"),
+    [
+        ([], []),
+        (bare(), ["budget", "diversity", "lengths", "examples"]),
+        (bare(outcome="correct"), ["frontier", "budget", "groups", "diversity", "lengths", "verdicts", "examples"]),
+        (bare(logprob=-1.0), ["budget", "entropy", "diversity", "lengths", "examples"]),
+        (bare(entropy=math.nan, reward=math.nan, advantage=math.nan, seconds=math.nan), None),
+        (bare(advantage=0.0, outcome="timeout"), None),
+        ([row(split="evaluate", step=0)], ["budget", "groups", "entropy", "lengths", "verdicts", "examples"]),
+        ([row(text="", tokens=0, outcome="correct", advantage=1.0)], None),
+        (
+            [row(step=7, member=m, parent="train:7:p/0" if m else "train:7:p/3", outcome="correct") for m in range(4)],
+            None,
+        ),
+    ],
+    ids=["empty", "bare", "verdicts", "logprobs", "nan", "timeouts", "one evaluation", "no text", "a loop of parents"],
+)
+def test_what_is_missing_makes_no_section_and_nothing_else(rows, sections):
+    made = made_of(run_of_rows(rows))
+    if sections is not None:
+        assert [section.id for section in made] == sections
+
+
+def made_of(run: RunData) -> list[Section]:
+    """All sections of a run, after a look that its JSON can be written."""
+    made = [section for make in SECTIONS if (section := make(run)) is not None]
+    report = Report("", {}, [], [], {}, made)
+    json.dumps(report.to_json(), allow_nan=False)
+    return made
+
+
+@pytest.mark.parametrize("steps", [1, 250])
+def test_runs_of_any_length_fit_into_the_same_figures(steps):
+    made = made_of(run_of_rows(random_rows(0, steps=steps, groups=1)))
+    assert len(made) > 6
+    assert max(len(s.x) for section in made for f in section.figures for s in f.series) <= 100
+
+
+def test_an_empty_run_makes_a_report_in_which_every_check_is_accounted_for():
+    report = build([run_of_rows([])])
+    assert report.sections == []
+    assert len(report.checked) + len(report.skipped) == len(CHECKS)
+    assert report.facts["rollouts"] == 0
+
+
+def test_ids_are_unique_and_several_runs_stand_side_by_side():
+    from dataclasses import replace
+
+    runs = [replace(run_of_rows(random_rows(seed)), name=name) for seed, name in enumerate("ab")]
+    report = build(runs)
+    ids = [part.id for section in report.sections for part in (*section.figures, *section.tables)]
+    assert len(set(ids)) == len(ids)
+    assert {title.split(":")[0] for s in report.sections for title in (t.title for t in s.tables)} == {"a", "b"}
+    second = next(f for s in report.sections for f in s.figures if f.title == "b: Entropy along training")
+    assert second.series == entropy.section(runs[1]).figures[0].series
+    assert report.facts["a: rollouts"] == len(random_rows(0))
+
+
+def test_every_section_has_its_own_id_and_is_made_once():
+    made: list[Callable[..., Any]] = [
+        budget.section,
+        credit.section,
+        diversity.section,
+        entropy.section,
+        examples.section,
+    ]
+    made += [frontier.section, groups.section, lengths.section, sampler.section, verdicts.section]
+    assert set(made) == set(SECTIONS) == set(building.SECTIONS)
