@@ -1,0 +1,126 @@
+"""How much a batch's advantages weigh problems of each difficulty: cumulative advantage, as measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrider.measure.passk import Floats
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Cumulative advantage of groups by the accuracy that they show, one entry per bin, hardest first.
+
+    The first bin holds groups without a success, the last those without a failure (whose advantages are 0 under any
+    baseline that compares members); those between have equal width, ends above included: ``low < accuracy <= high``.
+
+    Attributes:
+        low_B, high_B: ends of the bins; equal in the first and the last.
+        groups_B: groups with such an accuracy.
+        size_B: mean number of rollouts of such a group, NaN where there is none; so in the next two.
+        weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN for one group).
+        share_B: of all of the batch's \\|A\\|; NaN if all advantages are 0.
+        relative_B: ``weight_B`` over that of the bin with accuracy 1/2: the shape, whatever the scale. NaN where that
+            bin is empty or has no weight.
+        unassigned: rollouts without an advantage (NaN); they weigh nothing.
+        unknown: groups without a rollout that tells their accuracy; in no bin.
+    """
+
+    low_B: Floats
+    high_B: Floats
+    groups_B: Ints
+    size_B: Floats
+    weight_B: Floats
+    error_B: Floats
+    share_B: Floats
+    relative_B: Floats
+    unassigned: int
+    unknown: int
+
+
+def cumulative_advantage(
+    group_R: ArrayLike, success_R: ArrayLike, advantage_R: ArrayLike, counted_R: ArrayLike | None = None, bins: int = 8
+) -> Weights:
+    r"""Sum of absolute advantages per group, by the group's accuracy.
+
+    .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
+
+    ``group_R`` says which group a rollout is of (any labels), ``success_R`` is 1 or 0, NaN where unscorable (such a
+    rollout tells nothing of the accuracy), ``advantage_R`` its advantage, NaN where it has none.
+
+    ``counted_R`` chooses the rollouts that tell the accuracy (None: all scorable ones); the sum is always over all of
+    the group. That is what allocation schedules differ by: with the first pass counted, a curve shows what the second
+    pass made of problems that looked alike before it, as DARS draws ET and HW; with all counted, what the batch holds.
+    Branches and rollouts from seeded prompts say nothing of a problem's accuracy and should never be counted.
+
+    Without standard deviation, and with all of ``N`` rollouts counted, the sum is 2 N u (1 - u), for the released
+    forms see ``benchmarks/studies/cumulative_advantage.py``: the exact curve over the pass rate that problems *have*,
+    where this is over the accuracy that they *show*. The two differ most at the ends, as a group without a success
+    has no weight however large it is.
+
+    With ``bins = N`` and groups of ``N`` every accuracy k/N has a bin of its own.
+
+    Raises:
+        ValueError: the arrays differ in length, a success is neither 0, 1 nor NaN, or ``bins`` is not even: 1/2 must
+            be the end of a bin.
+
+    Source: DARS, arXiv 2508.13755, section 2.1, Eq. 2, Figures 2 and 16.
+
+    >>> advantages = [0.75, -0.25, -0.25, -0.25, 0.5, -0.5]
+    >>> found = cumulative_advantage([0] * 4 + [1] * 2, [1, 0, 0, 0, 1, 0], advantages, bins=4)
+    >>> found.groups_B.tolist(), found.weight_B[[1, 2]].tolist(), found.relative_B[[1, 2]].tolist()
+    ([0, 1, 1, 0, 0, 0], [1.5, 1.0], [1.5, 1.0])
+    """
+    success, advantage = np.asarray(success_R, dtype=np.float64), np.asarray(advantage_R, dtype=np.float64)
+    counted = np.ones(success.shape, np.bool_) if counted_R is None else np.asarray(counted_R, dtype=np.bool_)
+    if not np.shape(group_R) == success.shape == advantage.shape == counted.shape:
+        raise ValueError("groups, successes, advantages and counted flags are of different rollouts")
+    if bins < 2 or bins % 2:
+        raise ValueError(f"an even number of bins puts an end at 1/2, not {bins}")
+    tells = counted & ~np.isnan(success)
+    if not np.isin(success[tells], (0, 1)).all():
+        raise ValueError("a success is 0, 1 or NaN")
+    labels, of_group_R, size_G = np.unique(np.asarray(group_R), return_inverse=True, return_counts=True)
+    told_G = np.bincount(of_group_R[tells], minlength=len(labels))
+    won_G = np.bincount(of_group_R[tells], success[tells], len(labels)).astype(np.int64)
+    weight_G = np.bincount(of_group_R, np.abs(np.nan_to_num(advantage)), len(labels)).astype(np.float64)
+    known_G = told_G > 0
+    bin_G = _bin(won_G[known_G], told_G[known_G], bins)
+    return _table(
+        bin_G, size_G[known_G], weight_G[known_G], bins, int(np.isnan(advantage).sum()), int((~known_G).sum())
+    )
+
+
+def _bin(won_G: Ints, told_G: Ints, bins: int) -> Ints:
+    """0 for no success, ``bins + 1`` for no failure, else the least ``b`` with won/told <= b/bins, in integers."""
+    inside_G = -(-won_G * bins // told_G)
+    return np.where(won_G == told_G, bins + 1, inside_G)
+
+
+def _table(bin_G: Ints, size_G: Ints, weight_G: Floats, bins: int, unassigned: int, unknown: int) -> Weights:
+    edges = np.arange(bins + 1) / bins
+    groups_B = np.bincount(bin_G, minlength=bins + 2)
+    counts_B = np.where(groups_B > 0, groups_B, np.nan)
+    sum_B = np.bincount(bin_G, weight_G, bins + 2)
+    mean_B = sum_B / counts_B
+    squares_B = np.bincount(bin_G, (weight_G - mean_B[bin_G]) ** 2, bins + 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error_B = np.sqrt(squares_B / (counts_B - 1) / counts_B)
+        share_B, relative_B = sum_B / sum_B.sum(), mean_B / mean_B[bins // 2]
+    return Weights(
+        low_B=np.concatenate([[0.0], edges]),
+        high_B=np.concatenate([edges, [1.0]]),
+        groups_B=groups_B,
+        size_B=np.bincount(bin_G, size_G, bins + 2) / counts_B,
+        weight_B=mean_B,
+        error_B=error_B,
+        share_B=share_B,
+        relative_B=np.where(np.isfinite(relative_B), relative_B, np.nan),
+        unassigned=unassigned,
+        unknown=unknown,
+    )
