@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.measure import bootstrap_mean, pass_at_k
@@ -23,6 +23,7 @@ def best_by_counting(scores, values, k):
 
 
 @given(SCORES, st.data())
+@settings(max_examples=40, deadline=None)
 def test_equals_enumeration_of_all_subsets(scores, data):
     values = data.draw(st.lists(st.floats(-5, 5), min_size=len(scores), max_size=len(scores)))
     for k in range(1, len(scores) + 1):
@@ -31,6 +32,7 @@ def test_equals_enumeration_of_all_subsets(scores, data):
 
 
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+@settings(max_examples=40)
 def test_of_successes_it_is_pass_at_k(problem):
     n, c, k = problem
     assert best_of_k(np.arange(n) < c, k) == pytest.approx(float(pass_at_k(n, c, k)), abs=1e-12)
