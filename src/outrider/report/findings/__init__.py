@@ -1,0 +1,70 @@
+"""Named findings: what a user should know of a run, one file each, with numbers, threshold and what to try."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings import (
+    coverage,
+    dead_prompts,
+    duplicates,
+    entropy_collapse,
+    length_drift,
+    reward,
+    saturation,
+    stale_sampler,
+    truncation,
+    verifier,
+)
+from outrider.report.findings.base import Lacking
+
+
+class Check(Protocol):
+    """What each file here is: ``NEEDS``, in words for a reader, and ``find``, which raises :class:`Lacking`."""
+
+    NEEDS: str
+
+    def find(self, run: RunData) -> Finding | None: ...
+
+
+CHECKS: dict[str, Check] = {
+    "entropy collapse": entropy_collapse,
+    "coverage narrowing": coverage,
+    "saturation": saturation,
+    "dead prompts": dead_prompts,
+    "truncation": truncation,
+    "verifier suspicion": verifier,
+    "length drift": length_drift,
+    "duplicates": duplicates,
+    "stale sampler": stale_sampler,
+    "reward without success": reward,
+}
+
+
+class Examined(NamedTuple):
+    """What came of all checks: findings (to act on first), names of the checks that were made, and of each that could
+    not be made what it lacked."""
+
+    findings: list[Finding]
+    checked: list[str]
+    skipped: dict[str, str]
+
+
+def examine(run: RunData) -> Examined:
+    """Every check on one run, in the order of ``CHECKS``."""
+    findings, checked, skipped = [], [], {}
+    for name, check in CHECKS.items():
+        try:
+            found = check.find(run)
+        except Lacking as lacking:
+            skipped[name] = str(lacking)
+            continue
+        checked.append(name)
+        if found is not None:
+            findings.append(found)
+    return Examined(sorted(findings, key=lambda finding: finding.severity), checked, skipped)
+
+
+__all__ = ["CHECKS", "Check", "Examined", "Lacking", "examine"]

@@ -1,0 +1,126 @@
+"""What the findings share: what a run lacks, which rollouts count, and what is more than noise.
+
+Every rule here asks twice: is the number beyond its interval, and is it large enough to act on. The interval is three
+standard errors wide on each side, as a report looks at some ten numbers of a run, and is looked at often: at 95 % every
+second report would find something in a healthy run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+Z = 3.0  # standard errors on each side: 1 in 370 by chance
+MIN_STEPS = 20  # below, a tenth of the steps is less than two of them, and nothing is a trend
+
+
+class Lacking(Exception):  # noqa: N818  no error: most dumps lack something
+    """A check cannot be made; the message says what it would have needed."""
+
+
+class Change(NamedTuple):
+    """What a number was at the beginning of a run, and at its end.
+
+    Attributes:
+        before, after: means over the first and over the last steps.
+        low, high: interval of the difference.
+    """
+
+    before: float
+    after: float
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        return self.after - self.before
+
+
+def change(values_S: ArrayLike, parts: int = 4) -> Change:
+    r"""Mean over the last of ``parts`` of the steps, less that over the first, with its interval.
+
+    The noise of a step is taken from the differences of neighbouring steps,
+    :math:`\hat\sigma^2 = \frac{1}{2(S-1)} \sum_s (x_{s+1} - x_s)^2`, which a trend hardly enters: steps sample anew,
+    so their noise is independent, and what neighbours have in common is the policy. Then the difference of two means
+    over :math:`m` steps has the standard error :math:`\hat\sigma \sqrt{2/m}`.
+
+    Degenerate cases: NaN steps are left out; with fewer than two steps all four numbers are NaN. Equal values have an
+    interval without width, which is right: they do not change.
+
+    Source: von Neumann 1941, "Distribution of the ratio of the mean square successive difference to the variance".
+
+    >>> change([1.0, 1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0])[:2]
+    (1.0, 3.0)
+    """
+    values = np.asarray(values_S, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    if len(values) < 2:
+        return Change(math.nan, math.nan, math.nan, math.nan)
+    m = max(1, min(len(values) // 2, max(3, len(values) // parts)))
+    before, after = float(values[:m].mean()), float(values[-m:].mean())
+    error = Z * math.sqrt(float((np.diff(values) ** 2).mean()) / m)
+    return Change(before, after, after - before - error, after - before + error)
+
+
+class Share(NamedTuple):
+    """``hits`` of ``of``, with an interval."""
+
+    value: float
+    low: float
+    high: float
+    hits: int
+    of: int
+
+
+def share(hits_C: ArrayLike, of_C: ArrayLike) -> Share:
+    r"""A share of things that come in clusters (rollouts of one problem are alike), with its interval.
+
+    The variance of a ratio of sums over clusters, :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`, says how many
+    independent things these are worth, :math:`p(1-p)/v`, at most :math:`N`; Wilson's interval is taken for as many.
+
+    Degenerate cases: without things all is NaN. One cluster, and a share of 0 or 1, say nothing of how alike members
+    of a cluster are: then a cluster counts as one thing.
+
+    Source: Wilson 1927; Cochran, "Sampling Techniques", section 9A.
+
+    >>> s = share([0] * 50 + [8] * 50, [8] * 100)
+    >>> s.hits, s.of, round(s.low, 2), round(s.high, 2)
+    (400, 800, 0.36, 0.64)
+    """
+    hits, of = (np.asarray(values, dtype=np.float64) for values in (hits_C, of_C))
+    hits, of = hits[of > 0], of[of > 0]
+    clusters, total = len(of), float(of.sum())
+    if not clusters:
+        return Share(math.nan, math.nan, math.nan, 0, 0)
+    p = float(hits.sum()) / total
+    spread = float(((hits - p * of) ** 2).sum()) * clusters / max(clusters - 1, 1)
+    known = clusters > 1 and 0 < p < 1 and spread > 0
+    low, high = wilson(p, min(total, p * (1 - p) * total**2 / spread) if known else clusters)
+    return Share(p, low, high, int(hits.sum()), int(total))
+
+
+def wilson(p: float, n: float) -> tuple[float, float]:
+    """Wilson's score interval of a share ``p`` of ``n`` independent things, at ``Z`` standard errors.
+
+    >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
+    ([0.357, 0.643], 0.5)
+    """
+    middle = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def percent(value: float) -> str:
+    """A share for a sentence.
+
+    >>> percent(0.123), percent(0.0123), percent(float("nan"))
+    ('12 %', '1.2 %', 'an unknown share')
+    """
+    if math.isnan(value):
+        return "an unknown share"
+    return f"{100 * value:.0f} %" if value >= 0.0995 or value == 0 else f"{100 * value:.1f} %"

@@ -1,0 +1,114 @@
+"""Coverage narrowing: one try finds more than before, many tries find less than before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.measure import Interval, bootstrap_difference, pass_at_k, powers_of_two
+from outrider.measure.evaluation import pass_values
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import Lacking, percent
+from outrider.report.findings.view import SCORABLE, SUCCESS, splits
+
+NEEDS = "two evaluations with several samples of the same problems, or at least 30 problems that training visited twice"
+
+MIN_PROBLEMS = 30  # percentile intervals over fewer problems are too narrow (measure.bootstrap)
+MIN_K = 4  # pass@2 is hardly coverage
+# A loss of 5 problems of 100 is of the order in which papers report their gains at the same k.
+LOSS = 0.05
+
+
+def find(run: RunData) -> Finding | None:
+    """Paired differences of pass@1 and pass@k, at the largest k there is, between the first policy and the last.
+
+    From the first and last evaluation; without those, from the first and last visit of problems that training came
+    back to, over first tries. There the problems are trained on, so success is better than on new ones; and where a
+    curriculum chooses by outcome who comes back, both differences are biased, so that a run with the stage ``skip`` is
+    not judged by its visits.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    source, k, one, many, crossing = _evaluations(run) or _visits(run)
+    if not (one.low > 0 and many.high < 0):
+        return None
+    since = f", lower from pass@{crossing} on" if crossing else ""
+    return Finding(
+        name="coverage narrowing",
+        severity="act" if -many.value >= LOSS else "watch",
+        sentence=f"pass@1 rose by {one.value:.3f} [{one.low:.3f}, {one.high:.3f}], and pass@{k} fell by "
+        f"{-many.value:.3f} [{-many.high:.3f}, {-many.low:.3f}]{since}: {source}, {many.problems} problems.",
+        numbers={
+            "k": k,
+            "pass_at_1": one.value,
+            "pass_at_1_low": one.low,
+            "pass_at_1_high": one.high,
+            "pass_at_k": many.value,
+            "pass_at_k_low": many.low,
+            "pass_at_k_high": many.high,
+            "problems": many.problems,
+            "falls_from_k": crossing if crossing else np.nan,
+        },
+        threshold="The paired 95 % interval over problems lies above 0 for pass@1 and below 0 for pass@k, at the "
+        f"largest k that both have; act from a loss of {percent(LOSS)} on. The interval covers the choice of "
+        "problems, not the seed of the run.",
+        advice=[
+            "Spend on hard problems: recipe dars-hw, xrpo or cures gives those with few successes more rollouts.",
+            "Reward what many tries find together: recipe passk-training.",
+            "Push failures down rather than successes up: recipe w-reinforce or nsr.",
+            "Use an earlier checkpoint where many samples are taken: outrider evaluate it at this k.",
+        ],
+    )
+
+
+Seen = tuple[str, int, Interval, Interval, int]
+
+
+def _evaluations(run: RunData) -> Seen | None:
+    if len(run.evaluations) < 2:
+        return None
+    first, last = min(run.evaluations), max(run.evaluations)
+    before = {tally.problem: tally for tally in run.evaluations[first].tallies}
+    pairs = [(before[tally.problem], tally) for tally in run.evaluations[last].tallies if tally.problem in before]
+    if len(pairs) < 2:
+        return None
+    # A timeout of the verifier takes a sample from a problem: nine of ten problems have at least as many as this.
+    samples = [min(tally.scorable for tally in pair) for pair in pairs]
+    ks = powers_of_two(int(np.quantile(samples, 0.1, method="lower")))
+    if not ks or ks[-1] < MIN_K:
+        return None
+    values = {k: (pass_values([b for b, _ in pairs], k), pass_values([a for _, a in pairs], k)) for k in ks}
+    lower = 0  # the smallest k of those from which on fewer problems are found than before
+    for k in reversed(ks):
+        if np.nanmean(values[k][1] - values[k][0]) >= 0:
+            break
+        lower = k
+    one, many = (bootstrap_difference(*values[k]) for k in (1, ks[-1]))
+    return f"evaluations of steps {first} and {last}", ks[-1], one, many, lower
+
+
+def _visits(run: RunData) -> Seen:
+    if any("skip" in stage for stage in run.config.get("explore", ())):
+        raise Lacking("two evaluations: the stage skip chose which problems came back by how they went")
+    if "train" not in splits(run):
+        raise Lacking(NEEDS)
+    rows = run.ask(
+        f"""
+        WITH visits AS (
+            SELECT problem_id, group_id, min(step) AS step,
+                count(*) FILTER ({SCORABLE}) AS n, count(*) FILTER ({SUCCESS}) AS c
+            FROM rollouts WHERE {splits(run)["train"].first_tries} GROUP BY problem_id, group_id
+        )
+        SELECT arg_min(n, step) AS n0, arg_min(c, step) AS c0, arg_max(n, step) AS n1, arg_max(c, step) AS c1
+        FROM visits GROUP BY problem_id HAVING max(step) > min(step) ORDER BY problem_id
+        """
+    )
+    sizes = np.minimum(rows["n0"], rows["n1"])
+    k = int(np.median(sizes)) if len(sizes) else 0
+    if k < MIN_K or (sizes >= k).sum() < MIN_PROBLEMS:
+        raise Lacking(NEEDS)
+    one, many = (
+        bootstrap_difference(pass_at_k(rows["n0"], rows["c0"], j), pass_at_k(rows["n1"], rows["c1"], j)) for j in (1, k)
+    )
+    return "first and last visit of problems in training", k, one, many, 0

@@ -1,0 +1,102 @@
+"""Duplicates: responses of one group are identical more often than chance allows, or simply too often."""
+
+from __future__ import annotations
+
+import math
+
+from outrider.report.content import Finding
+from outrider.report.data import Columns, RunData
+from outrider.report.findings.base import Lacking, Z, percent, share
+from outrider.report.findings.view import main_split
+
+NEEDS = "groups of at least two responses"
+
+# Equal seeds make pairs equal that chance does not (vllm#11898): twice as many as expected, and one pair in twenty.
+EXCESS, PAIRS = 2.0, 0.05
+# Half of the texts being copies, half of the generation is paid for twice, whatever the reason.
+DISTINCT = 0.5
+
+
+def find(run: RunData) -> Finding | None:
+    r"""Equal pairs within a group against the number that the sampling probabilities lead to expect.
+
+    Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, so the mean of the
+    responses' own probabilities is an unbiased estimate of the share of equal pairs, group by group. Whether there are
+    more is tested over groups, as a mean of paired differences. Without log-probabilities nothing is expected, and the
+    share of distinct texts alone is judged. In the last quarter of the steps.
+
+    Compared are responses with the same beginning, from the plain prompt or from the same branching point, asked for
+    by the same stage; equal texts of different tokens count as equal.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    groups = _groups(run)
+    size, distinct = groups["n"], groups["distinct"]
+    pairs = size * (size - 1) / 2
+    seen = share(groups["equal"], pairs)
+    unique = share(distinct, size)
+    difference = groups["equal"] - groups["p"] * pairs
+    excess = float(difference.sum() / pairs.sum())  # NaN without log-probabilities
+    expected = seen.value - excess
+    error = Z * math.sqrt(float(((difference - excess * pairs) ** 2).sum())) / float(pairs.sum())
+    beyond = excess - error > 0 and seen.value > EXCESS * expected and seen.low > PAIRS
+    if not (beyond or unique.high < DISTINCT):
+        return None
+    chance = (
+        "; no log-probabilities say how many to expect"
+        if math.isnan(expected)
+        else f", where their probabilities lead to expect {percent(max(expected, 0.0))}"
+    )
+    return Finding(
+        name="duplicates",
+        severity="act" if beyond else "watch",
+        sentence=f"{percent(seen.value)} of the pairs within a group are identical{chance}; "
+        f"{percent(unique.value)} of the texts are distinct within their group.",
+        numbers={
+            "equal_pairs": seen.value,
+            "equal_pairs_low": seen.low,
+            "equal_pairs_high": seen.high,
+            "expected_pairs": expected,
+            "excess_low": excess - error,
+            "distinct": unique.value,
+            "distinct_low": unique.low,
+            "distinct_high": unique.high,
+        },
+        threshold=f"In the last quarter of the steps more than {EXCESS:g} times as many equal pairs within a group as "
+        f"the sampling probabilities lead to expect, and more than {percent(PAIRS)}, intervals included; or fewer than "
+        f"{percent(DISTINCT)} distinct texts. Log-probabilities of another temperature or top-p than the sampler's "
+        "make the expectation wrong.",
+        advice=(
+            ["Check seeds: every member of a group needs one of its own; some engines give all n completions one seed."]
+            if beyond
+            else []
+        )
+        + [
+            "Check sample.temperature, sample.top_p and sample.top_k: little is left to draw from.",
+            "Keep entropy up: recipe clip-higher or kl-cov; short answers repeat first.",
+            "Count distinct successes only, or reward what is new: credit novelty, as in recipe xrpo.",
+        ],
+    )
+
+
+def _groups(run: RunData) -> Columns:
+    """Rollouts of one beginning: how many, how many texts, equal pairs, and the mean probability of a response."""
+    split = main_split(run)
+    groups = run.ask(
+        f"""
+        WITH texts AS (
+            SELECT group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,
+                sum(exp(logprob * tokens)) AS p, count(logprob * tokens) AS known
+            FROM rollouts
+            WHERE split = '{split.name}' AND step >= {split.late} AND context = 'plain'
+            GROUP BY ALL
+        )
+        SELECT sum(n)::DOUBLE AS n, count(*)::DOUBLE AS distinct, sum(n * (n - 1) / 2)::DOUBLE AS equal,
+            CASE WHEN sum(known) = sum(n) THEN sum(p) / sum(n) END::DOUBLE AS p
+        FROM texts GROUP BY group_id, stage, parent, branch_at HAVING sum(n) >= 2
+        """
+    )
+    if not len(groups["n"]):
+        raise Lacking(NEEDS)
+    return groups

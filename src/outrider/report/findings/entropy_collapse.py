@@ -1,0 +1,80 @@
+"""Entropy collapse: the policy has next to nothing left to choose from, while there is more to learn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import MIN_STEPS, Floats, Lacking, change, percent
+from outrider.report.findings.view import by_step, success_by_step
+
+NEEDS = f"token entropies, or log-probabilities, of at least {MIN_STEPS} training steps, with verdicts"
+
+# Cui et al. 2025 (arXiv 2505.22617) saw success bought with entropy in run after run without intervention: with 27 % of
+# it left about three quarters of the gain were had, with 6 % nearly all of it. Between the two there is time to act.
+LOW, SPENT = 0.25, 0.10
+SOLVED = 0.95  # above this success rate certainty is the goal, not a loss
+PARTS = 10  # a collapse can be over within a quarter of the steps, so the first tenth is compared with the last
+
+
+def find(run: RunData) -> Finding | None:
+    """Entropy per token in the last tenth of the steps against that in the first, as a ratio with an interval.
+
+    Over first tries, token by token; exact where entropies are recorded, else estimated by the mean of
+    :math:`-\\log p` of the sampled tokens, and so named.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    entropy_S, source = _entropies(run)
+    success = change(success_by_step(run)["success"], PARTS).after
+    # Bounded below: a greedy policy has the entropy 0, and no logarithm.
+    fall = change(np.log(np.maximum(entropy_S, 1e-9)), PARTS)
+    before, after = math.exp(fall.before), math.exp(fall.after)
+    if not (math.exp(fall.high) < LOW and success < SOLVED):
+        return None
+    left = after / before
+    return Finding(
+        name="entropy collapse",
+        severity="act" if left < SPENT else "watch",
+        sentence=f"{source} fell from {before:.3g} to {after:.3g} nats per token: {percent(left)} is left "
+        f"({percent(math.exp(fall.low))} to {percent(math.exp(fall.high))}), while {percent(1 - success)} of the "
+        "responses still fail.",
+        numbers={
+            "entropy_before": before,
+            "entropy_after": after,
+            "left": left,
+            "left_low": math.exp(fall.low),
+            "left_high": math.exp(fall.high),
+            "success_after": success,
+        },
+        threshold=f"In the last tenth of the steps less than {percent(LOW)} of the entropy of the first tenth, "
+        f"interval included, and success below {percent(SOLVED)}; act below {percent(SPENT)}. Relative: a policy that "
+        "was narrow from the beginning is not found.",
+        advice=[
+            "Go back to a checkpoint from before the fall and give unlikely tokens room to grow: recipe clip-higher, "
+            "or objective.surrogate.clip=[0.2,0.28].",
+            "Spare the tokens that cost the most entropy: recipe kl-cov or clip-cov.",
+            "Hold a floor with a steered bonus: objective.entropy.target near the entropy of a good checkpoint.",
+            "Learn less from successes: recipe w-reinforce or nsr; or halve learn.lr.",
+        ],
+    )
+
+
+def _entropies(run: RunData) -> tuple[Floats, str]:
+    """Nats per token of each step, and what they are called."""
+    rows = by_step(run)
+    metric = run.metrics.get("entropy", np.zeros(0))
+    for values, source in (
+        (rows["entropy"], "Entropy"),
+        (metric, "Entropy"),
+        (rows["surprisal"], "Entropy (estimated from the sampled log-probabilities)"),
+    ):
+        known = np.asarray(values, dtype=np.float64)
+        known = known[~np.isnan(known)]
+        if len(known) >= MIN_STEPS:
+            return known, source
+    raise Lacking(f"entropies or log-probabilities of at least {MIN_STEPS} training steps")

@@ -1,0 +1,82 @@
+"""Length drift: responses grow or shrink for other reasons than success."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import MIN_STEPS, Change, Floats, Lacking, change
+from outrider.report.findings.view import by_step
+
+NEEDS = f"token counts of at least {MIN_STEPS} training steps"
+
+# A quarter more is beyond what another mix of problems does from step to step; half as much again changes what a token
+# budget buys.
+SOME, MUCH = 1.25, 1.5
+
+
+def find(run: RunData) -> Finding | None:
+    """Mean length of the last quarter of the steps against that of the first, as a ratio with an interval; of all
+    first tries, and of failures alone where there are verdicts.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    rows = by_step(run)
+    columns = {"everything": "length", "failures": "length_failed", "successes": "length_succeeded"}
+    drifts = {name: _drift(rows[column]) for name, column in columns.items()}
+    if math.isnan(drifts["everything"].value):
+        raise Lacking(NEEDS)
+    found = {name: d for name in ("everything", "failures") if _beyond(d := drifts[name], SOME)}
+    if not found:
+        return None
+    which, drift = next(iter(found.items()))
+    before, after, ratio = math.exp(drift.before), math.exp(drift.after), math.exp(drift.value)
+    grows = drift.value > 0
+    subject = "Responses" if which == "everything" else "Failed responses"
+    others = "successes" if which == "failures" else "failures"
+    beside = "" if math.isnan(drifts[others].value) else f"; {others} by {math.exp(drifts[others].value):.2f}"
+    return Finding(
+        name="length drift",
+        severity="act" if _beyond(drift, MUCH) else "watch",
+        sentence=f"{subject} {'grew' if grows else 'shrank'} from {before:.0f} to {after:.0f} tokens, by a factor of "
+        f"{ratio:.2f} [{math.exp(drift.low):.2f}, {math.exp(drift.high):.2f}]{beside}.",
+        numbers={
+            f"{name}_{part}": math.exp(getattr(d, part))
+            for name, d in drifts.items()
+            for part in ("before", "after", "low", "high")
+        },
+        threshold=f"The mean length of all responses, or of failures, {SOME} times as great or as small in the last "
+        f"quarter of the steps as in the first, interval included; act: {MUCH} times. Geometric mean over steps. "
+        "Longer reasoning may be what success needs: compare success at equal tokens.",
+        advice=(
+            [
+                "Take lengths out of the denominator: recipe dr-grpo (objective.aggregate=constant), where a long "
+                "failure costs as much per token as a short one.",
+                "Price length near the limit: credit overlong, as in recipe dapo.",
+                "Read the longest failures: repetition is the usual content.",
+            ]
+            if grows
+            else [
+                "Read the shortest successes: guesses, or answers without work, mean that the verifier asks too "
+                "little.",
+                "Take lengths out of the denominator: recipe dr-grpo; a mean over each response pays more per "
+                "token for short successes.",
+                "Check that no penalty on length (credit overlong) outweighs success.",
+            ]
+        ),
+    )
+
+
+def _drift(lengths_S: Floats) -> Change:
+    """Of the logarithm, so that the interval is one of the ratio; steps without a length are left out."""
+    known = np.asarray(lengths_S, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    return change(np.log(np.maximum(known, 1.0)) if len(known) >= MIN_STEPS else [])
+
+
+def _beyond(drift: Change, ratio: float) -> bool:
+    return drift.low > math.log(ratio) or drift.high < -math.log(ratio)

@@ -1,0 +1,92 @@
+"""Reward without success: what is paid for grows, what is wanted does not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import MIN_STEPS, Change, Floats, Lacking, change, percent
+from outrider.report.findings.view import by_step
+
+NEEDS = f"rewards and verdicts, successes and failures, of at least {MIN_STEPS} training steps"
+
+RISE = 0.1  # of what a success earns more than a failure: less moves the policy little
+FAILURES = 0.5  # share of the positive reward: from here on, most of what is paid is paid for failing
+
+
+def find(run: RunData) -> Finding | None:
+    r"""How much of a rise in reward is not one of success, and how much of the reward failures earn.
+
+    The mean reward of a step is what its success rate earns at the run's mean rewards of a success and of a failure,
+    :math:`\bar r_- + s\,(\bar r_+ - \bar r_-)`, and a rest: what successes, or failures, earn more than over the whole
+    run. A rise of the rest is one that success does not explain. Both parts are compared step by step, last quarter
+    against first, so the noise of success cancels. Over scorable first tries.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    rows = by_step(run)
+    n, c = rows["paid"], rows["paid_successes"]
+    if not (n.all() and 0 < c.sum() < n.sum()):
+        raise Lacking(NEEDS)
+    good, bad = rows["reward_succeeded"].sum() / c.sum(), rows["reward_failed"].sum() / (n - c).sum()
+    gap = good - bad
+    explained = bad + (c / n) * gap
+    rest = (rows["reward_succeeded"] + rows["reward_failed"]) / n - explained
+    rise, surplus, reward, success = (change(v) for v in (rest, rest - explained, rest + explained, c / n))
+    alone = rise.low > RISE * abs(gap) and surplus.low > 0 and reward.low > 0
+    positive = rows["earned_succeeded"] + rows["earned_failed"]
+    paid = _late_share(rows["earned_failed"][positive > 0] / positive[positive > 0])
+    inverted = gap <= 0
+    if not (alone or inverted or paid.low > FAILURES):
+        return None
+    return Finding(
+        name="reward without success",
+        severity="act" if alone or inverted else "watch",
+        sentence=_sentence(reward, success, rise, paid.after if paid.low > FAILURES else None, (good, bad)),
+        numbers={
+            "reward_before": reward.before,
+            "reward_after": reward.after,
+            "success_before": success.before,
+            "success_after": success.after,
+            "unexplained_rise": rise.value,
+            "unexplained_low": rise.low,
+            "unexplained_high": rise.high,
+            "reward_of_success": good,
+            "reward_of_failure": bad,
+            "paid_to_failures": paid.after,
+        },
+        threshold="More than half of the rise in reward from the first to the last quarter of the steps is none in "
+        f"success, and by more than {percent(RISE)} of what a success earns more than a failure, intervals included; "
+        f"or late in the run more than {percent(FAILURES)} of the positive reward goes to failures; or a success earns "
+        "no more than a failure. Graded tasks may mean it so.",
+        advice=[
+            "Read failures of high reward: what they share is what is being learnt.",
+            "Pay for the verdict alone for a while: reward.correct=1, reward.incorrect=0, no shapers on the reward.",
+            "Make what a response can earn without success smaller than what it earns with it, or pay it only on "
+            "success.",
+            "If the verdict is what is wrong, see verifier suspicion.",
+        ],
+    )
+
+
+def _late_share(shares_S: Floats) -> Change:
+    """The mean of the last quarter of the steps, with the interval of one mean around it; NaN below ``MIN_STEPS``."""
+    if len(shares_S) < MIN_STEPS:
+        return change([])
+    seen = change(shares_S)
+    margin = (seen.high - seen.low) / 2 / np.sqrt(2)
+    return Change(seen.before, seen.after, seen.after - margin, seen.after + margin)
+
+
+def _sentence(reward: Change, success: Change, rise: Change, paid: float | None, earned: tuple[float, float]) -> str:
+    text = (
+        f"Reward went from {reward.before:.3g} to {reward.after:.3g} and success from {percent(success.before)} to "
+        f"{percent(success.after)}; {rise.value:.3g} [{rise.low:.3g}, {rise.high:.3g}] of the rise is not success"
+    )
+    if paid is not None:
+        text += f"; {percent(paid)} of the positive reward goes to failures"
+    if earned[0] <= earned[1]:
+        text += f"; a success earns {earned[0]:.3g}, a failure {earned[1]:.3g}"
+    return text + "."

@@ -1,0 +1,114 @@
+"""Stale sampler: what is learnt from was drawn by another policy than the one that learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import MIN_STEPS, Lacking, Share, change, percent, share
+from outrider.report.findings.view import splits
+
+NEEDS = f"off-policy gauges of at least {MIN_STEPS} steps in metrics.jsonl, or policy versions of the rollouts"
+
+# The k3 estimate of a ratio at PPO's clip bound, 1.2 - 1 - log 1.2, is 0.018: a mean above it says that the average
+# token is at the bound.
+KL_OLD = 0.02
+# Sampler and learner with the same weights differ by rounding: 1e-4 to 1e-3 nats are usual, at 1e-2 runs were seen to
+# fall apart (Yao et al. 2025; Liu et al. 2025, "When speed kills stability").
+KL_SAMPLER = 0.01
+ESS = 0.5  # effective share of the samples: below, half of what was paid for is thrown away by the weights
+LAG, LATE = 4, 0.1  # AReaL's guide allows 4 versions; a tenth of the rollouts beyond that is no exception any more
+
+_GAUGES = (  # name in the metrics, what it is called, limit, whether the limit is a lower one
+    ("kl_old", "the KL from the policy that sampled", KL_OLD, False),
+    ("sampler_kl_k3", "the KL between sampler and learner", KL_SAMPLER, False),
+    ("weight_ess", "the effective share of the importance weights", ESS, True),
+)
+_SHOWN = ("weight_p99", "weight_max", "weight_clamped", "clip_low", "clip_high", "log_ratio_bounded")
+
+
+def find(run: RunData) -> Finding | None:
+    """Off-policy gauges of the last quarter of the steps, with an interval over steps, and how old the weights were
+    that drew the rollouts.
+
+    A rollout's lag counts in steps: how much further its step is ahead of its version than where the two are closest
+    in the run, so that versions may begin anywhere. Versions that do not count steps (more than one per step) are not
+    judged, and a lag that never changes cannot be seen.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    gauges = {name: run.metrics[f"learn/{name}"] for name, *_ in _GAUGES if _known(run, name)}
+    lag = _lag(run)
+    if not gauges and lag is None:
+        raise Lacking(NEEDS)
+    numbers = {name: _late_mean(run, name) for name in (*gauges, *_SHOWN) if _known(run, name)}
+    signs = list(_broken(run, numbers))
+    if lag is not None:
+        late, worst = lag
+        numbers |= {"late": late.value, "late_low": late.low, "lag_max": worst}
+        if late.low > LATE:
+            signs.append(f"{percent(late.value)} of the rollouts are more than {LAG} versions old, up to {worst:.0f}")
+    if not signs:
+        return None
+    sentence = "; ".join(signs)
+    return Finding(
+        name="stale sampler",
+        severity="act" if numbers.get("log_ratio_bounded", 0.0) > 0 or len(signs) > 1 else "watch",
+        sentence=f"{sentence[0].upper()}{sentence[1:]}.",
+        numbers=numbers,
+        threshold=f"In the last quarter of the steps, interval included: kl_old above {KL_OLD}, sampler_kl_k3 above "
+        f"{KL_SAMPLER}, weight_ess below {ESS}, or more than {percent(LATE)} of the rollouts more than {LAG} versions "
+        "old. Per token and on average: a few wild tokens are not found.",
+        advice=[
+            "Fewer updates on one batch: learn.minibatches=1 and learn.epochs=1.",
+            "Weigh what the sampler drew: objective.correction.truncate.cap=2, or objective.correction.mask.high=2.",
+            "Give the sampler the new weights more often, or drop rollouts of old versions.",
+            "Compare log-probabilities at the same temperature and top-p, of the same tokens: a sampler that decodes "
+            "and encodes again changes them.",
+        ],
+    )
+
+
+def _known(run: RunData, name: str) -> bool:
+    values = run.metrics.get(f"learn/{name}", np.zeros(0))
+    return int((~np.isnan(np.asarray(values, dtype=np.float64))).sum()) >= MIN_STEPS
+
+
+def _late_mean(run: RunData, name: str) -> float:
+    return change(run.metrics[f"learn/{name}"]).after
+
+
+def _broken(run: RunData, numbers: dict[str, float]) -> Iterator[str]:
+    """The gauges that are beyond their limit by more than their noise."""
+    for name, words, limit, lower in _GAUGES:
+        if name not in numbers:
+            continue
+        value, seen = numbers[name], change(run.metrics[f"learn/{name}"])
+        margin = (seen.high - seen.low) / 2  # of a difference of two means: wider than that of one
+        if value + margin < limit if lower else value - margin > limit:
+            yield f"{words} is {value:.3g}{'' if lower else ' nats per token'}"
+
+
+def _lag(run: RunData) -> tuple[Share, float] | None:
+    """Share of late rollouts beyond ``LAG``, by step, and the greatest lag; None where versions do not say."""
+    rows = run.ask(
+        "SELECT step, policy_version AS version, count(*) AS n FROM rollouts "
+        "WHERE split = 'train' AND policy_version IS NOT NULL GROUP BY step, policy_version ORDER BY step"
+    )
+    step, version, n = (np.asarray(rows[name], dtype=np.float64) for name in ("step", "version", "n"))
+    if len(np.unique(step)) < 2 or version.max() - version.min() > step.max() - step.min():
+        return None
+    lag = step - version
+    lag -= lag.min()
+    late = step >= splits(run)["train"].late
+    steps = np.unique(step[late])
+    old_S, all_S = (
+        np.array([n[(step == s) & extra].sum() for s in steps]) for extra in (lag > LAG, np.ones(len(lag), dtype=bool))
+    )
+    worst = float(lag[late].max())
+    return share(old_S, all_S), worst if math.isfinite(worst) else 0.0

@@ -1,0 +1,173 @@
+"""Verifier suspicion: what judges the responses may be wrong, slow or fooled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import Floats, Lacking, Share, percent, share, wilson
+from outrider.report.findings.view import SCORABLE, SUCCESS, by_group, late_groups, main_split, success_by_step
+
+NEEDS = "verdicts"
+
+# Timeouts and errors: at 5 % a third of all groups of 8 lose a member (miles#2800), at 1 % one in thirteen.
+UNJUDGED, UNJUDGED_ACT = 0.01, 0.05
+UNPARSEABLE = 0.2  # of ended responses, late: one in five, when a run has long had the time to learn the format
+# One answer to one problem is right or wrong; 1 % leaves room for verdicts that look at more than the answer.
+DISAGREE = 0.01
+# One text is judged by a function; 0.1 % leaves room for dumps that cut texts short.
+UNSTABLE = 0.001
+EMPTY = 0.01  # successes without an answer, where answers are extracted: whole text graded, or default verdicts
+# A success rate that is 20 points higher from one step to the next: policies improve over many updates, graders are
+# broken or fooled from one on (verl#7603). Four standard errors, as every step of the run is a candidate.
+JUMP, JUMP_Z, JUMP_WINDOW = 0.2, 4.0, 8
+
+Sign = tuple[str, bool, dict[str, float]]  # what was seen, whether to act at once, its numbers
+
+
+def find(run: RunData) -> Finding | None:
+    """Six signs, each on its own: unjudged responses, unparseable ones that ended, answers and whole texts judged both
+    ways, successes without an answer, and a sudden jump of success.
+
+    Signs that a dump has no data for are not looked for.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    if not main_split(run).judged:
+        raise Lacking(NEEDS)
+    looks: tuple[Callable[[RunData], Sign | None], ...] = (
+        _unjudged,
+        _unparseable,
+        _disagreement,
+        _unstable,
+        _empty,
+        _jump,
+    )
+    signs = [sign for look in looks if (sign := look(run)) is not None]
+    if not signs:
+        return None
+    sentence = "; ".join(text for text, _, _ in signs)
+    return Finding(
+        name="verifier suspicion",
+        severity="act" if any(act for _, act, _ in signs) else "watch",
+        sentence=f"{sentence[0].upper()}{sentence[1:]}.",
+        numbers={name: value for _, _, numbers in signs for name, value in numbers.items()},
+        threshold=f"Any of these, intervals included: more than {percent(UNJUDGED)} timeouts and errors (act: "
+        f"{percent(UNJUDGED_ACT)}); late in the run more than {percent(UNPARSEABLE)} unparseable responses that were "
+        f"not cut; more than {percent(DISAGREE)} of repeated answers to a problem, or {percent(UNSTABLE)} of repeated "
+        f"texts, judged both correct and not; more than {percent(EMPTY)} of successes without an answer, where the "
+        f"others have one; success {percent(JUMP)} higher from one step to the next. A problem whose reference answer "
+        "is wrong is not seen by any of them.",
+        advice=[
+            "Read rollouts of each kind named here, success and failure side by side, in the examples of this report.",
+            "Grade the reference answers themselves: each must come out correct.",
+            "Leave unjudged responses out of every baseline: reward.timeout=null and reward.error=null, not 0.",
+            "After a jump compare what solved a problem before it and after it: a new trick of the answer's form is a "
+            "hole in the verifier.",
+        ],
+    )
+
+
+def _unjudged(run: RunData) -> Sign | None:
+    groups = by_group(run)
+    found = share(groups["timeouts"] + groups["errors"], groups["judged"])
+    if not found.low > UNJUDGED:
+        return None
+    timeouts, errors = int(groups["timeouts"].sum()), int(groups["errors"].sum())
+    text = f"{percent(found.value)} of the responses could not be judged ({timeouts} timeouts, {errors} errors)"
+    return text, found.low > UNJUDGED_ACT, {**_numbers("unjudged", found), "timeouts": timeouts, "errors": errors}
+
+
+def _unparseable(run: RunData) -> Sign | None:
+    groups = late_groups(run)
+    found = share(groups["ended_unparseable"], groups["ended"])
+    if not found.low > UNPARSEABLE:
+        return None
+    which = "responses" if main_split(run).cut is None else "responses that were not cut"
+    text = f"{percent(found.value)} of the late {which} have no answer that can be read"
+    return text, False, _numbers("unparseable", found)
+
+
+def _disagreement(run: RunData) -> Sign | None:
+    """Pairs of problem and answer that came up at least twice and were found both correct and incorrect."""
+    return _both_ways(
+        run,
+        f"split = '{main_split(run).name}' AND answer <> '' AND outcome IN ('correct', 'incorrect')",
+        "problem_id, answer",
+        DISAGREE,
+        "answers that came up again for the same problem",
+        "disagreement",
+    )
+
+
+def _unstable(run: RunData) -> Sign | None:
+    """Whole responses (no branches: their text is a part) that came up again and were judged otherwise."""
+    return _both_ways(
+        run,
+        f"split = '{main_split(run).name}' AND parent IS NULL AND text <> '' AND {SCORABLE}",
+        "problem_id, stop, hash(text)",
+        UNSTABLE,
+        "texts that came up again for the same problem",
+        "unstable",
+    )
+
+
+def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name: str) -> Sign | None:
+    row = run.ask(
+        f"SELECT count(*) AS repeated, count(*) FILTER (low < high) AS both FROM (SELECT min({SUCCESS}) AS low, "
+        f"max({SUCCESS}) AS high FROM rollouts WHERE {where} GROUP BY {key} HAVING count(*) > 1)"
+    )
+    repeated, both = int(row["repeated"][0]), int(row["both"][0])
+    if not repeated or not wilson(both / repeated, repeated)[0] > most:
+        return None
+    text = f"{both} of {repeated} {what} were judged both correct and not"
+    return text, True, {name: both / repeated, f"{name}_cases": both, f"{name}_repeated": repeated}
+
+
+def _empty(run: RunData) -> Sign | None:
+    groups = by_group(run)
+    found = share(groups["silent"], groups["answering"])
+    if not (found.low > EMPTY and found.value < 0.5):  # else this verifier names no answers at all
+        return None
+    text = f"{percent(found.value)} of the successes have no answer, where the others have one"
+    return text, True, _numbers("empty", found)
+
+
+def _jump(run: RunData) -> Sign | None:
+    try:
+        rows = success_by_step(run)
+    except Lacking:
+        return None
+    jumps, error = _jumps(rows["success"])
+    best = int(jumps.argmax())
+    if not (jumps[best] > JUMP and jumps[best] > JUMP_Z * error):
+        return None
+    step = int(rows["step"][best + JUMP_WINDOW])
+    text = f"success is {percent(float(jumps[best]))} higher from step {step} on, all at once"
+    return text, False, {"jump": float(jumps[best]), "jump_error": error, "jump_step": step}
+
+
+def _jumps(values_S: Floats) -> tuple[Floats, float]:
+    r"""The jump before each step that has a window on both sides, and its standard error.
+
+    In a window of ``2w`` steps a line with a jump in its middle is fitted by least squares,
+    :math:`x_s = a + b s + J [s \ge w]`: a steep rise has a slope and no jump. The noise is that of the windows'
+    residuals, their median, so that the window with the jump at another place does not raise it.
+    """
+    w = JUMP_WINDOW
+    at = np.arange(2 * w)
+    design = np.stack([np.ones(2 * w), at - at.mean(), at >= w], axis=1)
+    solve = np.linalg.pinv(design)
+    windows = sliding_window_view(values_S, 2 * w)
+    fits = windows @ solve.T
+    variance = ((windows - fits @ design.T) ** 2).sum(axis=1) / (2 * w - 3)
+    return fits[:, 2], float(np.sqrt(np.median(variance) * (solve[2] ** 2).sum()))
+
+
+def _numbers(name: str, found: Share) -> dict[str, float]:
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

@@ -1,0 +1,195 @@
+"""What several findings read of a run: its splits, its steps and its groups, each asked for once."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from outrider.report.data import Columns, RunData
+from outrider.report.findings.base import MIN_STEPS, Lacking
+
+SUCCESS = "(outcome = 'correct')"
+SCORABLE = "(outcome IN ('correct', 'incorrect', 'unparseable'))"
+
+T = TypeVar("T")
+
+
+def once(read: Callable[[RunData], T]) -> Callable[[RunData], T]:
+    """``read`` with the answer kept for as long as the run is: a scan of a million rollouts is a second."""
+    answers: WeakKeyDictionary[RunData, T] = WeakKeyDictionary()
+
+    @functools.wraps(read)
+    def answer(run: RunData) -> T:
+        if run not in answers:
+            answers[run] = read(run)
+        return answers[run]
+
+    return answer
+
+
+class Split(NamedTuple):
+    """What is known of the rollouts of one split.
+
+    Attributes:
+        name: "train", "evaluate" or "greedy".
+        first_stage: the stage that asks first; stages sort by their place, as "0-uniform".
+        late: the first step of the last quarter of its steps: from there on it is the run as it is now.
+        cut: SQL that is true where a response was cut at its length; None where nothing says so.
+        inferred: whether ``cut`` goes by length alone, as there are no stop reasons.
+        judged: rollouts with a verdict.
+    """
+
+    name: str
+    first_stage: str
+    late: int
+    cut: str | None
+    inferred: bool
+    judged: int
+
+    @property
+    def first_tries(self) -> str:
+        """SQL condition: rollouts from the plain prompt, asked for by the first stage alone.
+
+        Later stages (branches, second passes, examples) choose by outcome, so with them a number changes because the
+        choice does. In a dump all rollouts have the empty stage, and none is left out.
+        """
+        stage = self.first_stage.replace("'", "''")
+        return f"split = '{self.name}' AND parent IS NULL AND context = 'plain' AND stage = '{stage}'"
+
+
+@once
+def splits(run: RunData) -> dict[str, Split]:
+    """Each split that has rollouts, by name.
+
+    Without stop reasons a response counts as cut if it is as long as the longest.
+    """
+    rows = run.ask(
+        "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
+        "max(branch_at + tokens)::DOUBLE AS longest, count(outcome) AS judged FROM rollouts GROUP BY split"
+    )
+    found = {}
+    for name, stage, steps, stops, longest, judged in zip(*rows.values(), strict=True):
+        by_length = None if np.isnan(longest) else f"(branch_at + tokens >= {longest:.0f})"
+        found[name] = Split(
+            name=name,
+            first_stage=stage,
+            late=int(steps[-max(1, math.ceil(len(steps) / 4))]),
+            cut="(stop IN ('length', 'context'))" if stops else by_length,
+            inferred=not stops,
+            judged=int(judged),
+        )
+    return found
+
+
+def main_split(run: RunData) -> Split:
+    """What a check that needs no training is made on: the rollouts of training, else those of the evaluation.
+
+    Raises:
+        Lacking: neither is there.
+    """
+    found = splits(run)
+    for name in ("train", "evaluate"):
+        if name in found:
+            return found[name]
+    raise Lacking("sampled rollouts")
+
+
+@once
+def by_step(run: RunData) -> Columns:
+    """One row for each training step, in order, over its first tries.
+
+    Columns: ``step``; ``spent``, tokens of *all* rollouts up to and with the step; ``scorable`` and ``successes``;
+    ``success``, their ratio; ``entropy`` and ``surprisal`` (mean of -log p), nats per token; ``length`` of a response,
+    ``length_failed``, ``length_succeeded``; of scorable rollouts with a reward ``paid``, ``paid_successes``, sums
+    ``reward_failed``, ``reward_succeeded``, and of the positive rewards alone ``earned_failed``, ``earned_succeeded``.
+    NaN where a step has nothing to say.
+
+    Raises:
+        Lacking: fewer than ``MIN_STEPS`` steps.
+    """
+    if "train" not in splits(run):
+        raise Lacking(f"at least {MIN_STEPS} training steps, not 0")
+    failure = f"{SCORABLE} AND NOT {SUCCESS}"
+    paid = f"{SCORABLE} AND reward IS NOT NULL AND NOT isnan(reward)"
+    rows = run.ask(
+        f"""
+        SELECT step,
+            count(*) FILTER ({SCORABLE})::DOUBLE AS scorable, count(*) FILTER ({SUCCESS})::DOUBLE AS successes,
+            sum(entropy * tokens) / sum(tokens) FILTER (entropy IS NOT NULL) AS entropy,
+            -sum(logprob * tokens) / sum(tokens) FILTER (logprob IS NOT NULL) AS surprisal,
+            avg(tokens) AS length, avg(tokens) FILTER ({failure}) AS length_failed,
+            avg(tokens) FILTER ({SUCCESS}) AS length_succeeded,
+            count(*) FILTER ({paid})::DOUBLE AS paid, count(*) FILTER ({SUCCESS} AND {paid})::DOUBLE AS paid_successes,
+            coalesce(sum(reward) FILTER ({failure} AND {paid}), 0) AS reward_failed,
+            coalesce(sum(reward) FILTER ({SUCCESS} AND {paid}), 0) AS reward_succeeded,
+            coalesce(sum(greatest(reward, 0)) FILTER ({failure} AND {paid}), 0) AS earned_failed,
+            coalesce(sum(greatest(reward, 0)) FILTER ({SUCCESS} AND {paid}), 0) AS earned_succeeded
+        FROM rollouts WHERE {splits(run)["train"].first_tries} GROUP BY step ORDER BY step
+        """
+    )
+    if len(rows["step"]) < MIN_STEPS:
+        raise Lacking(f"at least {MIN_STEPS} training steps, not {len(rows['step'])}")
+    spent = run.ask(
+        "SELECT step, sum(tokens) AS tokens FROM rollouts WHERE split = 'train' GROUP BY step ORDER BY step"
+    )
+    at = np.isin(spent["step"], rows["step"])
+    with np.errstate(invalid="ignore"):
+        success = rows["successes"] / rows["scorable"]
+    return {**rows, "success": success, "spent": np.cumsum(np.asarray(spent["tokens"], dtype=np.float64))[at]}
+
+
+def success_by_step(run: RunData) -> Columns:
+    """:func:`by_step`, for those who need every step's success.
+
+    Raises:
+        Lacking: too few steps, or a step without a verdict.
+    """
+    rows = by_step(run)
+    if np.isnan(rows["success"]).any():
+        raise Lacking("verdicts in every training step")
+    return rows
+
+
+@once
+def by_group(run: RunData) -> Columns:
+    """One row for each group of the main split, all its rollouts counted, in no particular order.
+
+    Columns: ``step``, ``tokens``; counts of rollouts: ``judged``, ``scorable``, ``successes``, ``timeouts``,
+    ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended`` (judged and not
+    known to be cut), ``ended_unparseable``; ``answering`` (successes whose answer is known, be it empty) and ``silent``
+    (those whose answer is empty); and ``cut_tokens``.
+
+    Raises:
+        Lacking: no rollouts.
+    """
+    split = main_split(run)
+    cut = split.cut or "(NULL::BOOLEAN)"
+    ended = f"outcome IS NOT NULL AND NOT coalesce({cut}, false)"
+    rows = run.ask(
+        f"""
+        SELECT min(step) AS step, sum(tokens) AS tokens, count(outcome) AS judged,
+            count(*) FILTER ({SCORABLE}) AS scorable, count(*) FILTER ({SUCCESS}) AS successes,
+            count(*) FILTER (outcome = 'timeout') AS timeouts, count(*) FILTER (outcome = 'error') AS errors,
+            count({cut}) AS stops, count(*) FILTER ({cut}) AS cut,
+            count(*) FILTER ({cut} AND {SCORABLE}) AS cut_scorable,
+            count(*) FILTER ({cut} AND {SUCCESS}) AS cut_successes,
+            count(*) FILTER ({ended}) AS ended,
+            count(*) FILTER ({ended} AND outcome = 'unparseable') AS ended_unparseable,
+            count(answer) FILTER ({SUCCESS}) AS answering, count(*) FILTER ({SUCCESS} AND answer = '') AS silent,
+            coalesce(sum(tokens) FILTER ({cut}), 0) AS cut_tokens
+        FROM rollouts WHERE split = '{split.name}' GROUP BY group_id
+        """
+    )
+    return {name: np.asarray(column, dtype=np.float64) for name, column in rows.items()}
+
+
+def late_groups(run: RunData) -> Columns:
+    """:func:`by_group` of the last quarter of the steps."""
+    groups = by_group(run)
+    late = groups["step"] >= main_split(run).late
+    return {name: column[late] for name, column in groups.items()}
