@@ -74,7 +74,7 @@ def find_stages(
     2. *Where, and how steep?* Resampled residuals on top of the two segments, fitted again, give the intervals.
 
     The curve ``levels off`` if the bend is significant and the late slope is at most ``plateau`` times as steep as the
-    early one. Works for falling curves (entropy) as well.
+    early one. Works for falling curves (entropy) as well. A bend at an end of the middle 80 % may lie further out.
 
     Degenerate cases: NaN in x or y is left out, and counted. A curve without any noise around one line has no bend.
     The p-value is never below 1 / (resamples + 1).
@@ -153,9 +153,9 @@ class _Bend:
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)
-        return np.divide(
-            removed_B, error_B, out=np.zeros_like(error_B), where=error_B > 1e-12 * total_B
-        )  # else rounding
+        noisy_B = error_B > 1e-12 * total_B  # what is less is rounding
+        gain_B: Floats = np.divide(removed_B, error_B, out=np.zeros_like(error_B), where=noisy_B)
+        return gain_B
 
     def places(self, y_BN: Floats) -> Floats:
         """Of every row: x of the best bend."""
