@@ -1,0 +1,268 @@
+"""Problems that k rollouts do not solve: whose they are, and how many of them are only unlucky."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrider.errors import UserError
+from outrider.measure.passk import Floats, pass_at_k
+
+Ints = NDArray[np.int64]
+
+MODELS = (2, 4)  # fewest and most whose regions can be drawn and read
+
+
+@dataclass(frozen=True, slots=True)
+class Unsolved:
+    """What ``k`` rollouts of one model leave unsolved.
+
+    Attributes:
+        k: rollouts that a problem needs to be counted.
+        unsolved: problems without a success in ``k`` or more scorable rollouts.
+        solved: problems with one, in however many.
+        undecided: problems without a success in fewer than ``k``; neither of the two.
+        expected: how many problems ``k`` rollouts leave unsolved in expectation, the sum of 1 - pass@k over the
+            problems that have ``k``. Where a problem has more than ``k``, it may be solved, and yet unsolved by ``k``.
+    """
+
+    k: int
+    unsolved: frozenset[str]
+    solved: frozenset[str]
+    undecided: frozenset[str]
+    expected: float
+
+
+def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
+    """The k-rollout unsolvable problems of one model.
+
+    ``n`` and ``c`` are scorable rollouts and successes of each problem, as in :func:`pass_at_k`. All rollouts count:
+    a problem that was solved once in more than ``k`` is solvable, whatever its first ``k`` were, so give models the
+    same number of rollouts before their sets are compared.
+
+    Raises:
+        ValueError: two problems share an id, or counts that :func:`pass_at_k` refuses.
+
+    Source: STILL, arXiv 2508.07534, section 2.1.
+
+    >>> found = unsolved(["a", "b", "c"], n=[8, 8, 4], c=[0, 2, 0], k=8)
+    >>> sorted(found.unsolved), sorted(found.solved), sorted(found.undecided), found.expected
+    (['a'], ['b'], ['c'], 1.0)
+    """
+    missed_P = 1.0 - pass_at_k(n, c, k)
+    n_P, c_P = (np.broadcast_to(np.asarray(counts), missed_P.shape) for counts in (n, c))
+    if len(set(problems)) < len(problems):
+        raise ValueError("two problems share an id")
+    rows = list(zip(problems, n_P.tolist(), c_P.tolist(), strict=True))
+    return Unsolved(
+        k=k,
+        unsolved=frozenset(p for p, tries, hits in rows if tries >= k and not hits),
+        solved=frozenset(p for p, _, hits in rows if hits),
+        undecided=frozenset(p for p, tries, hits in rows if tries < k and not hits),
+        expected=float(np.nansum(missed_P)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The unsolved problems of some models, taken apart.
+
+    Attributes:
+        models: their names, in the order given.
+        regions: for every set of models that is not empty (as names in the order of ``models``) the problems that
+            exactly these models leave unsolved. All sets are there, most models last; the regions are disjoint.
+        solved_by_all: problems that no model leaves unsolved.
+        left_out: problems that some model was not asked, or not often enough; in no region.
+    """
+
+    models: tuple[str, ...]
+    regions: Mapping[tuple[str, ...], frozenset[str]]
+    solved_by_all: frozenset[str]
+    left_out: frozenset[str]
+
+    @property
+    def sizes(self) -> dict[tuple[str, ...], int]:
+        """How many problems lie in each region: a Venn diagram's numbers, an UpSet plot's bars."""
+        return {models: len(problems) for models, problems in self.regions.items()}
+
+    def of(self, model: str) -> frozenset[str]:
+        """All compared problems that a model leaves unsolved, alone or with others."""
+        return frozenset().union(*(problems for models, problems in self.regions.items() if model in models))
+
+
+def overlap(results: Mapping[str, Unsolved]) -> Overlap:
+    """Which models fail on which problems: the exact sets of every region.
+
+    Only problems that are decided (solved or unsolved) for every model are compared; the rest is ``left_out``.
+
+    Raises:
+        UserError: fewer than two or more than four models, or different ``k``.
+
+    Source: the Venn diagram of STILL, arXiv 2508.07534, Figure 1c.
+
+    >>> ids = ["a", "b", "c"]
+    >>> found = overlap({"base": unsolved(ids, 8, [0, 0, 1], 8), "rl": unsolved(ids, 8, [0, 3, 0], 8)})
+    >>> found.sizes
+    {('base',): 1, ('rl',): 1, ('base', 'rl'): 1}
+    >>> sorted(found.regions["base", "rl"])
+    ['a']
+    """
+    models = tuple(results)
+    if not MODELS[0] <= len(models) <= MODELS[1]:
+        raise UserError(f"unsolved problems are compared for {MODELS[0]} to {MODELS[1]} models, not {len(models)}")
+    if len(ks := {result.k for result in results.values()}) > 1:
+        raise UserError(f"unsolved problems of different k ({', '.join(map(str, sorted(ks)))}) cannot be compared")
+    decided = frozenset.intersection(*(r.unsolved | r.solved for r in results.values()))
+    asked = frozenset().union(*(r.unsolved | r.solved | r.undecided for r in results.values()))
+    failing = {p: tuple(m for m in models if p in results[m].unsolved) for p in decided}
+    regions = {
+        chosen: frozenset(p for p, failed in failing.items() if failed == chosen)
+        for size in range(1, len(models) + 1)
+        for chosen in combinations(models, size)
+    }
+    return Overlap(models, regions, frozenset(p for p, failed in failing.items() if not failed), asked - decided)
+
+
+def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
+    r"""Upper confidence bound on the pass rate of a problem that ``k`` rollouts did not solve.
+
+    .. math:: 1 - \alpha^{1/k}
+
+    the rate at which ``k`` failures still happen with probability :math:`\alpha`: the one-sided bound of Clopper and
+    Pearson at 0 of ``k``, of confidence :math:`1 - \alpha`; about 3/k at 0.05. It holds for one problem that was
+    chosen beforehand: among many, some fail by bad luck alone, and how many do is what :class:`PassRates` is for. 1
+    where ``k = 0``.
+
+    Raises:
+        ValueError: a negative ``k``, or :math:`\alpha` not between 0 and 1.
+
+    Source: Clopper and Pearson 1934, Biometrika 26.
+
+    >>> pass_rate_bound([0, 1, 8, 640]).round(4).tolist()
+    [1.0, 0.95, 0.3123, 0.0047]
+    """
+    k_P = np.asarray(k, dtype=np.float64)
+    if (k_P < 0).any() or not 0 < alpha < 1:
+        raise ValueError(f"a bound needs k >= 0 and alpha between 0 and 1, not {k!r} and {alpha}")
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(np.log(alpha) / k_P))
+
+
+def expected_unlucky(pass_rate: ArrayLike, k: int) -> float:
+    r"""Expected number of problems that ``k`` rollouts leave unsolved though they can be solved, at known pass rates.
+
+    .. math:: \sum_{P:\, p_P > 0} (1 - p_P)^k
+
+    A rate of 0 is no bad luck and counts nothing. For known rates, or to plan ``k``: rates that were *estimated* from
+    the same rollouts are 0 for every unsolved problem, which answers the question before it is asked; for those see
+    :func:`fit_pass_rates`. NaN rates are left out.
+
+    Raises:
+        ValueError: a rate outside of [0, 1], or ``k < 0``.
+
+    >>> round(expected_unlucky([0.1] * 100 + [0.0] * 10, k=8), 2)
+    43.05
+    """
+    rate_P = np.asarray(pass_rate, dtype=np.float64)
+    rate_P = rate_P[~np.isnan(rate_P)]
+    if k < 0 or ((rate_P < 0) | (rate_P > 1)).any():
+        raise ValueError("pass rates lie between 0 and 1, and k is not negative")
+    return float(((1.0 - rate_P[rate_P > 0]) ** k).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class PassRates:
+    r"""Pass rates over problems as a Beta(a, b) distribution, fitted by :func:`fit_pass_rates`.
+
+    Attributes:
+        a, b: its shape; NaN where nothing could be fitted.
+        problems: how many problems it stands on.
+
+    >>> rates = PassRates(a=1.0, b=1.0, problems=100)  # uniform: 1/(k + 1) of the problems fail k times
+    >>> round(rates.missed_by(9), 4), round(rates.unlucky([9] * 10, more=10), 4)
+    (0.1, 5.0)
+    """
+
+    a: float
+    b: float
+    problems: int
+
+    def missed_by(self, k: int) -> float:
+        r"""Chance that ``k`` rollouts leave a problem unsolved: :math:`\prod_{i<k} (b + i) / (a + b + i)`."""
+        return float(np.exp(self._log_missed(k)[k]))
+
+    def unlucky(self, tries: ArrayLike, more: int) -> float:
+        r"""Expected number of unsolved problems that ``more`` rollouts each would solve.
+
+        .. math:: \sum_P \Big[ 1 - \prod_{i=k_P}^{k_P + m - 1} \frac{b + i}{a + b + i} \Big]
+
+        ``tries`` holds the rollouts, all failed, of each unsolved problem: after :math:`k` failures its rate is
+        Beta(a, b + k). "Unlucky" needs a yardstick, since under a beta every problem can be solved by somebody with
+        enough patience; ours is what ``more`` buys (as many again, say), which one can go and check.
+        """
+        tries_P = np.asarray(tries, dtype=np.int64)
+        log_M = self._log_missed(int(tries_P.max(initial=0)) + more)
+        return float(-np.expm1(log_M[tries_P + more] - log_M[tries_P]).sum())
+
+    def _log_missed(self, most: int) -> Floats:
+        """Log-chance of 0 … ``most`` failures in a row."""
+        i = np.arange(most)
+        return np.concatenate([[0.0], np.cumsum(np.log((self.b + i) / (self.a + self.b + i)))])
+
+
+def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
+    r"""Fit a Beta(a, b) to the pass rates of problems from their counts, by maximum likelihood of the beta-binomial.
+
+    .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
+              - \sum_{i<n_P} \ln(a + b + i) \Big]
+
+    This, and not :func:`expected_unlucky` at the observed rates, is what a report should use: it does not take every
+    unsolved problem for one of rate 0, but borrows from the solved ones: where many problems have rates of 0.05, some
+    with 0 of 8 must have them too. Chosen over a beta with a share of impossible problems, which would be the honest
+    model, because that share cannot be told from a small ``a`` before the number of rollouts is large; so where
+    impossible problems exist, ``unlucky`` leans to too many. Assumes that problems are alike but for their rate; fit
+    levels of difficulty apart where they are not.
+
+    ``a`` and ``b`` are sought between 1e-3 and 1e4; a fit at an end (rates that do not differ at all) is returned as
+    it is. Degenerate cases: NaN where no rollout succeeded or none failed, and where no problem has two rollouts,
+    since then the rates have no spread that could be seen. Problems without rollouts are left out. Imports scipy.
+
+    Raises:
+        ValueError: counts that :func:`pass_at_k` refuses.
+
+    Source: Skellam 1948, Journal of the Royal Statistical Society B 10 (beta-binomial).
+
+    >>> fit = fit_pass_rates(n=[8] * 9, c=range(9))  # all counts equally often, as Beta(1, 1) has them
+    >>> round(fit.a, 2), round(fit.b, 2), fit.problems
+    (1.0, 1.0, 9)
+    """
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # a quarter of a second, for few users
+
+    pass_at_k(n, c, 1)  # checks the counts
+    n_P, c_P = np.broadcast_arrays(np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64))
+    n_P, c_P = n_P[n_P > 0], c_P[n_P > 0]
+    if not 0 < c_P.sum() < n_P.sum() or n_P.max() < 2:
+        return PassRates(np.nan, np.nan, len(n_P))
+    i = np.arange(n_P.max())
+    won_I, lost_I, all_I = (_longer_than(i, counts_P) for counts_P in (c_P, n_P - c_P, n_P))
+
+    def loss(logs: Floats) -> tuple[float, Floats]:
+        a, b = np.exp(logs)
+        value = won_I @ np.log(a + i) + lost_I @ np.log(b + i) - all_I @ np.log(a + b + i)
+        rest = all_I @ (1 / (a + b + i))
+        return -value, -np.array([a * (won_I @ (1 / (a + i)) - rest), b * (lost_I @ (1 / (b + i)) - rest)])
+
+    ends = (np.log(1e-3), np.log(1e4))
+    mean = c_P.sum() / n_P.sum()
+    found = minimize(loss, np.log([mean, 1 - mean]), jac=True, bounds=[ends, ends], options={"gtol": 1e-9})
+    a, b = np.exp(found.x)
+    return PassRates(float(a), float(b), len(n_P))
+
+
+def _longer_than(i: Ints, counts_P: Ints) -> Ints:
+    """For every ``i`` how many of the counts are larger: how often its term stands in the likelihood."""
+    return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")
