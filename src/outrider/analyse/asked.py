@@ -1,0 +1,85 @@
+"""What ``outrider analyse`` is asked. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from outrider.config.recipe import AnyTask
+from outrider.options import Options
+from outrider.sample.options import SampleOptions
+from outrider.train.options import EvaluateOptions
+
+WORDS = ("last", "all")
+
+
+class Selection(Options):
+    """Which rollouts of a run."""
+
+    split: str = Field("train", min_length=1, description="what they were drawn for: train, evaluate or greedy")
+    steps: str = Field("last", description="last, all, or numbers and ranges as in 1,50,90-105")
+    limit: int | None = Field(None, ge=1, description="most rollouts of a step, spread evenly over it; null: all")
+
+    @field_validator("steps")
+    @classmethod
+    def _steps_are_numbers(cls, steps: str) -> str:
+        if steps not in WORDS:
+            step_ranges(steps)
+        return steps
+
+
+class Tokens(Selection):
+    """Values of every token under one policy."""
+
+    model: str = Field("trained", min_length=1, description="trained, start, step-<n>, or any model that trains")
+    temperature: float = Field(1.0, gt=0, description="divides the logits")
+    masses: list[Annotated[float, Field(gt=0, lt=1)]] = Field([0.95], description="nuclei whose tokens are counted")
+    micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
+
+
+class Shift(Selection):
+    """The same tokens under two policies."""
+
+    before: str = Field("start", min_length=1, description="as model of Tokens")
+    after: str = Field("trained", min_length=1)
+    temperature: float = Field(1.0, gt=0, description="divides the logits")
+    micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
+
+
+class Intervene(Selection):
+    """Tokens replaced by the best alternative, and what becomes of the responses."""
+
+    model: str = Field("trained", min_length=1, description="as model of Tokens")
+    positions: int = Field(5, ge=1, description="equal stretches of a response, one position in each")
+    choose: Literal["entropy", "random"] = Field("entropy", description="which position of a stretch")
+    k: int = Field(8, ge=1, description="continuations of each of the two tokens")
+    seed: int = Field(0, ge=0, description="of the continuations and of random positions")
+    micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
+    task: AnyTask
+    sample: SampleOptions = Field(default_factory=SampleOptions)
+    evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
+
+    @model_validator(mode="after")
+    def _continuations_differ(self) -> Self:
+        if self.sample.temperature == 0 and self.k > 1:
+            raise ValueError(f"sample.temperature is 0, so the {self.k} continuations of a token would be one (k=1)")
+        return self
+
+
+def step_ranges(steps: str) -> list[range]:
+    """The ranges of a list of steps.
+
+    Raises:
+        ValueError: it is no such list.
+
+    >>> step_ranges("1,50,90-105")
+    [range(1, 2), range(50, 51), range(90, 106)]
+    """
+    ranges = []
+    for part in steps.split(","):
+        first, dash, last = (word.strip() for word in part.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"{steps!r} is neither last nor all nor numbers and ranges as in 1,50,90-105")
+        ranges.append(range(int(first), int(last or first) + 1))
+    return ranges

@@ -1,0 +1,154 @@
+"""An analysis on disk: written part by part, so that it can be stopped at any moment and taken up again."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from outrider.analyse.selection import Part
+from outrider.errors import UserError
+from outrider.record.disk import sweep, write_atomically
+from outrider.train.folder import lock_folder
+from outrider.train.progress import Progress
+from outrider.train.ranks import Ranks
+
+_ABOUT = "about.json"
+_LOCK = ".lock"
+
+
+class AnalysisFolder:
+    """What an analysis leaves behind.
+
+    ======================  ==========================================================================
+    ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
+    ``parts/*.parquet``     the rows, ``<split>-<step>-<number>.parquet``; each is whole or not there
+    ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
+    ======================  ==========================================================================
+
+    Parts are never changed. Reading takes no lock and may happen while the analysis goes on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: TextIO | None = None
+
+    def begin(self, about: Mapping[str, Any], vocabulary: Sequence[str]) -> None:
+        """Begin an analysis in an empty folder, or take up the same one.
+
+        Raises:
+            UserError: the folder holds another analysis or anything else, is being written, or the disk refuses.
+        """
+        self._lock = lock_folder(self.path)
+        file = self.path / _ABOUT
+        if not file.exists():
+            others = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK and not p.name.endswith(".tmp"))
+            if others and others != ["vocabulary.parquet"]:  # a kill may come before about.json
+                raise UserError(f"{self.path} is not empty (it holds {others[0]}); choose another folder with --out")
+            texts = pa.table({"token_id": pa.array(range(len(vocabulary)), pa.int32()), "text": pa.array(vocabulary)})
+            write_table(self.path / "vocabulary.parquet", texts)
+            write_atomically(file, json.dumps(about, indent=1).encode() + b"\n")
+        elif differences := _differences(self.about(), about):
+            raise UserError(
+                f"{self.path} holds another analysis ({'; '.join(differences)}); choose another folder with --out"
+            )
+        sweep(self.path)
+        sweep(self.path / "parts")
+
+    def about(self) -> dict[str, Any]:
+        """The settings.
+
+        Raises:
+            UserError: there is no analysis, or the file is damaged.
+        """
+        file = self.path / _ABOUT
+        try:
+            found: dict[str, Any] = json.loads(file.read_bytes())
+        except FileNotFoundError:
+            raise UserError(f"{self.path} holds no analysis: it has no {_ABOUT}") from None
+        except ValueError as error:
+            raise UserError(f"{file} is damaged: {error}") from error
+        return found
+
+    def place(self, name: str) -> Path:
+        return self.path / "parts" / f"{name}.parquet"
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, in the order of the rollouts.
+
+        Raises:
+            UserError: there is no analysis, or it is not finished.
+        """
+        names = self.about()["parts"]
+        missing = [name for name in names if not self.place(name).is_file()]
+        if missing:
+            raise UserError(
+                f"{self.path} is not finished ({len(names) - len(missing)} of {len(names)} parts); "
+                "the command that began it goes on where it was"
+            )
+        return pa.concat_tables([pq.read_table(self.place(name), columns=columns) for name in names])
+
+    def close(self) -> None:
+        """Let other processes write the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """One Parquet file, whole or not at all; equal tables give equal files."""
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, compression="zstd")
+    write_atomically(path, buffer.getvalue())
+
+
+def part_name(split: str, part: Part) -> str:
+    """The name of a part's file, without its ending."""
+    return f"{split}-{part.step:08d}-{part.number:05d}"
+
+
+def work_off(
+    ranks: Ranks, folder: AnalysisFolder, split: str, parts: Sequence[Part], unit: str, work: Callable[[Part], pa.Table]
+) -> None:
+    """Compute and write every part that is not there yet, each rank its share, with a progress bar over all.
+
+    After Ctrl-C the finished parts are on disk, and the same call goes on with the others.
+    """
+    places = {part: folder.place(part_name(split, part)) for part in parts}
+
+    def done() -> int:
+        return sum(part.cost for part, place in places.items() if place.is_file())
+
+    def share() -> list[None]:
+        console = None if ranks.main else Console(file=io.StringIO())
+        with Progress(sum(part.cost for part in parts), unit, console) as progress:
+            progress.phase("analyse")
+            progress.resume_at(reached := done())
+            for part in mine:
+                write_table(places[part], work(part))
+                before, reached = reached, done()  # the other ranks' parts too
+                progress.advance(reached - before)
+        return []
+
+    missing = ranks.from_main(lambda: [part for part in parts if not places[part].is_file()])
+    mine = missing[ranks.rank :: ranks.size]
+    ranks.gather(share)  # nobody leaves before the last is done, and the error of one is that of all
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key}: {_short(before.get(key))} -> {_short(now.get(key))}"
+        for key in dict.fromkeys([*before, *now])
+        if before.get(key) != json.loads(json.dumps(now.get(key)))
+    ]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,173 @@
+"""What a policy says of given tokens: packed forward passes, and the head a chunk of tokens at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from outrider.learn.batching import micro_batches
+from outrider.measure.branching import ROUNDING
+from outrider.model.attention import Packed
+from outrider.model.head import CHUNK
+from outrider.model.load import Policy
+from outrider.record import Ids, Rollout
+
+Floats = NDArray[np.floating]
+
+
+class Values(NamedTuple):
+    r"""What a policy says of the own tokens of a rollout; all but the last ``[T]``.
+
+    With :math:`p` the distribution before a token, :math:`e` the one-hot vector of the token, :math:`h` what the head
+    of weights :math:`W` is applied to, and :math:`p = \mathrm{softmax}(W h / \tau)`:
+
+    Attributes:
+        logprobs: of the token, nats.
+        entropies: of :math:`p`, nats, over the whole vocabulary.
+        error_norms: :math:`\|e - p\|_2`, between 0 and :math:`\sqrt2`.
+        hidden_norms: :math:`\|h\|_2`.
+        gradient_norms: :math:`\|(e - p) h^\top\|_F / \tau`, the product of the two norms, since the matrix has rank
+            one: the Frobenius norm of the gradient of the token's log-probability with respect to :math:`W`.
+        alternatives: the most likely other token; the lowest id where several are.
+        alternative_logprobs: its log-probability.
+        branching_TM: for each mass the size of its nucleus: the fewest tokens that hold at least that mass.
+    """
+
+    logprobs: Floats
+    entropies: Floats
+    error_norms: Floats
+    hidden_norms: Floats
+    gradient_norms: Floats
+    alternatives: NDArray[np.int32]
+    alternative_logprobs: Floats
+    branching_TM: NDArray[np.int32]
+
+
+class _Sequence(NamedTuple):
+    place: int
+    context_ids: Ids
+    token_ids: Ids
+
+    @property
+    def length(self) -> int:
+        return len(self.context_ids) + len(self.token_ids)
+
+
+@torch.inference_mode()
+def token_values(
+    policy: Policy,
+    rollouts: Sequence[Rollout],
+    temperature: float = 1.0,
+    masses: Sequence[float] = (),
+    micro_tokens: int = 4096,
+) -> list[Values]:
+    """The values of every rollout's own tokens, given its prompt and prefix; in order.
+
+    The model's attention must be routed through plans. Memory is that of a forward pass over ``micro_tokens`` tokens
+    and of a few chunks of logits (:data:`outrider.model.head.CHUNK`), whatever the vocabulary. How rollouts share
+    passes decides no more than the last bits.
+    """
+    sequences = [
+        _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
+    ]
+    found = [_nothing(len(masses))] * len(rollouts)
+    for micro in micro_batches([s for s in sequences if len(s.token_ids)], micro_tokens):
+        for sequence, values in zip(micro, _forward(policy, micro, temperature, masses), strict=True):
+            found[sequence.place] = values
+    return found
+
+
+def head_values(
+    hidden_NH: Tensor,
+    weight_VH: Tensor,
+    bias_V: Tensor | None,
+    targets_N: Tensor,
+    temperature: float = 1.0,
+    masses: Sequence[float] = (),
+    chunk: int = CHUNK,
+) -> list[Tensor]:
+    """The fields of :class:`Values` as tensors, from hidden states; at most ``chunk`` logits are held at once.
+
+    Arithmetic is in at least float32. The error norm is summed from the probabilities of the other tokens, so it
+    keeps its relative precision where the token is almost certain.
+    """
+    size = max(1, chunk // len(weight_VH))
+    dtype = torch.promote_types(hidden_NH.dtype, torch.float32)
+    parts = []
+    for hidden_tH, targets_t in zip(hidden_NH.split(size), targets_N.split(size), strict=True):
+        logits_tV = torch.nn.functional.linear(hidden_tH, weight_VH, bias_V).to(dtype)
+        hidden_t = torch.linalg.vector_norm(hidden_tH, dim=-1, dtype=dtype)
+        parts.append(_chunk_values(logits_tV.div_(temperature), hidden_t, targets_t[:, None], temperature, masses))
+    return [torch.cat(column) for column in zip(*parts, strict=True)]
+
+
+def _chunk_values(
+    logits_tV: Tensor, hidden_t: Tensor, targets_t1: Tensor, temperature: float, masses: Sequence[float]
+) -> tuple[Tensor, ...]:
+    logps_tV = logits_tV.log_softmax(-1)
+    probs_tV = logps_tV.exp()
+    logprobs_t = logps_tV.gather(1, targets_t1)[:, 0]
+    entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # -inf * 0 is 0 here
+    branching_tM = nucleus_sizes(probs_tV, masses)
+    alternative_logprobs_t, alternatives_t = logps_tV.scatter_(1, targets_t1, float("-inf")).max(-1)
+    others_tV = probs_tV.scatter_(1, targets_t1, 0.0)
+    errors_t = torch.hypot(others_tV.sum(-1), torch.linalg.vector_norm(others_tV, dim=-1))
+    return (
+        logprobs_t,
+        entropies_t,
+        errors_t,
+        hidden_t,
+        errors_t * hidden_t / temperature,
+        alternatives_t.int(),
+        alternative_logprobs_t,
+        branching_tM,
+    )
+
+
+def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
+    """For each mass the fewest tokens that hold at least that mass, the one on the boundary included: ``[T, M]``.
+
+    What :func:`outrider.measure.branching.candidates` counts, on tensors; a mass missed by less than its ``ROUNDING``
+    is reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2.
+
+    >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
+    [[1, 2, 3], [1, 1, 1]]
+    """
+    if not masses:
+        return torch.zeros(len(probs_TV), 0, dtype=torch.int32, device=probs_TV.device)
+    ordered_TV = probs_TV.sort(dim=-1, descending=True).values
+    before_TV = ordered_TV.cumsum(-1, dtype=torch.float64) - ordered_TV
+    return torch.stack([(before_TV < mass - ROUNDING).sum(-1) for mass in masses], 1).int()
+
+
+def _forward(
+    policy: Policy, sequences: Sequence[_Sequence], temperature: float, masses: Sequence[float]
+) -> Iterator[Values]:
+    model = policy.model
+    device = next(model.parameters()).device
+    ids = np.concatenate([part for s in sequences for part in (s.context_ids, s.token_ids)])
+    ids_T = torch.from_numpy(ids.astype(np.int64)).to(device)
+    plan = Packed([s.length for s in sequences], device)
+    # the hidden state *before* an own token predicts it
+    starts = np.cumsum([0] + [s.length for s in sequences[:-1]]) + [len(s.context_ids) for s in sequences]
+    at = np.concatenate([start + np.arange(len(s.token_ids)) for start, s in zip(starts, sequences, strict=True)])
+    at_N = torch.from_numpy(at.astype(np.int64)).to(device)
+    hidden_TH = model.get_decoder()(
+        input_ids=ids_T[None], position_ids=plan.positions_T[None], plan=plan, use_cache=False
+    ).last_hidden_state[0]
+    head = model.get_output_embeddings()
+    bias = getattr(head, "bias", None)
+    columns = head_values(hidden_TH.index_select(0, at_N - 1), head.weight, bias, ids_T[at_N], temperature, masses)
+    ends = np.cumsum([len(s.token_ids) for s in sequences])[:-1]
+    split = [np.split(column.cpu().numpy(), ends) for column in columns]
+    return (Values(*arrays) for arrays in zip(*split, strict=True))
+
+
+def _nothing(masses: int) -> Values:
+    numbers, ids = np.zeros(0, np.float32), np.zeros(0, np.int32)
+    return Values(numbers, numbers, numbers, numbers, numbers, ids, numbers, np.zeros((0, masses), np.int32))

@@ -1,0 +1,155 @@
+"""``outrider analyse intervene``: replace a token by the best alternative and see what becomes of the response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from outrider.analyse.asked import Intervene
+from outrider.analyse.folder import AnalysisFolder, work_off
+from outrider.analyse.forward import token_values
+from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
+from outrider.analyse.problems import problems_of
+from outrider.analyse.selection import Part, Plan, intervention_parts
+from outrider.analyse.sites import KEPT, REPLACED, Fate, Site, chosen_positions, site_table
+from outrider.analyse.tokens import about_of, processes, say, tell_place
+from outrider.measure.intervention import effects
+from outrider.model.load import Policy, context_length
+from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
+from outrider.sample.local import LocalSampler, decode, stop_ids
+from outrider.sample.sampler import Sampler
+from outrider.tasks.task import Task
+from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
+
+
+class Interventions:
+    r"""Continues responses from a kept and from a replaced token, and counts successes.
+
+    For a token :math:`o_t` of a response to :math:`q`, and the best alternative
+
+    .. math:: \tilde o_t = \arg\max_{v \ne o_t} \pi(v \mid q, o_{<t}),
+
+    ``k`` continuations are drawn from the policy after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde o_t`,
+    all independent, and judged as whole responses. The effect :math:`I_t` of the token is the mean accuracy of the
+    former minus that of the latter; see :mod:`outrider.measure.intervention` for what the counts say of it.
+
+    A token that ends the response, or stands at its length limit, leaves nothing to draw: that response is judged
+    once and counts ``k`` times. A draw is a function of the seed, the rollout, the position, which of the two tokens
+    it follows, and its index, so that more continuations include those of fewer.
+
+    Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
+    """
+
+    def __init__(self, policy: Policy, sampler: Sampler, task: Task, asked: Intervene) -> None:
+        self.policy, self.sampler, self.task, self.asked = policy, sampler, task, asked
+        self.stops = stop_ids(policy)
+        self.context = context_length(policy.model)
+
+    def sites(self, rollouts: Sequence[Rollout]) -> list[Site]:
+        """The chosen positions of responses, in order."""
+        every = token_values(self.policy, rollouts, micro_tokens=self.asked.micro_tokens)
+        return [
+            Site(rollout, at, values)
+            for rollout, values in zip(rollouts, every, strict=True)
+            for at in chosen_positions(rollout, values.entropies, self.asked)
+        ]
+
+    def fates(self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str) -> list[Fate]:
+        """What becomes of each site's response when its token is kept, or replaced."""
+        paths = [site.path(branch) for site in sites]
+        going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
+        every = list(zip(sites, paths, going, strict=True))
+        drawn = iter(self.sampler.sample([self._request(s, p, problems, branch) for s, p, goes in every if goes]))
+        endings = [[next(drawn) for _ in range(self.asked.k)] if goes else [] for goes in going]
+        items: list[tuple[Problem, str, bool]] = []
+        for (site, path, _), ending in zip(every, endings, strict=True):
+            # decoded as a whole: a token may end within a character
+            texts = decode(self.policy.tokenizer, [r.response_ids for r in ending] or [path])
+            finished = [not r.truncated for r in ending] or [int(path[-1]) in self.stops]
+            items += [(problems[site.rollout.problem_id], *item) for item in zip(texts, finished, strict=True)]
+        verdicts = iter(self.task.verify_all(items))
+        return [self._fate(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
+
+    def _goes_on(self, site: Site, path: Ids) -> bool:
+        room = min(self.asked.sample.max_tokens, self.context - len(site.rollout.prompt_ids))
+        return int(path[-1]) not in self.stops and len(path) < room
+
+    def _request(self, site: Site, path: Ids, problems: Mapping[str, Problem], branch: str) -> SampleRequest:
+        return SampleRequest(
+            problems[site.rollout.problem_id],
+            n=self.asked.k,
+            prefix=Prefix(site.rollout.id, path),
+            prompt_ids=site.rollout.prompt_ids,
+            params=self.asked.sample.params(),
+            stage="intervene",
+            group_id=f"{branch}:{site.rollout.group_id}",  # else the two tokens would share their random numbers
+            seed=self.asked.seed,
+        )
+
+    def _fate(self, ending: Sequence[Rollout], verdicts: Sequence[Verdict]) -> Fate:
+        times = 1 if ending else self.asked.k
+        unscorable = sum(v.outcome in (Outcome.TIMEOUT, Outcome.ERROR) for v in verdicts)
+        tokens = sum(len(r.token_ids) for r in ending)
+        return Fate(times * sum(v.success for v in verdicts), times * unscorable, tokens)
+
+
+def intervene_command(run: Path, asked: Intervene, plan: Plan, out: Path) -> int:
+    """Replace chosen tokens of the chosen rollouts, write successes per position, and say what they come to.
+
+    Raises:
+        UserError: no such model, rollouts of another model or task, or ``out`` holds something else.
+    """
+    return launch(processes(intervention_parts(plan, asked)), _intervene, run, asked, plan, out)
+
+
+def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: Plan, out: Path) -> int:
+    policy = open_policy(run, asked.model)
+    interventions = Interventions(policy, LocalSampler(policy, asked.sample), asked.task, asked)
+    parts = intervention_parts(plan, asked)
+    about = about_of("intervene", asked.model_dump(mode="json"), plan, parts)
+    folder = AnalysisFolder(out)
+    try:
+        about |= {"weights": weights_hash(policy.model), "task_data": ranks.from_main(lambda: asked.task.fingerprint)}
+        problems = ranks.from_main(lambda: _problems(run, asked, plan))
+        ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
+
+        def work(part: Part) -> pa.Table:
+            rollouts = plan.read(run, part.step)[part.start : part.stop]
+            refuse_foreign(policy, asked.model, run, rollouts)
+            sites = interventions.sites(rollouts)
+            kept, replaced = (interventions.fates(sites, problems, branch) for branch in (KEPT, REPLACED))
+            return site_table(plan.split, part.step, sites, kept, replaced, asked.k)
+
+        work_off(ranks, folder, plan.split, parts, "continuations", work)
+        if ranks.main:
+            _tell(folder, plan)
+    finally:
+        asked.task.close()
+        folder.close()
+    return 0
+
+
+def _problems(run: Path, asked: Intervene, plan: Plan) -> dict[str, Problem]:
+    ids = {rollout.problem_id for chosen in plan.steps for rollout in plan.read(run, chosen.step)}
+    return problems_of(run, asked.task, asked.evaluate, plan.split, ids)
+
+
+def _tell(folder: AnalysisFolder, plan: Plan) -> None:
+    table = folder.table()
+    kept, replaced, k = (table[name].to_numpy() for name in ("kept_successes", "replaced_successes", "k"))
+    effects_N = effects(replaced, kept, k)
+    judged_N = ~np.isnan(effects_N)
+    spent = pc.sum(table["generated_tokens"]).as_py()
+    say(f"{len(effects_N):,} positions of {plan.rollouts:,} responses, {spent:,} generated tokens")
+    if left := len(effects_N) - judged_N.sum():
+        say(f"{left:,} positions are left out of the means: a continuation could not be judged")
+    if judged_N.any():
+        with_token, with_other = (float(np.mean((counts / k)[judged_N])) for counts in (kept, replaced))
+        effect = effects_N[judged_N].mean()
+        say(f"success with the token {with_token:.3f}, with its replacement {with_other:.3f}, effect {effect:+.3f}")
+    tell_place(folder, plan)

@@ -1,0 +1,123 @@
+"""The policy that an analysis runs: the trained one, the one a run began with, one of its checkpoints, or any other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import PreTrainedModel
+
+from outrider.config import read_yaml
+from outrider.errors import UserError
+from outrider.model.attention import use_plans
+from outrider.model.load import Policy, context_length, load_policy
+from outrider.record import Rollout
+from outrider.sample.local import decode
+from outrider.train.folder import RunFolder
+
+_WEIGHTS = "weights.safetensors"
+
+
+def open_policy(run: Path, word: str) -> Policy:
+    """The policy that ``word`` names, ready for forward passes.
+
+    ``trained``: the exported model of the run, or its newest checkpoint before there is one; for rollouts that
+    ``outrider evaluate`` kept, the model that wrote them. ``start``: the model that the run began with. ``step-40``:
+    the checkpoint after step 40. Anything else is a model as a recipe names it.
+
+    Raises:
+        UserError: the run has no such policy, or it cannot be loaded.
+    """
+    folder = RunFolder.existing(run)
+    config = read_yaml(folder.config.read_text("utf-8"), str(folder.config))
+    kept = checkpoints(run)
+    if word == "trained" and (folder.model / "config.json").is_file():
+        policy = load_policy(str(folder.model))
+    elif word == "trained" and kept:
+        policy = _restored(config["model"], kept[max(kept)])
+    elif word in ("trained", "start"):
+        policy = load_policy(config["model"])
+    elif word.startswith("step-"):
+        policy = _restored(config["model"], _checkpoint(run, word, kept))
+    else:
+        policy = load_policy(word)
+    use_plans(policy.model)
+    return policy
+
+
+def checkpoints(run: Path) -> dict[int, Path]:
+    """The checkpoints of a run by step."""
+    return {int(path.name[5:]): path for path in sorted((run / "checkpoints").glob("step-[0-9]*"))}
+
+
+def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rollout]) -> None:
+    """Refuse rollouts that another model's tokenizer wrote, and those that are too long for this model.
+
+    Raises:
+        UserError: a token is beyond the vocabulary; the first response reads otherwise than it was written; a
+            sequence is longer than the context.
+    """
+    vocabulary, context = policy.model.get_output_embeddings().weight.shape[0], context_length(policy.model)
+    for rollout in rollouts:
+        ids = [*rollout.prompt_ids.tolist(), *rollout.response_ids.tolist()]
+        if ids and max(ids) >= vocabulary:
+            raise UserError(
+                f"rollout {rollout.id} of {run} holds the token {max(ids)}, and the vocabulary of {model} ends at "
+                f"{vocabulary - 1}: it was written with another tokenizer"
+            )
+        if len(ids) > context:
+            raise UserError(f"rollout {rollout.id} of {run} has {len(ids)} tokens, and {model} takes {context}")
+    for rollout in rollouts[:1]:
+        text = decode(policy.tokenizer, [rollout.token_ids])[0].encode("utf-8", "backslashreplace").decode()
+        if text != rollout.text:
+            raise UserError(
+                f"rollout {rollout.id} of {run} was written {rollout.text[:40]!r}, and {model} reads its tokens as "
+                f"{text[:40]!r}: it was written with another tokenizer"
+            )
+
+
+def vocabulary(policy: Policy) -> list[str]:
+    """The text of every token of the model; what the tokenizer does not know is empty."""
+    known = len(policy.tokenizer)
+    size = policy.model.get_output_embeddings().weight.shape[0]
+    texts = policy.tokenizer.batch_decode([[i] for i in range(min(size, known))], clean_up_tokenization_spaces=False)
+    return [*texts, *[""] * (size - len(texts))]
+
+
+def weights_hash(model: PreTrainedModel) -> str:
+    """Identity of a model's weights."""
+    digest = hashlib.sha256()
+    for name, parameter in model.named_parameters():
+        digest.update(name.encode())
+        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
+    step = word.removeprefix("step-")
+    if not step.isdecimal() or int(step) not in kept:
+        known = ", ".join(f"step-{step}" for step in kept) or "none"
+        raise UserError(f"{run} holds no checkpoint {word!r} (there: {known})")
+    return kept[int(step)]
+
+
+@torch.no_grad()
+def _restored(model: str, checkpoint: Path) -> Policy:
+    """The architecture of ``model`` with the weights of a checkpoint."""
+    policy = load_policy(model)
+    file = checkpoint / _WEIGHTS
+    try:
+        weights: dict[str, Any] = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{file} cannot be read ({error})") from error
+    mine = dict(policy.model.named_parameters())
+    if {name: p.shape for name, p in mine.items()} != {name: w.shape for name, w in weights.items()}:
+        raise UserError(f"{file} holds the weights of another model than {model}")
+    for name, parameter in mine.items():
+        parameter.copy_(weights[name])
+    return policy

@@ -1,0 +1,48 @@
+"""The problems of rollouts on disk, which hold no more of them than the id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from outrider.analyse.policies import checkpoints
+from outrider.errors import UserError
+from outrider.record import Problem
+from outrider.tasks.task import Task
+from outrider.train.options import EvaluateOptions
+
+
+def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
+    """The problems with these ids: held-out ones for evaluations, else those of the task's training stream.
+
+    Raises:
+        UserError: the task does not have one of them, so it is not the task of these rollouts.
+    """
+    missing = set(ids)
+    found: dict[str, Problem] = {}
+    heldout = split in ("evaluate", "greedy")
+    looked = task.heldout(evaluate.skip + evaluate.problems) if heldout else map(task.train, range(_position(run)))
+    for problem in looked:
+        if problem.id in missing:
+            missing.remove(problem.id)
+            found[problem.id] = problem
+        if not missing:
+            return found
+    side = "held-out" if heldout else "training"
+    raise UserError(
+        f"{len(missing)} problems of {run}, such as {min(missing)!r}, are not among the {side} problems of task "
+        f"{task.name!r}, so responses to them cannot be judged"
+    )
+
+
+def _position(run: Path) -> int:
+    """How many problems of the stream to look through: what the newest checkpoint had taken, and as many again and
+    more for the steps after it."""
+    kept = checkpoints(run)
+    try:
+        state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}
+        reached = int(state["explorer"]["stream"]["position"]) if kept else 0
+    except (OSError, ValueError, KeyError):
+        reached = 0
+    return 2 * reached + 10_000

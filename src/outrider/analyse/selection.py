@@ -1,0 +1,177 @@
+"""Which rollouts of a run an analysis looks at, cut into parts that are worked off one by one. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from outrider.analyse.asked import Intervene, Selection, step_ranges
+from outrider.errors import UserError, nearest
+from outrider.record import Rollout
+from outrider.record.store import RolloutStore
+from outrider.train.folder import RunFolder
+
+PART_TOKENS = 16_384
+PART_CONTINUATIONS = 1024
+
+T = TypeVar("T")
+
+
+class Chosen(NamedTuple):
+    """The chosen rollouts of one step: how many tokens of each its policy sampled, in the order of the file."""
+
+    step: int
+    lengths: list[int]
+
+
+class Part(NamedTuple):
+    """A stretch of the chosen rollouts of a step, the unit of work: done wholly or not at all.
+
+    Attributes:
+        number: its place among the parts of its step.
+        start, stop: the stretch.
+        cost: what it is expected to take, in the analysis's own unit.
+    """
+
+    step: int
+    number: int
+    start: int
+    stop: int
+    cost: int
+
+
+class Plan(NamedTuple):
+    """All that an analysis will look at.
+
+    Attributes:
+        split, limit: as asked.
+        steps: the chosen rollouts, step by step.
+        digest: identity of their tokens; an analysis that goes on later must find the same.
+        observed: own tokens that no policy sampled (tool output). They have no row in any analysis.
+    """
+
+    split: str
+    limit: int | None
+    steps: list[Chosen]
+    digest: str
+    observed: int
+
+    @property
+    def rollouts(self) -> int:
+        return sum(len(chosen.lengths) for chosen in self.steps)
+
+    @property
+    def tokens(self) -> int:
+        return sum(sum(chosen.lengths) for chosen in self.steps)
+
+    def cut(self, cost: Callable[[int], int], most: int) -> list[Part]:
+        """Parts of consecutive rollouts that cost at most ``most`` together; a dearer one gets a part of its own.
+
+        ``cost`` is that of a rollout with so many sampled tokens. The parts depend on nothing else, so that a pass
+        that is taken up again computes the same batches, to the last bit.
+        """
+        return [part for chosen in self.steps for part in _parts(chosen, cost, most)]
+
+    def read(self, run: Path, step: int) -> list[Rollout]:
+        """The chosen rollouts of a step."""
+        return spread(RunFolder(run).rollouts.read(step, self.split), self.limit)
+
+
+def select(run: Path, selection: Selection) -> Plan:
+    """Look through the rollouts of a run, one file at a time.
+
+    Raises:
+        UserError: there is no run, it has no such rollouts, or what was chosen holds no token.
+    """
+    store = RunFolder.existing(run).rollouts
+    digest, observed = hashlib.blake2b(digest_size=12), 0
+    steps = []
+    for step in _steps(run, store, selection):
+        rollouts = spread(store.read(step, selection.split), selection.limit)
+        for rollout in rollouts:
+            digest.update(f"{step} {rollout.id} {len(rollout.prompt_ids)} {rollout.branch_at}".encode())
+            digest.update(np.concatenate([rollout.prompt_ids, rollout.response_ids]).tobytes())
+        observed += sum(len(r.token_ids) - r.trainable_tokens for r in rollouts)
+        steps.append(Chosen(step, [r.trainable_tokens for r in rollouts]))
+    plan = Plan(selection.split, selection.limit, steps, digest.hexdigest(), observed)
+    if not plan.tokens:
+        raise UserError(f"nothing is selected: the chosen {selection.split} rollouts of {run} hold no token")
+    return plan
+
+
+def token_parts(plan: Plan) -> list[Part]:
+    """The parts of a pass over tokens; their cost is tokens."""
+    return plan.cut(lambda tokens: tokens, PART_TOKENS)
+
+
+def intervention_parts(plan: Plan, asked: Intervene) -> list[Part]:
+    """The parts of an intervention; their cost is continuations."""
+    return plan.cut(lambda tokens: continuations(tokens, asked), PART_CONTINUATIONS)
+
+
+def continuations(tokens: int, asked: Intervene) -> int:
+    """How many continuations the interventions in a rollout of so many sampled tokens take."""
+    return 2 * asked.k * min(tokens, asked.positions)
+
+
+class Cost(NamedTuple):
+    """What an intervention costs: ``tokens`` if every continuation is as long as the rest of its response, with the
+    positions in the middle of their stretches; ``most_tokens`` if every one runs to the limit from there."""
+
+    positions: int
+    continuations: int
+    tokens: int
+    most_tokens: int
+
+
+def intervention_cost(plan: Plan, asked: Intervene) -> Cost:
+    """The cost before anything is run."""
+    lengths = [length for chosen in plan.steps for length in chosen.lengths]
+    positions = sum(min(length, asked.positions) for length in lengths)
+    halves = sum(continuations(length, asked) * length for length in lengths) // 2
+    total = 2 * asked.k * positions
+    return Cost(positions, total, halves, max(halves, total * asked.sample.max_tokens - halves))
+
+
+def spread(items: Sequence[T], limit: int | None) -> list[T]:
+    """At most ``limit`` items, evenly spread over all of them; None: all.
+
+    >>> spread("abcdefg", 3)
+    ['a', 'c', 'e']
+    """
+    if limit is None or limit >= len(items):
+        return list(items)
+    return [items[i * len(items) // limit] for i in range(limit)]
+
+
+def _steps(run: Path, store: RolloutStore, selection: Selection) -> list[int]:
+    known = store.steps(selection.split)
+    if not known:
+        names = store.names()
+        hint = nearest(selection.split, names) if names else "nor any others"
+        raise UserError(f"{run} holds no {selection.split} rollouts ({hint})")
+    if selection.steps in ("last", "all"):
+        return known[-1:] if selection.steps == "last" else known
+    ranges = step_ranges(selection.steps)
+    for wanted in ranges:
+        if not any(step in wanted for step in known):
+            close = min(known, key=lambda step: abs(step - wanted.start))
+            named = f"step {wanted.start}" if len(wanted) == 1 else f"steps {wanted.start}-{wanted.stop - 1}"
+            raise UserError(f"{run} holds no {selection.split} rollouts of {named}; the nearest is step {close}")
+    return [step for step in known if any(step in wanted for wanted in ranges)]
+
+
+def _parts(chosen: Chosen, cost: Callable[[int], int], most: int) -> Iterator[Part]:
+    number = start = spent = 0
+    for i, length in enumerate(chosen.lengths):
+        price = cost(length)
+        if i > start and spent + price > most:
+            yield Part(chosen.step, number, start, i, spent)
+            number, start, spent = number + 1, i, 0
+        spent += price
+    if chosen.lengths:
+        yield Part(chosen.step, number, start, len(chosen.lengths), spent)

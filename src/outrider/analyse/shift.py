@@ -1,0 +1,85 @@
+"""``outrider analyse shift``: how the probability of every token of the same rollouts differs between two policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from outrider.analyse.asked import Shift
+from outrider.analyse.folder import AnalysisFolder, work_off
+from outrider.analyse.forward import Values, token_values
+from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
+from outrider.analyse.selection import Part, Plan, token_parts
+from outrider.analyse.tokens import about_of, key_columns, own, processes, say, tell_place
+from outrider.measure.shift import LARGE
+from outrider.record import Rollout
+from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
+
+
+def shift_command(run: Path, asked: Shift, plan: Plan, out: Path) -> int:
+    """Write the change of every chosen token from ``asked.before`` to ``asked.after``, and say what it comes to.
+
+    Raises:
+        UserError: no such models, rollouts of another one, or ``out`` holds something else.
+    """
+    return launch(processes(token_parts(plan)), _shift, run, asked, plan, out)
+
+
+def _shift(ranks: Ranks, run: Path, asked: Shift, plan: Plan, out: Path) -> int:
+    before, after = open_policy(run, asked.before), open_policy(run, asked.after)
+    parts = token_parts(plan)
+    about = about_of("shift", asked.model_dump(mode="json"), plan, parts)
+    about |= {"weights_before": weights_hash(before.model), "weights_after": weights_hash(after.model)}
+
+    def work(part: Part) -> pa.Table:
+        rollouts = plan.read(run, part.step)[part.start : part.stop]
+        found = []
+        for policy, name in ((before, asked.before), (after, asked.after)):
+            refuse_foreign(policy, name, run, rollouts)
+            found.append(token_values(policy, rollouts, asked.temperature, (), asked.micro_tokens))
+        return shift_table(plan.split, part.step, rollouts, *found)
+
+    folder = AnalysisFolder(out)
+    try:
+        ranks.from_main(lambda: folder.begin(about, vocabulary(after)))
+        work_off(ranks, folder, plan.split, parts, "tokens", work)
+        if ranks.main:
+            _tell(folder, plan)
+    finally:
+        folder.close()
+    return 0
+
+
+def shift_table(
+    split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[Values], after: Sequence[Values]
+) -> pa.Table:
+    r"""One row for every token that a policy sampled: both log-probabilities and entropies, and the change.
+
+    ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive where the token was reinforced.
+    ``gradient_norm`` is that before the change, as in :class:`outrider.analyse.forward.Values`.
+    """
+    shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]
+    columns = key_columns(split, step, rollouts) | {
+        "logprob_before": own(rollouts, [v.logprobs for v in before]),
+        "logprob_after": own(rollouts, [v.logprobs for v in after]),
+        "entropy_before": own(rollouts, [v.entropies for v in before]),
+        "entropy_after": own(rollouts, [v.entropies for v in after]),
+        "shift": own(rollouts, shifts),
+        "gradient_norm": own(rollouts, [v.gradient_norms for v in before]),
+    }
+    return pa.table(columns)
+
+
+def _tell(folder: AnalysisFolder, plan: Plan) -> None:
+    size = pc.abs(folder.table(["shift"])["shift"])
+    large = pc.mean(pc.greater(size, LARGE)).as_py()
+    say(
+        f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts: mean change of probability "
+        f"{pc.mean(size).as_py():.4g}, beyond {LARGE} for {large:.2%}"
+    )
+    tell_place(folder, plan)

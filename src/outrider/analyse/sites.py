@@ -1,0 +1,135 @@
+"""The tokens that an intervention replaces, and the table of what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from outrider.analyse.asked import Intervene
+from outrider.analyse.forward import Values
+from outrider.record import Ids, Rollout, identity_seed
+
+KEPT, REPLACED = "kept", "replaced"
+
+
+class Site(NamedTuple):
+    """A token of a response that is replaced.
+
+    Attributes:
+        rollout: the response.
+        at: place of the token among the rollout's own.
+        values: what the policy says of the rollout's tokens.
+    """
+
+    rollout: Rollout
+    at: int
+    values: Values
+
+    @property
+    def position(self) -> int:
+        """Place in the whole response, a branch's prefix included."""
+        return self.rollout.branch_at + self.at
+
+    @property
+    def length(self) -> int:
+        """Tokens of the whole response."""
+        return self.rollout.branch_at + len(self.rollout.token_ids)
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The token that stands there, and the most likely other one."""
+        return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
+
+    def path(self, branch: str) -> Ids:
+        """The response up to and with the token, kept or replaced."""
+        before = self.rollout.response_ids[: self.position]
+        return np.append(before, self.tokens[branch]).astype(np.int32)
+
+    @property
+    def perplexity(self) -> float:
+        """Of the rollout's tokens under the policy that intervenes; observed tokens do not count."""
+        logprobs_T, sampled_T = self.values.logprobs, self.rollout.trainable_T
+        return float(np.exp(-(logprobs_T if sampled_T is None else logprobs_T[sampled_T]).mean(dtype=np.float64)))
+
+
+class Fate(NamedTuple):
+    """What became of the continuations of one of a site's two tokens.
+
+    Attributes:
+        successes: verdicts that are correct.
+        unscorable: verdicts that say nothing of the response (timeouts and errors of the verifier).
+        tokens: generated.
+    """
+
+    successes: int
+    unscorable: int
+    tokens: int
+
+
+def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], asked: Intervene) -> list[int]:
+    """One own token from each of ``asked.positions`` equal stretches of a rollout, ascending.
+
+    That of the highest entropy (the first of several), or one at random by the rollout's identity. Observed tokens do
+    not count. Fewer where the rollout has fewer tokens; none where it has none.
+
+    >>> from outrider.tasks import Countdown
+    >>> ids = np.arange(5, dtype=np.int32)
+    >>> rollout = Rollout("p", "g", 0, ids[:1], ids, np.zeros(5, np.float32), ids[:0])
+    >>> chosen_positions(rollout, np.array([0.1, 0.9, 0.2, 0.3, 0.3]), Intervene(positions=2, task=Countdown()))
+    [1, 3]
+    """
+    sampled = np.arange(len(rollout.token_ids)) if rollout.trainable_T is None else np.flatnonzero(rollout.trainable_T)
+    bounds = [i * len(sampled) // asked.positions for i in range(asked.positions + 1)]
+    chosen = []
+    for number, (start, stop) in enumerate(pairwise(bounds)):
+        stretch = sampled[start:stop]
+        if not len(stretch):
+            continue
+        if asked.choose == "entropy":
+            chosen.append(int(stretch[np.argmax(entropies_T[stretch])]))
+        else:
+            chosen.append(int(stretch[identity_seed(asked.seed, "position", rollout.id, number) % len(stretch)]))
+    return chosen
+
+
+def site_table(
+    split: str, step: int, sites: Sequence[Site], kept: Sequence[Fate], replaced: Sequence[Fate], k: int
+) -> pa.Table:
+    """One row per site: which token, what the policy says of it, and what became of both continuations.
+
+    ``success`` is that of the response as it was; ``relative_position`` is :math:`t / L` in [0, 1) with the position
+    counted from 0, as in the position shaper. Successes are null where one of the continuations could not be judged:
+    their number out of ``k`` is not known. ``unscorable`` counts those continuations.
+    """
+    rollouts = [s.rollout for s in sites]
+    positions, lengths = (np.array([getattr(s, name) for s in sites], np.int32) for name in ("position", "length"))
+    spent = [a.tokens + b.tokens for a, b in zip(kept, replaced, strict=True)]
+    lost = [a.unscorable + b.unscorable for a, b in zip(kept, replaced, strict=True)]
+    columns = {
+        "split": pa.repeat(split, len(sites)),
+        "step": pa.repeat(pa.scalar(step, pa.int64()), len(sites)),
+        "problem_id": pa.array([r.problem_id for r in rollouts], pa.string()),
+        "group_id": pa.array([r.group_id for r in rollouts], pa.string()),
+        "member": pa.array([r.member for r in rollouts], pa.int32()),
+        "success": pa.array([r.success for r in rollouts], pa.bool_()),
+        "position": positions,
+        "length": lengths,
+        "relative_position": (positions / np.maximum(lengths, 1)).astype(np.float32),
+        "token_id": np.array([s.tokens[KEPT] for s in sites], np.int32),
+        "alternative_id": np.array([s.tokens[REPLACED] for s in sites], np.int32),
+        "logprob": np.array([s.values.logprobs[s.at] for s in sites], np.float32),
+        "alternative_logprob": np.array([s.values.alternative_logprobs[s.at] for s in sites], np.float32),
+        "entropy": np.array([s.values.entropies[s.at] for s in sites], np.float32),
+        "ppl": np.array([s.perplexity for s in sites], np.float32),
+        "kept_successes": pa.array([None if f.unscorable else f.successes for f in kept], pa.int32()),
+        "replaced_successes": pa.array([None if f.unscorable else f.successes for f in replaced], pa.int32()),
+        "k": np.full(len(sites), k, np.int32),
+        "unscorable": np.array(lost, np.int32),
+        "generated_tokens": np.array(spent, np.int32),
+    }
+    return pa.table(columns)

@@ -1,0 +1,161 @@
+"""``outrider analyse tokens``: every token of a run's rollouts under one policy, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from rich.console import Console
+
+from outrider.analyse.asked import Tokens
+from outrider.analyse.folder import AnalysisFolder, part_name, work_off
+from outrider.analyse.forward import Values, token_values
+from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
+from outrider.analyse.selection import Part, Plan, token_parts
+from outrider.record import Mode, Rollout
+from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
+
+SCHEMA_VERSION = 1
+
+
+def tokens_command(run: Path, asked: Tokens, plan: Plan, out: Path) -> int:
+    """Write the values of every chosen token, and say what they come to; see :class:`Values` and ``docs/analyse.md``.
+
+    Raises:
+        UserError: no such model, rollouts of another one, or ``out`` holds something else.
+    """
+    return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out)
+
+
+def _tokens(ranks: Ranks, run: Path, asked: Tokens, plan: Plan, out: Path) -> int:
+    policy = open_policy(run, asked.model)
+    parts = token_parts(plan)
+    about = about_of("tokens", asked.model_dump(mode="json"), plan, parts) | {"weights": weights_hash(policy.model)}
+
+    def work(part: Part) -> pa.Table:
+        rollouts = plan.read(run, part.step)[part.start : part.stop]
+        refuse_foreign(policy, asked.model, run, rollouts)
+        values = token_values(policy, rollouts, asked.temperature, asked.masses, asked.micro_tokens)
+        return token_table(plan.split, part.step, rollouts, values, asked)
+
+    folder = AnalysisFolder(out)
+    try:
+        ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
+        work_off(ranks, folder, plan.split, parts, "tokens", work)
+        if ranks.main:
+            _tell(folder, plan, asked)
+    finally:
+        folder.close()
+    return 0
+
+
+def about_of(analysis: str, settings: dict[str, Any], plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
+    """What identifies an analysis: it can be taken up again only where all of this is the same."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "analysis": analysis,
+        **settings,
+        "rollouts": plan.digest,
+        "parts": [part_name(plan.split, part) for part in parts],
+    }
+
+
+def token_table(
+    split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[Values], asked: Tokens
+) -> pa.Table:
+    """One row for every token that a policy sampled, in order of rollout and position; observed tokens have none.
+
+    ``sampled_logprob`` is what was recorded when the token was drawn; null where that was at another temperature.
+    """
+    columns = key_columns(split, step, rollouts)
+    columns |= {
+        "logprob": own(rollouts, [v.logprobs for v in values]),
+        "sampled_logprob": _sampled(rollouts, asked.temperature),
+        "entropy": own(rollouts, [v.entropies for v in values]),
+        "error_norm": own(rollouts, [v.error_norms for v in values]),
+        "hidden_norm": own(rollouts, [v.hidden_norms for v in values]),
+        "gradient_norm": own(rollouts, [v.gradient_norms for v in values]),
+        "advantage": per_token(rollouts, [r.advantage for r in rollouts], pa.float64()),
+        "alternative_id": own(rollouts, [v.alternatives for v in values], np.int32),
+        "alternative_logprob": own(rollouts, [v.alternative_logprobs for v in values]),
+    }
+    for i, mass in enumerate(asked.masses):
+        columns[branching_column(mass)] = own(rollouts, [v.branching_TM[:, i] for v in values], np.int32)
+    return pa.table(columns)
+
+
+def branching_column(mass: float) -> str:
+    """The name of a column of nucleus sizes.
+
+    >>> branching_column(0.95), branching_column(0.999)
+    ('branching_95', 'branching_99_9')
+    """
+    return f"branching_{100 * mass:.10g}".replace(".", "_")
+
+
+def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Which token a row is of. ``position`` counts from 0 in the whole response, a branch's prefix included, and
+    ``length`` is that of the whole response."""
+    tokens = sum(r.trainable_tokens for r in rollouts)
+    positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
+    return {
+        "split": pa.repeat(split, tokens),
+        "step": pa.repeat(pa.scalar(step, pa.int64()), tokens),
+        "group_id": per_token(rollouts, [r.group_id for r in rollouts], pa.string()),
+        "member": per_token(rollouts, [r.member for r in rollouts], pa.int32()),
+        "position": own(rollouts, positions, np.int32),
+        "length": per_token(rollouts, [r.branch_at + len(r.token_ids) for r in rollouts], pa.int32()),
+        "token_id": own(rollouts, [r.token_ids for r in rollouts], np.int32),
+    }
+
+
+def own(rollouts: Sequence[Rollout], arrays: Sequence[NDArray[Any]], dtype: type = np.float32) -> NDArray[Any]:
+    """One array per rollout, of its own tokens, as one column of those that a policy sampled."""
+    kept = [a if r.trainable_T is None else a[r.trainable_T] for r, a in zip(rollouts, arrays, strict=True)]
+    return np.concatenate([np.zeros(0, dtype), *kept]).astype(dtype)
+
+
+def per_token(rollouts: Sequence[Rollout], values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    """One value per rollout, repeated for each of its tokens that a policy sampled."""
+    at = np.repeat(np.arange(len(rollouts)), [r.trainable_tokens for r in rollouts])
+    return pa.array(values, type).take(pa.array(at))
+
+
+def processes(parts: Sequence[Part]) -> int:
+    """For :func:`launch`: a single part needs one process, more of them one per core."""
+    return 1 if len(parts) == 1 else 0
+
+
+def _sampled(rollouts: Sequence[Rollout], temperature: float) -> pa.Array:
+    otherwise = per_token(rollouts, [r.mode != Mode(temperature) for r in rollouts], pa.bool_())
+    logprobs = own(rollouts, [r.logprobs_T for r in rollouts])
+    return pa.array(logprobs, mask=otherwise.to_numpy(zero_copy_only=False))
+
+
+def _tell(folder: AnalysisFolder, plan: Plan, asked: Tokens) -> None:
+    names = {"entropy": "entropy", "gradient_norm": "gradient norm"}
+    names |= {branching_column(mass): f"branching factor at {mass:g}" for mass in asked.masses}
+    table = folder.table([*names, "sampled_logprob"])
+    means = [f"{name} {pc.mean(table[column]).as_py():.4g}" for column, name in names.items()]
+    say(f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts, means: {', '.join(means)}")
+    if otherwise := table["sampled_logprob"].null_count:
+        say(f"{otherwise:,} tokens were not drawn at temperature {asked.temperature:g}: no sampled_logprob")
+    tell_place(folder, plan)
+
+
+def tell_place(folder: AnalysisFolder, plan: Plan) -> None:
+    """Where the rows are, and what has none."""
+    if plan.observed:
+        say(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
+    say(f"rows in {folder.path / 'parts'}/*.parquet")
+
+
+def say(sentence: str) -> None:
+    """One line on the standard output."""
+    Console().print(sentence, soft_wrap=True, markup=False, highlight=False)

@@ -1,0 +1,135 @@
+"""``outrider analyse``: run a model over the rollouts of a run, for what the rollouts alone do not say."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.cli.arguments import Commands
+from outrider.config import load_options, read_yaml
+
+if TYPE_CHECKING:
+    from outrider.analyse.selection import Plan
+
+_MODELS = "trained, start (what the run began with), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command and its three analyses."""
+    parser = commands.add_parser(
+        "analyse", help="run a model over the rollouts of a run", description=__doc__, allow_abbrev=False
+    )
+    kinds = parser.add_subparsers(title="analyses", metavar="tokens|shift|intervene", required=True)
+    tokens = _analysis(kinds, "tokens", "entropy, gradient norm, branching factor of every token", run_tokens)
+    tokens.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
+    tokens.add_argument("--temperature", type=float, metavar="T", help="of all distributions (1)")
+    tokens.add_argument("--mass", type=float, action="append", metavar="P", help="nucleus to count; repeatable (0.95)")
+    shift = _analysis(kinds, "shift", "how the probability of every token differs between two models", run_shift)
+    shift.add_argument("--before", metavar="MODEL", help=f"{_MODELS} (start)")
+    shift.add_argument("--after", metavar="MODEL", help="the same (trained)")
+    shift.add_argument("--temperature", type=float, metavar="T", help="of all distributions (1)")
+    intervene = _analysis(kinds, "intervene", "replace tokens and see what becomes of the responses", run_intervene)
+    intervene.add_argument("--model", metavar="MODEL", help=f"{_MODELS} (trained)")
+    intervene.add_argument("--positions", type=int, metavar="N", help="one in each of N stretches of a response (5)")
+    intervene.add_argument("--choose", metavar="HOW", help="entropy, the highest of a stretch, or random (entropy)")
+    intervene.add_argument("--k", type=int, metavar="K", help="continuations of each of the two tokens (8)")
+    intervene.add_argument("--seed", type=int, metavar="N", help="of continuations and random positions (0)")
+    intervene.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="how to sample and judge, e.g. sample.temperature=0.6"
+    )
+
+
+def run_tokens(arguments: argparse.Namespace) -> int:
+    """``outrider analyse tokens``."""
+    from outrider.analyse.asked import Tokens
+    from outrider.analyse.selection import select, token_parts
+
+    data = _given(arguments, "model", "temperature") | ({} if arguments.mass is None else {"masses": arguments.mass})
+    asked = load_options(Tokens, data, [], "analyse tokens")
+    plan = select(arguments.run_folder, asked)
+    if arguments.dry_run:
+        return _dry(plan, f"1 pass, {len(token_parts(plan))} parts")
+    from outrider.analyse.tokens import tokens_command
+
+    return _interruptible(lambda: tokens_command(arguments.run_folder, asked, plan, _out(arguments, "tokens")))
+
+
+def run_shift(arguments: argparse.Namespace) -> int:
+    """``outrider analyse shift``."""
+    from outrider.analyse.asked import Shift
+    from outrider.analyse.selection import select, token_parts
+
+    asked = load_options(Shift, _given(arguments, "before", "after", "temperature"), [], "analyse shift")
+    plan = select(arguments.run_folder, asked)
+    if arguments.dry_run:
+        return _dry(plan, f"2 passes, {len(token_parts(plan))} parts")
+    from outrider.analyse.shift import shift_command
+
+    return _interruptible(lambda: shift_command(arguments.run_folder, asked, plan, _out(arguments, "shift")))
+
+
+def run_intervene(arguments: argparse.Namespace) -> int:
+    """``outrider analyse intervene``. Task, sampling and held-out problems are the run's own unless overridden."""
+    from outrider.analyse.asked import Intervene
+    from outrider.analyse.selection import intervention_cost, intervention_parts, select
+    from outrider.train.folder import RunFolder
+
+    config = RunFolder.existing(arguments.run_folder).config
+    recipe: Mapping[str, Any] = read_yaml(config.read_text("utf-8"), str(config))
+    data = _given(arguments, "model", "positions", "choose", "k", "seed")
+    data |= {key: recipe[key] for key in ("task", "sample", "evaluate") if key in recipe}
+    asked = load_options(Intervene, data, arguments.overrides, "analyse intervene")
+    plan = select(arguments.run_folder, asked)
+    if arguments.dry_run:
+        cost = intervention_cost(plan, asked)
+        parts = len(intervention_parts(plan, asked))
+        return _dry(
+            plan,
+            f"{cost.positions:,} positions, {cost.continuations:,} continuations, about {cost.tokens:,} tokens to "
+            f"generate if they are as long as the responses were (at most {cost.most_tokens:,}), {parts} parts",
+        )
+    from outrider.analyse.intervene import intervene_command
+
+    return _interruptible(lambda: intervene_command(arguments.run_folder, asked, plan, _out(arguments, "intervene")))
+
+
+def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    """A parser with what all analyses share."""
+    parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=run.__doc__, allow_abbrev=False)
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
+    parser.add_argument("--split", metavar="NAME", help="what the rollouts were drawn for: train, evaluate … (train)")
+    parser.add_argument("--steps", metavar="WHICH", help="last, all, or numbers and ranges: 1,50,90-105 (last)")
+    parser.add_argument("--limit", type=int, metavar="N", help="rollouts of a step, spread evenly over it (all)")
+    parser.add_argument("--micro-tokens", type=int, metavar="N", help="most tokens of a forward pass (4096)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help=f"a begun one goes on (default: RUN/analysis/{name})")
+    parser.add_argument("--dry-run", action="store_true", help="say what it will cost and stop")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options of the command line as data; what was not given is left to the defaults."""
+    values = {name: getattr(arguments, name) for name in (*names, "split", "steps", "limit", "micro_tokens")}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _out(arguments: argparse.Namespace, kind: str) -> Path:
+    run, out = arguments.run_folder, arguments.out
+    return Path(run / "analysis" / kind if out is None else out)
+
+
+def _dry(plan: Plan, cost: str) -> int:
+    steps = f"{len(plan.steps)} step{'s' * (len(plan.steps) > 1)}"
+    sys.stdout.write(f"{plan.rollouts:,} {plan.split} rollouts of {steps}, {plan.tokens:,} tokens; {cost}\n")
+    return 0
+
+
+def _interruptible(work: Callable[[], int]) -> int:
+    try:
+        return work()
+    except KeyboardInterrupt:
+        sys.stderr.write("outrider: interrupted; the same command goes on where it was\n")
+        return 130
