@@ -243,8 +243,8 @@ def sample() -> Report:
         "duplicates",
     ]
     skipped = {
-        "coverage narrowing": "needs an evaluation with `n >= 8` before and after",
-        "stale sampler": "needs `learn/kl_old`",
+        "coverage narrowing": "an evaluation with `n >= 8` before and after",
+        "stale sampler": "the metric `learn/kl_old`",
     }
     return Report(
         "explore-grpo and explore-deep-grpo",

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
 
@@ -18,7 +19,8 @@ import report_sample
 from browsing import Tab, chromium
 from outrider.report.content import Example, Figure, Node, Report, Section, Series, Table
 from outrider.report.digits import column, number
-from outrider.report.page import PALETTE, forest, render, slots
+from outrider.report.page import forest, render
+from outrider.report.plot_data import PALETTE, slots
 
 HOSTILE = (
     "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>\"'><svg onload=hurt=3>"
@@ -107,6 +109,17 @@ def test_every_part_has_an_address_of_its_own_and_every_link_a_target():
     links = [a["href"][1:] for tag, a in Elements(html).tags if tag == "a"]
     assert len(set(ids)) == len(ids)
     assert set(links) <= set(ids)
+
+
+def test_facts_and_checks_of_several_runs_are_told_by_run():
+    facts = {"a: steps": 3, "b: steps": 4, "b: seed": 1, "version": "1.0"}
+    checked = ["a: x", "a: y", "b: x", "b: y"]
+    html = render(Report("t", facts, [], checked, {"b: z": "more"}, []))
+    cells = [re.sub(r"<[^>]*>", "", row).split() for row in re.findall("<tr>(.*?)</tr>", html, re.DOTALL)]
+    assert cells == [["run", "steps", "seed"], ["a", "3"], ["b", "4", "1"]]
+    assert "<dt>version</dt><dd>1.0</dd>" in html
+    assert "<b>Checked in a, b</b> x, y." in html
+    assert "<b>Not checked in b</b> z (needs more)." in html
 
 
 def test_a_report_of_nothing_is_a_page(sample):
@@ -374,7 +387,9 @@ def odd(tab, at) -> Tab:
     y = [1.0, 2.0, math.nan, 3.0, math.nan, *map(float, range(30))]
     line = Figure("f", "F", "line", "x", "y", [Series("s", list(range(35)), y)])
     shares = [Series("a", [1, 2, 3], [0.5, math.nan, 0.5]), Series("b", [1, 2, 3], [0.5, 0.5, 0.5])]
-    section = Section("s", "S", "", [line, Figure("g", "G", "stack", "x", "y", shares)], [Table("t", "T", ["a"], [])])
+    figures = [line, Figure("g", "G", "stack", "x", "y", shares)]
+    figures += [Figure("never", "N", "line", "x", "y", [Series("s", [1, 2], [0.0, 0.0])])]
+    section = Section("s", "S", "", figures, [Table("t", "T", ["a"], [])])
     healthy = report_sample.healthy()
     tab.open(at(render(replace(healthy, sections=[section, *healthy.sections]))))
     tab.draw_all()
@@ -386,8 +401,22 @@ def test_more_series_than_colours_differ_in_their_dashes(odd):
         """[...document.querySelectorAll("#levels-levels .js-line")].map(
            (line) => getComputedStyle(line).stroke + line.style.strokeDasharray)"""
     )
-    assert len(set(looks)) == len(looks) == 9
+    assert len(set(looks)) == len(looks) / 2 == 9  # steps, and their mean
     assert "all 2 checks made found no fault" in odd.page.locator("#findings").inner_text()
+
+
+def test_steps_get_a_running_mean_that_is_said_and_intervals_get_none(odd, wide):
+    steps, mean = odd.page.evaluate("document.querySelector('#levels-levels .plot').data.slice(0, 2).map((t) => t.y)")
+    assert steps == pytest.approx(report_sample.wave(0.1, 0.0), rel=1e-5)
+    assert [mean[0], mean[50], mean[-1]] == pytest.approx(
+        [sum(steps[:3]) / 3, sum(steps[48:53]) / 5, sum(steps[-3:]) / 3]  # 105 // 40 = 2 on either side
+    )
+    assert odd.page.locator("#levels-levels .unit").inner_text() == "success (thick: running mean of 5)"
+    assert wide.page.locator("#entropy-entropy .unit").inner_text() == "nats per token"
+
+
+def test_what_never_happened_is_drawn_at_the_foot_of_its_plot(odd):
+    assert odd.page.evaluate("document.querySelector('#s-never .plot').layout.yaxis.range") == [0, 1]
 
 
 def test_gaps_stay_gaps_and_a_lonely_point_is_seen(odd):

@@ -91,6 +91,7 @@ def test_a_file_that_grows_appears_or_goes_is_a_change_and_a_hidden_one_is_none(
     states.append(files_in([tmp_path]))
     assert len({tuple(state.items()) for state in states}) == len(states)
     assert files_in([tmp_path / "gone"]) == {}
+    assert files_in([tmp_path / "rollouts" / "1.parquet"]) == states[-1]
 
 
 PROGRAM = """

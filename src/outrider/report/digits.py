@@ -34,7 +34,8 @@ def number(value: Cell) -> str:
 
 
 def column(values: Sequence[Cell]) -> list[str]:
-    """The cells of a column. Numbers of one size get the decimals that show three digits of the median.
+    """The cells of a column. Numbers of one size share their decimals: three digits of the largest, two of the median,
+    and three decimals where nothing is above 1 (shares).
 
     A column whose numbers differ by more than a factor of 1000 (a list of different metrics), or that holds text,
     is formatted cell by cell.
@@ -53,7 +54,7 @@ def column(values: Sequence[Cell]) -> list[str]:
     alike = sizes and sizes[-1] <= _WIDEST * sizes[0] and sizes[0] >= 1e-4
     if not alike or is_text(values) or all(x == int(x) for x in numbers):
         return [number(x) for x in values]
-    decimals = _decimals(sizes[len(sizes) // 2])
+    decimals = max(_decimals(sizes[-1]), _decimals(sizes[len(sizes) // 2]) - 1, DIGITS if sizes[-1] <= 1 else 0)
     return [_fixed(x, decimals) for x in values]
 
 

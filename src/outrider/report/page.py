@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from outrider.report.content import Example, Figure, Finding, Node, Report
+from outrider.report.content import Cell, Example, Finding, Node, Report, Table
 from outrider.report.digits import column, is_text, number
+from outrider.report.plot_data import has_data, plot_data, slots
+from outrider.report.safe_text import in_script, prose, visible
+
+Value = TypeVar("Value")
 
 PARTS = Path(__file__).parent / "page"
 SCRIPTS = ("plots.js", "reading.js", "live.js")
-PALETTE = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey")  # told apart by all eyes; page.css has them
-MEANINGS = {  # names that mean the same on every page, as in the picture of a run (train/curves.py)
-    "solved": "green", "mixed": "orange", "unsolved": "grey",
-    "correct": "green", "incorrect": "vermilion", "unparseable": "orange", "timeout": "purple", "error": "sky",
-    "before": "grey", "base": "grey", "after": "vermilion",
-}  # fmt: skip
 
 
 def render(report: Report) -> str:
@@ -40,53 +36,30 @@ def render(report: Report) -> str:
 
     Prose (texts of sections, notes, sentences, advice) may set names in ``backticks``; a blank line makes a paragraph.
     Numbers in tables get three significant digits (:mod:`outrider.report.digits`); NaN is n/a, None is empty.
+    In a report of several runs, facts and checks named "run: thing" are put together by run.
     A figure without a finite number says "no data". A node whose parent was not seen before it counts as a root.
     Characters that cannot be shown (control characters, halves of surrogate pairs) are replaced by visible ones.
     """
-    anchors = _anchors(report)
+    facts, anchors = _by_run(report.facts), _anchors(report)
     figures = {anchors["figure", i, j]: f for i, s in enumerate(report.sections) for j, f in enumerate(s.figures)}
     colours = slots(figures.values())
     page = "".join(_part(name) for name in SCRIPTS)
     scripts = {"theme": _part("theme.js"), "plotly": _plotly(), "page": page}
-    html = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            report=report,
-            anchors=anchors,
-            colours={name: slot for slots_ in colours for name, slot in slots_.items()},
-            style=Markup(_part("page.css")),
-            scripts={name: Markup(source) for name, source in scripts.items()},
-            policy="; ".join(_policy(scripts.values())),
-            plots=_json({name: _plot(f, c) for (name, f), c in zip(figures.items(), colours, strict=True)}),
-        )
+    template = _environment().get_template("page.html")
+    html = template.render(
+        report=report,
+        facts=facts.pop("", {}),
+        runs=_runs(facts),
+        checked=_alike(_by_run(dict.fromkeys(report.checked, ""))),
+        skipped=_alike(_by_run(report.skipped)),
+        anchors=anchors,
+        colours={name: slot for slots_ in colours for name, slot in slots_.items()},
+        style=Markup(_part("page.css")),
+        scripts={name: Markup(source) for name, source in scripts.items()},
+        policy="; ".join(_policy(scripts.values())),
+        plots=in_script({name: plot_data(f, c) for (name, f), c in zip(figures.items(), colours, strict=True)}),
     )
     return html.encode("utf-8", "replace").decode()
-
-
-def slots(figures: Iterable[Figure]) -> list[dict[str, str]]:
-    """For each figure the colour of every series, by name.
-
-    A name keeps its colour through the page, so a run is followed from plot to plot; within a figure colours repeat
-    only when it has more series than the palette has colours.
-
-    >>> from outrider.report.content import Series
-    >>> plot = lambda *names: Figure("f", "", "line", "", "", [Series(name, [], []) for name in names])
-    >>> slots([plot("a", "solved"), plot("b", "a")])
-    [{'a': 'blue', 'solved': 'green'}, {'b': 'vermilion', 'a': 'blue'}]
-    """
-    known = dict(MEANINGS)
-    found = []
-    for figure in figures:
-        names = list(dict.fromkeys(series.name for series in figure.series))
-        here: dict[str, str] = {}
-        for name in sorted(names, key=lambda name: name not in known):  # those with a colour choose first
-            taken = set(here.values())
-            free = [slot for slot in PALETTE if slot not in taken] or [PALETTE[len(here) % len(PALETTE)]]
-            here[name] = known[name] if known.get(name, "") in free else free[0]
-            known.setdefault(name, here[name])
-        found.append({name: here[name] for name in names})
-    return found
 
 
 @dataclass
@@ -115,46 +88,40 @@ def forest(example: Example) -> list[Rollout]:
     return roots
 
 
-def _has_data(figure: Figure) -> bool:
-    return any(y is not None and math.isfinite(y) for series in figure.series for y in series.y)
+def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
+    """Things named "run: thing" by run, in a report of several; "" has those of no run.
 
-
-def _plot(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
-    """What plots.js draws; ``again`` counts the earlier series of the same colour, which need another dash."""
-    series, used = [], list[str]()
-    for s in figure.series:
-        slot = colours[s.name]
-        low, high, hover = s.low or None, s.high or None, s.hover or None
-        again = used.count(slot)
-        used.append(slot)
-        series.append({"name": s.name, "x": s.x, "y": s.y, "low": low, "high": high, "hover": hover}
-                      | {"colour": slot, "again": again})  # fmt: skip
-    axes = {"x": figure.x, "y": figure.y, "xLog": figure.x_log, "yRange": figure.y_range}
-    return {"title": figure.title, "kind": figure.kind, **axes, "series": series}
-
-
-def _json(data: Any) -> Markup:
-    r"""JSON that may stand in a ``<script>``: nothing in it can end the element, and it is plain ASCII.
-
-    >>> _json({"a": "</script>\u2028", "b": float("nan"), "c": 1 / 3})
-    Markup('{"a":"\\u003c/script\\u003e\\u2028","b":null,"c":0.333333}')
+    >>> _by_run({"a: steps": 1, "b: steps": 2, "version": 3})
+    {'a': {'steps': 1}, 'b': {'steps': 2}, '': {'version': 3}}
     """
-    text = json.dumps(_short(data), separators=(",", ":"), allow_nan=False)
-    return Markup(re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text))
+    found: dict[str, dict[str, Value]] = {}
+    for name, value in named.items():
+        run, _, thing = name.rpartition(": ")
+        found.setdefault(run, {})[thing] = value
+    return found
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _short(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_short(item) for item in value]
-    if hasattr(value, "item"):  # NumPy scalars
-        value = value.item()
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None  # a screen has fewer than 10^6 pixels
-    if isinstance(value, str):
-        return _visible(value.encode("utf-8", "replace").decode())
-    return value
+def _runs(facts: Mapping[str, Mapping[str, Cell]]) -> Table:
+    """The facts of several runs: a row each."""
+    names = list(dict.fromkeys(name for known in facts.values() for name in known))
+    rows: list[list[Cell]] = [[run, *map(known.get, names)] for run, known in facts.items()]
+    return Table("runs", "Runs", ["run", *names], rows)
+
+
+def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:
+    """Runs of which the same is said, together.
+
+    >>> _alike({"a": {"x": ""}, "b": {"y": ""}, "c": {"x": ""}})
+    [('a, c', {'x': ''}), ('b', {'y': ''})]
+    """
+    said: list[tuple[list[str], dict[str, str]]] = []
+    for run, things in by_run.items():
+        same = next((runs for runs, other in said if other == things), None)
+        if same is None:
+            said.append(([run], things))
+        else:
+            same.append(run)
+    return [(", ".join(runs), things) for runs, things in said]
 
 
 def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
@@ -193,26 +160,6 @@ def _policy(scripts: Iterable[str]) -> list[str]:
     ]
 
 
-def _prose(text: str) -> Markup:
-    r"""Escaped text with names in backticks as code, and paragraphs where there are several.
-
-    >>> _prose("raise `n` <now>")
-    Markup('raise <code>n</code> &lt;now&gt;')
-    """
-    code = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", str(escape(_visible(text))))
-    paragraphs = [part for part in re.split(r"\n\s*\n", code.strip()) if part]
-    return Markup("</p><p>".join(paragraphs))
-
-
-def _visible(text: str) -> str:
-    r"""Control characters as their pictures, which garbled rollouts are full of and HTML would swallow.
-
-    >>> _visible("a\x00\tb\n\x1b[0m")
-    'a␀\tb\n␛[0m'
-    """
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", lambda match: chr(0x2400 + min(ord(match[0]), 0x21)), text)
-
-
 def _minus(shown: str) -> str:
     """A formatted number with a minus sign as wide as a plus, where words would keep their hyphen."""
     return shown.replace("-", "\N{MINUS SIGN}")
@@ -235,8 +182,8 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"number": number, "minus": _minus, "prose": _prose, "visible": _visible, "counts": _counts}
-    environment.filters |= {"forest": forest, "has_data": _has_data}
+    environment.filters |= {"number": number, "minus": _minus, "prose": prose, "visible": visible, "counts": _counts}
+    environment.filters |= {"forest": forest, "has_data": has_data}
     environment.globals |= {"column": column, "is_text": is_text}
     return environment
 

@@ -35,7 +35,7 @@ def watch(
 
     Args:
         make: the whole page as HTML; it must not write into ``folders``, which would have it made again.
-        folders: of the runs; hidden files, which are still being written, do not count.
+        folders: of the runs, or files; hidden files, which are still being written, do not count.
         port: 0 takes any free one.
         say: gets the address, and the sentence at the end.
 
@@ -98,10 +98,10 @@ def serving(served: Served, port: int) -> Iterator[str]:
 
 
 def files_in(folders: Sequence[Path]) -> Files:
-    """Size and time of change of every file that is not hidden, by path; a folder that is gone has none."""
+    """Size and time of change of every file that is not hidden, by path; a file stands for itself."""
     found = {}
     for folder in folders:
-        for path in folder.rglob("[!.]*"):
+        for path in (folder, *folder.rglob("[!.]*")):
             with suppress(FileNotFoundError):  # it was replaced between the list and the look
                 now = path.stat()
                 if stat.S_ISREG(now.st_mode):

@@ -71,11 +71,33 @@ function band(series, colour) {
   return { type: "scatter", x, y, ...look, hoverinfo: "skip" };
 }
 
+// Centred running mean over a 20th of the series, shorter at the ends, as in the picture of a run; gaps stay gaps.
+function smooth(y) {
+  const half = Math.floor(y.length / 40);
+  const totals = [0], counts = [0];
+  y.forEach((value, i) => {
+    totals.push(totals[i] + (value ?? 0));
+    counts.push(counts[i] + Number(finite(value)));
+  });
+  return y.map((value, i) => {
+    const low = Math.max(i - half, 0), high = Math.min(i + half + 1, y.length);
+    return finite(value) ? (totals[high] - totals[low]) / (counts[high] - counts[low]) : null;
+  });
+}
+
+// Many points without an interval are steps of a run, whose noise hides their course.
+const noisy = (plot, series) => plot.kind === "line" && !series.low && series.y.filter(finite).length >= 60;
+
 function lineTraces(plot, series, colour) {
+  const dash = dashes[series.again % dashes.length];
+  if (noisy(plot, series)) {
+    const steps = { ...common(plot, series), type: "scatter", mode: "lines", opacity: 0.35, line: { color: colour, width: 1 } };
+    return [steps, { ...steps, y: smooth(series.y), opacity: 1, line: { color: colour, width: 2, dash }, hoverinfo: "skip", hovertemplate: null }];
+  }
   const few = series.y.filter(finite).length <= 20;
   const alone = series.y.map((y, i) => finite(y) && !finite(series.y[i - 1]) && !finite(series.y[i + 1]));
   const size = few ? 6 : alone.map((is) => (is ? 5 : 0)); // a point between gaps would not be seen
-  const line = { color: colour, width: 2, dash: dashes[series.again % dashes.length] };
+  const line = { color: colour, width: 2, dash };
   const marker = { color: colour, size, line: { width: 0 } };
   const trace = { ...common(plot, series), type: "scatter", mode: few || alone.some(Boolean) ? "lines+markers" : "lines", line, marker };
   return series.low ? [band(series, colour), trace] : [trace];
@@ -131,6 +153,7 @@ function axis(title) {
     title: { text: plain(title), standoff: 8, font: { size: 12, color: css("--muted") } },
     automargin: true,
     fixedrange: coarse,
+    exponentformat: "power",
     gridcolor: css("--grid"),
     linecolor: css("--rule"),
     zerolinecolor: css("--rule"),
@@ -145,6 +168,7 @@ function axes(plot) {
   const x = { ...axis(plot.x), ...ticks, ...pointer, unifiedhovertitle: { text: `${plain(plot.x)} %{x:,.6~r}` } };
   const y = { ...axis(""), rangemode: plot.kind === "bars" ? "tozero" : "normal" };
   if (plot.yRange) y.range = plot.yRange;
+  else if (plot.series.every((series) => series.y.every((value) => !value))) y.range = [0, 1]; // never: not -1 to 1
   const values = [...new Set(plot.series.flatMap((series) => series.x))];
   if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
   if (plot.xLog) {
@@ -252,7 +276,11 @@ const near = new IntersectionObserver(
 // Give every plot its height, so that nothing moves when it is drawn, and its legend.
 function preparePlots() {
   for (const element of document.querySelectorAll(".plot")) {
-    element.style.height = `${height(plots[element.dataset.figure])}px`;
+    const plot = plots[element.dataset.figure];
+    element.style.height = `${height(plot)}px`;
+    const points = Math.max(0, ...plot.series.filter((series) => noisy(plot, series)).map((series) => series.y.length));
+    const window = 2 * Math.floor(points / 40) + 1;
+    if (points) element.parentElement.querySelector(".unit").append(` (thick: running mean of ${window})`);
     legend(element);
     if (element.classList.contains("drawn")) draw(element);
     else near.observe(element);

@@ -1,0 +1,62 @@
+"""What page/plots.js draws: the series of a figure and their colours, the same for a name on the whole page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from outrider.report.content import Figure
+
+PALETTE = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey")  # told apart by all eyes; page.css has them
+MEANINGS = {  # names that mean the same on every page, as in the picture of a run (train/curves.py)
+    "solved": "green", "mixed": "orange", "unsolved": "grey",
+    "correct": "green", "incorrect": "vermilion", "unparseable": "orange", "timeout": "purple", "error": "sky",
+    "not correct": "vermilion",
+    "before": "grey", "base": "grey", "before training": "grey", "after": "vermilion",
+    "first steps": "grey", "first fifth of the steps": "grey", "last steps": "vermilion", "last fifth": "vermilion",
+}  # fmt: skip
+
+
+def slots(figures: Iterable[Figure]) -> list[dict[str, str]]:
+    """For each figure the colour of every series, by name.
+
+    A name keeps its colour through the page, so a run is followed from plot to plot; within a figure colours repeat
+    only when it has more series than the palette has colours.
+
+    >>> from outrider.report.content import Series
+    >>> plot = lambda *names: Figure("f", "", "line", "", "", [Series(name, [], []) for name in names])
+    >>> slots([plot("a", "solved"), plot("b", "a")])
+    [{'a': 'blue', 'solved': 'green'}, {'b': 'vermilion', 'a': 'blue'}]
+    """
+    known = dict(MEANINGS)
+    found = []
+    for figure in figures:
+        names = list(dict.fromkeys(series.name for series in figure.series))
+        here: dict[str, str] = {}
+        for name in sorted(names, key=lambda name: name not in known):  # those with a colour choose first
+            taken = set(here.values())
+            free = [slot for slot in PALETTE if slot not in taken] or [PALETTE[len(here) % len(PALETTE)]]
+            here[name] = known[name] if known.get(name, "") in free else free[0]
+            known.setdefault(name, here[name])
+        found.append({name: here[name] for name in names})
+    return found
+
+
+def has_data(figure: Figure) -> bool:
+    """Whether there is a finite number to draw."""
+    return any(y is not None and math.isfinite(y) for series in figure.series for y in series.y)
+
+
+def plot_data(figure: Figure, colours: dict[str, str]) -> dict[str, Any]:
+    """What plots.js draws; ``again`` counts the earlier series of the same colour, which need another dash."""
+    series, used = [], list[str]()
+    for s in figure.series:
+        slot = colours[s.name]
+        low, high, hover = s.low or None, s.high or None, s.hover or None
+        again = used.count(slot)
+        used.append(slot)
+        series.append({"name": s.name, "x": s.x, "y": s.y, "low": low, "high": high, "hover": hover}
+                      | {"colour": slot, "again": again})  # fmt: skip
+    axes = {"x": figure.x, "y": figure.y, "xLog": figure.x_log, "yRange": figure.y_range}
+    return {"title": figure.title, "kind": figure.kind, **axes, "series": series}
