@@ -1,0 +1,232 @@
+"""How long responses are: by outcome, shaped against the rest, and over the steps of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrider.measure.passk import Floats
+
+Bools = NDArray[np.bool_]
+REFERENCES = ("correct", "group", "unshaped")
+
+
+class Lengths(NamedTuple):
+    """Lengths of the responses with one outcome, in tokens.
+
+    Attributes:
+        outcome: of the verdict; ``"all"`` for all responses, ``"unjudged"`` for those without a verdict.
+        responses: how many, those of unknown length included.
+        known: how many have a known length; the next six numbers are theirs, NaN where there is none.
+        mean, std: two-pass; the deviation divides by ``known``.
+        p10, median, p90, longest: quantiles, interpolated, and the largest.
+        truncated: share that was cut off, of those for which it is known; NaN where it is of none.
+        ended: for how many it is known whether they were cut off.
+    """
+
+    outcome: str
+    responses: int
+    known: int
+    mean: float
+    std: float
+    p10: float
+    median: float
+    p90: float
+    longest: float
+    truncated: float
+    ended: int
+
+
+def lengths_by_outcome(
+    tokens_R: ArrayLike, outcome_R: Sequence[str | None], truncated_R: ArrayLike | None = None
+) -> list[Lengths]:
+    """Length statistics and the truncated share of all responses, then of each outcome, most frequent first.
+
+    ``tokens_R``: tokens per response, NaN where unknown. ``outcome_R``: the verdict's, None where there is none.
+    ``truncated_R``: 1 or 0, NaN where unknown; None: all unknown. Truncated responses count with the length at which
+    they were cut off, so a mean over many of them says more about the limit than about the policy.
+
+    Raises:
+        ValueError: the three differ in length.
+
+    >>> for row in lengths_by_outcome([10, 30, 50], ["correct", "incorrect", "incorrect"], [0, 0, 1]):
+    ...     print(row.outcome, row.responses, row.mean, row.truncated)
+    all 3 30.0 0.3333333333333333
+    incorrect 2 40.0 0.5
+    correct 1 10.0 0.0
+    """
+    tokens = np.asarray(tokens_R, dtype=np.float64)
+    truncated = np.full(len(tokens), np.nan) if truncated_R is None else np.asarray(truncated_R, dtype=np.float64)
+    outcome = np.array(["unjudged" if o is None else o for o in outcome_R], dtype=np.str_)
+    if not tokens.shape == truncated.shape == outcome.shape:
+        raise ValueError(f"{len(tokens)} lengths, {len(outcome)} outcomes and {len(truncated)} truncations do not fit")
+    names, counts = np.unique(outcome, return_counts=True)
+    names = names[np.argsort(-counts, kind="stable")]
+    rows = [_lengths(str(name), tokens[outcome == name], truncated[outcome == name]) for name in names]
+    return [_lengths("all", tokens, truncated), *rows]
+
+
+def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
+    known_R, ended_R = tokens_R[~np.isnan(tokens_R)], truncated_R[~np.isnan(truncated_R)]
+    share = float(ended_R.mean()) if len(ended_R) else np.nan
+    if not len(known_R):
+        nan = np.nan
+        return Lengths(outcome, len(tokens_R), 0, nan, nan, nan, nan, nan, nan, share, len(ended_R))
+    p10, median, p90 = np.quantile(known_R, [0.1, 0.5, 0.9]).tolist()
+    return Lengths(
+        outcome=outcome,
+        responses=len(tokens_R),
+        known=len(known_R),
+        mean=float(known_R.mean()),
+        std=float(known_R.std()),
+        p10=p10,
+        median=median,
+        p90=p90,
+        longest=float(known_R.max()),
+        truncated=share,
+        ended=len(ended_R),
+    )
+
+
+class Shaped(NamedTuple):
+    """Lengths of shaped responses against one reference, as a mean over the shaped responses.
+
+    Attributes:
+        reference: "correct", "group" or "unshaped", see :func:`shaped_lengths`.
+        z: mean z-score; NaN where none is defined.
+        z_error: its standard error over the shaped responses (those of one group are not quite independent).
+        z_responses: shaped responses whose reference has a deviation, so that they have a z-score.
+        ratio: mean of length over the reference's mean.
+        ratio_responses: shaped responses whose reference has a mean above 0.
+    """
+
+    reference: str
+    z: float
+    z_error: float
+    z_responses: int
+    ratio: float
+    ratio_responses: int
+
+
+def shaped_lengths(
+    tokens_R: ArrayLike, group_R: ArrayLike, success_R: ArrayLike, shaped_R: ArrayLike
+) -> dict[str, Shaped]:
+    r"""Whether a shaper prefers long or short responses: lengths of shaped ones against those of their group.
+
+    .. math:: z_i = \frac{L_i - \mu_{\mathrm{ref}(i)}}{\sigma_{\mathrm{ref}(i)}}, \qquad
+              \text{ratio}_i = L_i / \mu_{\mathrm{ref}(i)}
+
+    averaged over the shaped responses ``i`` (those whose advantage was boosted, as novelty does; who that is the
+    caller knows). The reference is taken within the group of ``i``: ``correct``, its successes; ``group``, all of its
+    responses; ``unshaped``, its successes that were not shaped. The first two are the columns of XRPO's Table 7 and
+    hold the shaped responses themselves, which pulls both numbers towards no difference, the more the larger the
+    shaped share is; the third does not. Decided, as the paper says none of it: population deviation, every shaped
+    response with the same weight, one step's group as the reference.
+
+    ``success_R``: 1, 0, or NaN for unscorable; lengths that are NaN are left out everywhere. Degenerate cases: a
+    reference without spread (one member, equal lengths) gives no z-score, one without members no ratio either; both
+    counts say how many remain.
+
+    Raises:
+        ValueError: the arrays differ in length.
+
+    Source: XRPO, arXiv 2510.06672, appendix D.1 and Table 7 (z 0.257 and -0.280, ratio 1.040 and 0.991).
+
+    >>> found = shaped_lengths([30, 20, 10, 60], [0, 0, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0])
+    >>> {name: (round(row.z, 3), row.ratio) for name, row in found.items()}
+    {'correct': (1.225, 1.5), 'group': (0.0, 1.0), 'unshaped': (3.0, 2.0)}
+    """
+    tokens, success = np.asarray(tokens_R, dtype=np.float64), np.asarray(success_R, dtype=np.float64)
+    shaped, group = np.asarray(shaped_R, dtype=np.bool_), np.asarray(group_R)
+    if not tokens.shape == success.shape == shaped.shape == group.shape:
+        raise ValueError("lengths, groups, successes and shaped flags are of different responses")
+    known = ~np.isnan(tokens)
+    chosen = shaped & known
+    of_group = np.unique(group, return_inverse=True)[1]
+    members = {"correct": known & (success == 1), "group": known, "unshaped": known & (success == 1) & ~shaped}
+    found = {}
+    for name in REFERENCES:
+        mean, std = _moments(tokens, of_group, members[name])
+        mean, std = mean[of_group[chosen]], std[of_group[chosen]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = ((tokens[chosen] - mean) / std)[std > 0]
+            ratio = (tokens[chosen] / mean)[mean > 0]
+        error = z.std(ddof=1) / np.sqrt(len(z)) if len(z) > 1 else np.nan
+        found[name] = Shaped(name, _mean(z), float(error), len(z), _mean(ratio), len(ratio))
+    return found
+
+
+def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Bools) -> tuple[Floats, Floats]:
+    """Mean and population deviation of every group over its used members, two-pass; NaN where it has none."""
+    groups = int(of_group_R.max(initial=-1)) + 1
+    of_used, values = of_group_R[used_R], values_R[used_R]
+    counts = np.bincount(of_used, minlength=groups).astype(np.float64)
+    counts[counts == 0] = np.nan
+    means = np.bincount(of_used, values, groups) / counts
+    return means, np.sqrt(np.bincount(of_used, (values - means[of_used]) ** 2, groups) / counts)
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+class Drift(NamedTuple):
+    """A straight line through numbers over steps.
+
+    Attributes:
+        slope, error: change per step, and its standard error.
+        per_doubling, per_doubling_error: change whenever the number of steps doubles, and its standard error.
+        points: how many the first two stand on.
+        doubling_points: how many the second two stand on: those after step 0.
+    """
+
+    slope: float
+    error: float
+    per_doubling: float
+    per_doubling_error: float
+    points: int
+    doubling_points: int
+
+
+def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
+    r"""How a number, such as the mean length, moves over the steps of a run.
+
+    .. math:: \beta = \frac{\sum_s (x_s - \bar x)(y_s - \bar y)}{\sum_s (x_s - \bar x)^2}, \qquad
+              \text{error} = \sqrt{\frac{\sum_s e_s^2 / (S - 2)}{\sum_s (x_s - \bar x)^2}}
+
+    least squares over ``x = step`` (in the number's unit per step) and over ``x = log2 step`` (its unit per doubling
+    of the steps), with residuals ``e``. The second suits what moves fast at first and slowly later, as training does.
+    The errors take residuals as independent; those of neighbouring steps are alike, so read twice the error as one.
+
+    Degenerate cases: NaN values are left out; step 0 has no logarithm and is left out of the second line; a slope
+    needs two different steps and an error three points, else NaN. Points that lie on a line have an error of 0.
+
+    Raises:
+        ValueError: the two differ in length, or a step is negative.
+
+    >>> found = drift([1, 2, 4, 8], [10, 20, 30, 40])
+    >>> round(found.per_doubling, 6), round(found.per_doubling_error, 6), round(found.slope, 3), round(found.error, 3)
+    (10.0, 0.0, 4.0, 0.834)
+    """
+    step, value = np.asarray(step_S, dtype=np.float64), np.asarray(value_S, dtype=np.float64)
+    if step.shape != value.shape or (step < 0).any():
+        raise ValueError("a drift needs one step >= 0 for every value")
+    step, value = step[~np.isnan(value)], value[~np.isnan(value)]
+    later = step > 0
+    by_step, by_doubling = _line(step, value), _line(np.log2(step[later]), value[later])
+    return Drift(*by_step, *by_doubling, points=len(step), doubling_points=int(later.sum()))
+
+
+def _line(x: Floats, y: Floats) -> tuple[float, float]:
+    """Slope of the least-squares line and its standard error."""
+    if len(x) < 2 or np.ptp(x) == 0:
+        return np.nan, np.nan
+    across, up = x - x.mean(), y - y.mean()
+    spread = across @ across
+    slope = across @ up / spread
+    rest = up - slope * across
+    error = np.sqrt(rest @ rest / (len(x) - 2) / spread) if len(x) > 2 else np.nan
+    return float(slope), float(error)
