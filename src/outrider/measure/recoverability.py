@@ -1,0 +1,281 @@
+"""Whether a failed chain can still be saved, and how that depends on how far it has gone."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrider.measure.bootstrap import Interval
+from outrider.measure.passk import Floats
+
+Ints = NDArray[np.int64]
+BINS = 10
+LEAST = 20  # prefixes that a bin needs to say something
+
+
+class Prefixes(NamedTuple):
+    """Prefixes of failed chains, each continued some times. Prefixes of one chain are not independent.
+
+    Attributes:
+        chain_N: the failed chain, any integers.
+        depth_N: length of the prefix over that of the whole chain, between 0 and 1.
+        tries_N: continuations of the prefix that could be judged.
+        successes_N: those that succeeded. A prefix with one is *recoverable*, which more tries make likelier: compare
+            at equal ``tries_N``.
+    """
+
+    chain_N: Ints
+    depth_N: Floats
+    tries_N: Ints
+    successes_N: Ints
+
+    @property
+    def recovered_N(self) -> NDArray[np.bool_]:
+        return self.successes_N > 0
+
+    def of(self, rows: NDArray[Any]) -> Prefixes:
+        """Some of the prefixes, by index or by flags."""
+        return Prefixes(*(column[rows] for column in self))
+
+
+def prefixes_of(chain_R: ArrayLike, at_R: ArrayLike, length_R: ArrayLike, success_R: ArrayLike) -> Prefixes:
+    """Prefixes from the continuations themselves, one row each: the branches of a run, or of a study.
+
+    ``chain_R`` names the failed chain that a continuation leaves (any labels), ``at_R`` says after how many tokens of
+    it, ``length_R`` how many it has in all (prompt left out, own prefix included), ``success_R`` is 1, 0, or NaN where
+    unscorable: such a continuation is no try. That the chains failed is up to the caller; chains that succeeded say
+    something else. Sorted by chain and depth.
+
+    Raises:
+        ValueError: the arrays differ in length, or a continuation leaves beyond the end of its chain.
+
+    >>> prefixes_of(["a", "a", "a", "b"], [10, 10, 20, 5], [40, 40, 40, 10], [1, 0, 0, float("nan")])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    Prefixes(chain_N=array([0, 0, 1]), depth_N=array([0.25, 0.5 , 0.5 ]), tries_N=array([2, 1, 0]),
+             successes_N=array([1, 0, 0]))
+    """
+    at, length, success = np.asarray(at_R), np.asarray(length_R), np.asarray(success_R, dtype=np.float64)
+    if not np.shape(chain_R) == at.shape == length.shape == success.shape:
+        raise ValueError("chains, places, lengths and successes are of different continuations")
+    if ((at < 0) | (at > length) | (length < 1)).any():
+        raise ValueError("a continuation leaves its chain between its first and its last token")
+    chain = np.unique(np.asarray(chain_R), return_inverse=True)[1]
+    _, first_N, prefix_R = np.unique(np.stack([chain, at]), axis=1, return_index=True, return_inverse=True)
+    prefix_R = prefix_R.reshape(-1)  # one NumPy version shapes it like its input
+    judged_R = ~np.isnan(success)
+    return Prefixes(
+        chain_N=chain[first_N],
+        depth_N=at[first_N] / length[first_N],
+        tries_N=np.bincount(prefix_R[judged_R], minlength=len(first_N)),
+        successes_N=np.bincount(prefix_R[judged_R], success[judged_R], len(first_N)).astype(np.int64),
+    )
+
+
+def wilson(successes: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
+    r"""Ends of Wilson's interval for a share of ``n`` independent trials.
+
+    .. math:: \frac{\hat p + z^2/2n \pm z \sqrt{\hat p (1 - \hat p)/n + z^2/4n^2}}{1 + z^2/n}
+
+    Unlike the share plus and minus its standard error it stays within [0, 1] and has a width at 0 and 1. NaN where
+    ``n = 0``.
+
+    Source: Wilson 1927, Journal of the American Statistical Association 22.
+
+    >>> [ends.round(3).tolist() for ends in wilson([0, 5], [10, 10])]
+    [[0.0, 0.237], [0.278, 0.763]]
+    """
+    trials = np.asarray(n, dtype=np.float64)
+    trials = np.where(trials > 0, trials, np.nan)
+    share = np.asarray(successes, dtype=np.float64) / trials
+    z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2 / trials
+    middle, reach = share + z2 / 2, np.sqrt(z2 * share * (1 - share) + z2**2 / 4)
+    low, high = (middle - reach) / (1 + z2), (middle + reach) / (1 + z2)
+    return np.where(share == 0, 0.0, low), np.where(share == 1, 1.0, high)  # which rounding would miss by a bit
+
+
+class Depth(NamedTuple):
+    """The prefixes of one bin of depth, ``low < depth <= high`` (the first bin holds depth 0 too).
+
+    Attributes:
+        low, high: ends of the bin.
+        prefixes, chains: how many it holds, and of how many chains.
+        depth: their mean depth; NaN without prefixes, as the rest is.
+        share: recoverable ones; ``share_low`` to ``share_high`` is its Wilson interval, prefixes taken as independent.
+        error: standard error of ``share`` with chains as units: what the interval forgets.
+        rate: successes among all continuations.
+    """
+
+    low: float
+    high: float
+    prefixes: int
+    chains: int
+    depth: float
+    share: float
+    share_low: float
+    share_high: float
+    error: float
+    rate: float
+
+
+def by_depth(prefixes: Prefixes, bins: int = BINS) -> list[Depth]:
+    """Recoverability by depth, in bins of equal width, shallow first.
+
+    Prefixes without a judged continuation are left out.
+
+    Raises:
+        ValueError: a depth outside of [0, 1].
+
+    Source: DEEP-GRPO, arXiv 2602.14169, appendix C.2.
+
+    >>> cuts = Prefixes(np.array([0, 0, 1, 1]), np.array([0.2, 0.9, 0.5, 1.0]), np.full(4, 8), np.array([3, 0, 1, 0]))
+    >>> [(row.prefixes, row.share, row.rate) for row in by_depth(cuts, bins=2)]
+    [(2, 1.0, 0.25), (2, 0.0, 0.0)]
+    """
+    if not ((prefixes.depth_N >= 0) & (prefixes.depth_N <= 1)).all():
+        raise ValueError("relative depths lie between 0 and 1")
+    edges = np.arange(bins + 1) / bins
+    bin_N = np.maximum(np.searchsorted(edges, prefixes.depth_N, side="left") - 1, 0)
+    judged_N = prefixes.tries_N > 0
+    return [_depth(float(edges[b]), float(edges[b + 1]), prefixes.of((bin_N == b) & judged_N)) for b in range(bins)]
+
+
+def _depth(low: float, high: float, inside: Prefixes) -> Depth:
+    hit_N, count = inside.recovered_N, len(inside.depth_N)
+    if not count:
+        return Depth(low, high, 0, 0, *[np.nan] * 6)
+    share_low, share_high = wilson(hit_N.sum(), count)
+    chains, of_chain_N = np.unique(inside.chain_N, return_inverse=True)
+    residues = np.bincount(of_chain_N, hit_N - hit_N.mean())
+    return Depth(
+        low,
+        high,
+        count,
+        len(chains),
+        float(inside.depth_N.mean()),
+        float(hit_N.mean()),
+        float(share_low),
+        float(share_high),
+        float(np.sqrt((residues**2).sum()) / count),
+        float(inside.successes_N.sum() / inside.tries_N.sum()),
+    )
+
+
+class Relation(NamedTuple):
+    r"""How depth and recoverability go together; NaN where a number is undefined.
+
+    Attributes:
+        spearman_of_bins: rank correlation of mean depth and share over the bins that hold at least ``LEAST`` (20)
+            prefixes. Averages hide the scatter: it is near 1 in absolute value for any steady trend.
+        spearman_of_prefixes: rank correlation of depth and successes over prefixes.
+        w, b: logistic fit :math:`\sigma(w\,\text{depth} + b)` of recoverable or not.
+        auc: chance that a recoverable prefix is the shallower one of a random pair of both kinds, ties half; below
+            1/2 if deeper ones are saved more often.
+    """
+
+    spearman_of_bins: float
+    spearman_of_prefixes: float
+    w: float
+    b: float
+    auc: float
+
+
+def relation(prefixes: Prefixes, bins: int = BINS) -> Relation:
+    """Rank correlations, logistic fit and AUC of depth against recoverability.
+
+    The fit is scikit-learn's ``LogisticRegression`` with its defaults (L2, C = 1), as the utility selector's, so that
+    both say the same of the same prefixes; with thousands of them the penalty hardly shows. Undefined (NaN): the
+    correlations where either side is constant, fit and AUC where all prefixes are alike. Imports scikit-learn.
+
+    Source: DEEP-GRPO, arXiv 2602.14169, appendix C.2 (bins -0.79, w -2.60, AUC 0.68).
+
+    >>> depth = np.repeat([0.25, 0.75], 40)
+    >>> saved = np.concatenate([np.arange(40) % 2, np.arange(40) % 10 == 0]).astype(int)
+    >>> found = relation(Prefixes(np.arange(80), depth, np.full(80, 8), saved))
+    >>> round(found.spearman_of_bins, 3), round(found.auc, 3), bool(found.w < 0)
+    (-1.0, 0.738, True)
+    """
+    judged = prefixes.of(prefixes.tries_N > 0)
+    told = [row for row in by_depth(judged, bins) if row.prefixes >= LEAST]
+    return Relation(
+        _spearman(np.array([row.depth for row in told]), np.array([row.share for row in told])),
+        _spearman(judged.depth_N, judged.successes_N),
+        *_logistic(judged),
+        _auc(judged),
+    )
+
+
+class Resampled(NamedTuple):
+    """The numbers of :class:`Relation` with intervals from resampling chains.
+
+    Attributes:
+        numbers: each under its name; ``problems`` of an interval is the number of chains.
+        z_of_w: ``w`` over its standard deviation among the draws.
+        undefined: draws in which some number was undefined; it is left out of that number's interval.
+    """
+
+    numbers: dict[str, Interval]
+    z_of_w: float
+    undefined: int
+
+
+def resampled(prefixes: Prefixes, resamples: int = 200, seed: int = 0, level: float = 0.95) -> Resampled:
+    """:func:`relation` with percentile intervals: chains are drawn with replacement, with all of their prefixes.
+
+    Drawing prefixes instead would take them as independent and make every interval too narrow. One logistic fit per
+    draw: a second for 200 draws of 3,000 prefixes. Degenerate cases: no intervals (NaN) for fewer than two chains.
+
+    >>> cuts = Prefixes(np.array([0]), np.array([0.5]), np.array([8]), np.array([1]))
+    >>> resampled(cuts).numbers["auc"]
+    Interval(value=nan, low=nan, high=nan, problems=1)
+    """
+    chains, of_chain_N = np.unique(prefixes.chain_N, return_inverse=True)
+    value = relation(prefixes)
+    if len(chains) < 2 or not resamples:
+        return Resampled(
+            {name: Interval(v, np.nan, np.nan, len(chains)) for name, v in value._asdict().items()}, np.nan, 0
+        )
+    rows_of = [np.flatnonzero(of_chain_N == chain) for chain in range(len(chains))]
+    picks = np.random.default_rng(seed).integers(len(chains), size=(resamples, len(chains)))
+    draws_BS = np.array([relation(prefixes.of(np.concatenate([rows_of[c] for c in pick]))) for pick in picks])
+    numbers = {}
+    for (name, v), draws_B in zip(value._asdict().items(), draws_BS.T, strict=True):
+        known_B = draws_B[~np.isnan(draws_B)]
+        ends = np.quantile(known_B, [(1 - level) / 2, (1 + level) / 2]) if len(known_B) else (np.nan, np.nan)
+        numbers[name] = Interval(v, float(ends[0]), float(ends[1]), len(chains))
+    w_B = draws_BS[:, Relation._fields.index("w")]
+    w_B = w_B[~np.isnan(w_B)]
+    z = value.w / w_B.std(ddof=1) if len(w_B) > 1 and w_B.std() else np.nan
+    return Resampled(numbers, float(z), int(np.isnan(draws_BS).any(axis=1).sum()))
+
+
+def _ranks(values: ArrayLike) -> Floats:
+    """Ranks from 1; ties share the mean of theirs."""
+    _, tie_N, size_S = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    return (np.cumsum(size_S) - (size_S - 1) / 2)[tie_N]
+
+
+def _spearman(x: ArrayLike, y: ArrayLike) -> float:
+    across, up = (ranks - (len(ranks) + 1) / 2 for ranks in (_ranks(x), _ranks(y)))
+    spread = np.sqrt((across @ across) * (up @ up))
+    return float(across @ up / spread) if spread > 0 else np.nan
+
+
+def _auc(prefixes: Prefixes) -> float:
+    hit_N = prefixes.recovered_N
+    hits, misses = int(hit_N.sum()), int((~hit_N).sum())
+    if not hits or not misses:
+        return np.nan
+    return float((_ranks(-prefixes.depth_N)[hit_N].sum() - hits * (hits + 1) / 2) / (hits * misses))
+
+
+def _logistic(prefixes: Prefixes) -> tuple[float, float]:
+    hit_N = prefixes.recovered_N
+    if hit_N.all() or not hit_N.any():
+        return np.nan, np.nan
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]  # takes a second
+
+    fit = LogisticRegression().fit(prefixes.depth_N[:, None], hit_N)
+    return float(fit.coef_[0, 0]), float(fit.intercept_[0])
