@@ -49,7 +49,9 @@ def test_the_nucleus_is_the_smallest_set_that_holds_the_mass(logits, mass, tempe
     [
         ([0.25] * 4, 0.75, 3),  # the boundary token closes the set exactly
         ([0.25] * 4, 0.76, 4),
-        ([0.1] * 10, 0.9, 9),  # 0.1 added nine times is 0.8999999999999999
+        ([0.1] * 10, 0.9, 9),
+        ([0.5, 0.3, 0.2], 0.8, 2),  # through logarithms, 0.5 and 0.3 come to a hair less than 0.8
+        ([0.7, 0.2, 0.1], 0.9, 2),
         ([0.96, 0.04], 0.95, 1),
         ([0.94, 0.06], 0.95, 2),
         ([1.0, 0.0], 1.0, 1),
@@ -60,8 +62,7 @@ def test_ties_and_boundaries(probs, mass, size):
     with np.errstate(divide="ignore"):
         logprobs = np.log(probs)
     assert candidates(logprobs, mass).tolist() == [size]
-    if mass != 0.9:  # float32 holds 0.1 no better
-        assert candidates(logprobs.astype(np.float32), mass).tolist() == [size]
+    assert candidates(logprobs.astype(np.float32), mass).tolist() == [size]
 
 
 def test_a_wide_distribution_is_counted_past_the_head_and_in_chunks(monkeypatch):

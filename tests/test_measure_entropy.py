@@ -31,10 +31,10 @@ LENGTHS = st.lists(st.integers(0, 9), max_size=8)
 
 
 @st.composite
-def ragged(draw):
+def ragged(draw, least=0):
     """Responses as lists of values, which loops can be written for."""
     value = st.one_of(st.just(float("nan")), st.floats(0, 5))
-    return draw(st.lists(st.lists(value, max_size=7), max_size=8))
+    return draw(st.lists(st.lists(value, max_size=7), min_size=least, max_size=8))
 
 
 def flat(responses):
@@ -236,13 +236,13 @@ def test_what_the_highest_tokens_carry(values, share):
 
 
 @FEW
-@given(ragged(), ragged(), st.integers(0, 99))
+@given(ragged(least=4), ragged(least=4), st.integers(0, 99))
 def test_the_three_parts_add_up_to_the_drop(first, second, seed):
     generator, sides, outcomes = np.random.default_rng(seed), [], []
     for responses in (first, second):
         values, lengths = flat(responses)
         sides.append(Entropies.exact(values, lengths))
-        outcomes.append(generator.choice([0.0, 1.0, np.nan], len(responses)))
+        outcomes.append(generator.choice([0.0, 1.0, np.nan], len(responses), p=[0.45, 0.45, 0.1]))
     drop = entropy_drop(sides[0], outcomes[0], sides[1], outcomes[1], resamples=0)
     known = [
         [(v, s) for r, s in zip(responses, success, strict=True) for v in r if not np.isnan([v, s]).any()]
@@ -255,6 +255,17 @@ def test_the_three_parts_add_up_to_the_drop(first, second, seed):
     parts = drop.from_incorrect.value + drop.from_correct.value + drop.from_mix.value
     assert np.isnan(parts) or parts == pytest.approx(drop.overall.value, abs=1e-9)
     assert drop.left_out == sum(len(e.values_T) for e in sides) - sum(map(len, known))
+
+
+def test_each_part_by_hand():
+    """Incorrect 2 to 1, correct 1 to 0.5; half of the tokens are correct before, three quarters after.
+
+    Mean shares 0.375 and 0.625 give 0.375 and 0.3125; the mix is 0.25 times the mean gap of (1 + 0.5) / 2.
+    """
+    before, after = Entropies.exact([2.0, 1.0], [1, 1]), Entropies.exact([1.0, 0.5, 0.5, 0.5], [1] * 4)
+    drop = entropy_drop(before, [0, 1], after, [0, 1, 1, 1], resamples=0)
+    assert (drop.from_incorrect.value, drop.from_correct.value) == (0.375, 0.3125)
+    assert (drop.from_mix.value, drop.overall.value) == (0.1875, 0.875)
 
 
 def test_more_correct_responses_alone_are_a_drop_from_mix():

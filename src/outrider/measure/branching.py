@@ -38,8 +38,8 @@ def candidates(logprobs_NV: ArrayLike, mass: float = 0.95, temperature: float = 
 
     >>> candidates(np.log([[0.5, 0.3, 0.15, 0.05], [0.97, 0.01, 0.01, 0.01]])).tolist()
     [3, 1]
-    >>> candidates(np.log([[0.1] * 10]), mass=0.9).tolist()  # nine times 0.1 is a hair below 0.9 in binary
-    [9]
+    >>> candidates(np.log([[0.5, 0.3, 0.2]]), mass=0.8).tolist()  # through logarithms a hair less than 0.8
+    [2]
     """
     if not 0 < mass <= 1:
         raise ValueError(f"the mass of a nucleus must be in (0, 1], not {mass}")
