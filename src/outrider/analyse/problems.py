@@ -12,6 +12,9 @@ from outrider.record import Problem
 from outrider.tasks.task import Task
 from outrider.train.options import EvaluateOptions
 
+BEYOND = 10_000
+"""Problems of the stream to look through after those that the newest checkpoint had taken."""
+
 
 def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, ids: Iterable[str]) -> dict[str, Problem]:
     """The problems with these ids: held-out ones for evaluations, else those of the task's training stream.
@@ -22,7 +25,10 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
     missing = set(ids)
     found: dict[str, Problem] = {}
     heldout = split in ("evaluate", "greedy")
-    looked = task.heldout(evaluate.skip + evaluate.problems) if heldout else map(task.train, range(_position(run)))
+    if heldout:
+        looked: Iterable[Problem] = task.heldout(evaluate.skip + evaluate.problems)
+    else:
+        looked = map(task.train, range(_position(run) + BEYOND))
     for problem in looked:
         if problem.id in missing:
             missing.remove(problem.id)
@@ -37,12 +43,10 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
 
 
 def _position(run: Path) -> int:
-    """How many problems of the stream to look through: what the newest checkpoint had taken, and as many again and
-    more for the steps after it."""
+    """How many problems of the stream the newest checkpoint had taken; 0 where it does not say."""
     kept = checkpoints(run)
     try:
         state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}
-        reached = int(state["explorer"]["stream"]["position"]) if kept else 0
+        return int(state["explorer"]["stream"]["position"]) if kept else 0
     except (OSError, ValueError, KeyError):
-        reached = 0
-    return 2 * reached + 10_000
+        return 0
