@@ -103,7 +103,7 @@ def gather(run: RunData) -> None:
     texts = ", ".join(f"on_disk.{name} AS {name}" if name in _TEXTS else f"gathered.{name}" for name in PLAIN.names)
     run.db.execute(
         f"CREATE OR REPLACE VIEW rollouts AS SELECT {texts} FROM gathered "
-        f"LEFT JOIN (SELECT row_key, {', '.join(_TEXTS)} FROM rollouts_on_disk) AS on_disk USING (row_key)"
+        f"JOIN (SELECT row_key, {', '.join(_TEXTS)} FROM rollouts_on_disk) AS on_disk USING (row_key)"
     )
 
 
@@ -189,7 +189,8 @@ def _kind(path: Path) -> str:
 def _connect() -> duckdb.DuckDBPyConnection:
     spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}"  # made when needed, removed with the connection
     threads = len(os.sched_getaffinity(0))
-    return duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
+    db = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
+    return db.execute("SET enable_progress_bar = false")  # it would be drawn into what is printed
 
 
 def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:

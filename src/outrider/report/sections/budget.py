@@ -56,7 +56,7 @@ def _stages(run: RunData, unit: str) -> Table:
         )
         LEFT JOIN (
             SELECT first_stage AS stage, first_stream AS stream, first_context AS context, count(*) AS firsts
-            FROM groups WHERE first_success IS NOT NULL GROUP BY ALL
+            FROM groups WHERE successes > 0 GROUP BY ALL
         ) USING (stage, stream, context)
         ORDER BY stage, stream, context
         """,
@@ -127,7 +127,7 @@ def _returns(run: RunData, unit: str) -> list[Figure]:
         run,
         f"""
         SELECT upto, 1000 * sum(successes)::DOUBLE / nullif(sum({_size(unit)}), 0) AS successes,
-            1000 * count(first_success)::DOUBLE / nullif(sum({_size(unit)}), 0) AS firsts
+            1000 * count(*) FILTER (successes > 0)::DOUBLE / nullif(sum({_size(unit)}), 0) AS firsts
         FROM groups WHERE kind IS NOT NULL GROUP BY upto ORDER BY upto
         """,
     )

@@ -20,6 +20,7 @@ def section(run: RunData) -> Section | None:
     """
     if not one(ask(run, "SELECT count(*) AS n FROM groups WHERE n > 1"))["n"]:
         return None
+    run.db.execute(_ANSWERS)
     figures = [*_disagreement(run), *_repeats(run)]
     tables = _table(run)
     return Section("diversity", "Diversity of answers", _TEXT, figures, tables) if figures or tables else None
@@ -28,25 +29,23 @@ def section(run: RunData) -> Section | None:
 # One row per group and answer. 1 - sum c(c-1) / n(n-1) is the chance that two different members differ (Simpson 1949),
 # without bias at any n.
 _ANSWERS = """
+CREATE OR REPLACE TEMP TABLE answers AS
 WITH answers AS (
     SELECT upto, step, group_id, answer, count(*) AS c, max(success) = 1 AS correct FROM seen
     WHERE answer <> '' AND parent IS NULL GROUP BY ALL
-), by_group AS (
-    SELECT upto, step, group_id, count(*) AS answers, sum(c) AS n, max(c) / sum(c) AS majority,
-        1 - sum(c * (c - 1)) / nullif(sum(c) * (sum(c) - 1), 0) AS differ,
-        sum(c) FILTER (NOT correct) AS wrong,
-        1 - sum(c * (c - 1)) FILTER (NOT correct)
-            / nullif(sum(c) FILTER (NOT correct) * (sum(c) FILTER (NOT correct) - 1), 0) AS wrong_differ
-    FROM answers GROUP BY upto, step, group_id
 )
+SELECT upto, step, group_id, count(*) AS answers, sum(c) AS n, max(c) / sum(c) AS majority,
+    1 - sum(c * (c - 1)) / nullif(sum(c) * (sum(c) - 1), 0) AS differ,
+    1 - sum(c * (c - 1)) FILTER (NOT correct)
+        / nullif(sum(c) FILTER (NOT correct) * (sum(c) FILTER (NOT correct) - 1), 0) AS wrong_differ
+FROM answers GROUP BY upto, step, group_id HAVING sum(c) > 1
 """
 
 
 def _disagreement(run: RunData) -> list[Figure]:
-    found = ask(
-        run,
-        f"{_ANSWERS} SELECT upto, avg(differ) AS differ, avg(wrong_differ) AS wrong, avg(answers / n) AS each "
-        "FROM by_group WHERE n > 1 GROUP BY upto ORDER BY upto",
+    found = run.ask(
+        "SELECT upto, avg(differ) AS differ, avg(wrong_differ) AS wrong, avg(answers / n) AS each "
+        "FROM answers GROUP BY upto ORDER BY upto"
     )
     names = {"differ": "two answers differ", "wrong": "two wrong ones differ", "each": "different answers per rollout"}
     lines = [series(name, found["upto"], found[key]) for key, name in names.items() if known(found[key])]
@@ -60,8 +59,10 @@ def _repeats(run: RunData) -> list[Figure]:
         run,
         """
         SELECT upto, 1 - sum(texts) / sum(n) AS repeated FROM (
-            SELECT upto, count(DISTINCT hash(text)) AS texts, count(*) AS n FROM seen
-            WHERE parent IS NULL AND text <> '' GROUP BY upto, step, group_id HAVING count(*) > 1
+            SELECT upto, count(*) AS texts, sum(copies) AS n FROM (
+                SELECT upto, step, group_id, hash(text), count(*) AS copies FROM told
+                WHERE parent IS NULL AND text <> '' GROUP BY ALL
+            ) GROUP BY upto, step, group_id HAVING sum(copies) > 1
         ) GROUP BY upto ORDER BY upto
         """,
     )
@@ -76,12 +77,10 @@ def _repeats(run: RunData) -> list[Figure]:
 def _table(run: RunData) -> list[Table]:
     found = ask(
         run,
-        f"""
-        {_ANSWERS}
-        SELECT kind, count(*) AS groups, avg(by_group.n) AS rollouts, avg(answers) AS answers,
+        """
+        SELECT kind, count(*) AS groups, avg(answers.n) AS rollouts, avg(answers) AS answers,
             avg(majority) AS majority, avg(differ) AS differ, avg(wrong_differ) AS wrong
-        FROM by_group JOIN groups USING (step, group_id) WHERE by_group.n > 1 AND kind IS NOT NULL
-        GROUP BY kind ORDER BY kind
+        FROM answers JOIN groups USING (step, group_id) WHERE kind IS NOT NULL GROUP BY kind ORDER BY kind
         """,
     )
     if not len(found["kind"]):

@@ -36,7 +36,8 @@ def section(run: RunData) -> Section | None:
     value = "entropy" if there["exact"] else "-logprob"
     text = _TEXT + ("" if there["exact"] else _ESTIMATED)
     figures = [_over_time(run, value), *_by_outcome(run, value), *_positions(run, exact=bool(there["exact"]))]
-    return Section("entropy", "Entropy", text, [*figures, *exchange(run, _mean(value))])
+    bought, law = exchange(run, _mean(value))
+    return Section("entropy", "Entropy", text, [*figures, *bought], law)
 
 
 def _mean(value: str) -> str:

@@ -57,37 +57,45 @@ def section(run: RunData) -> Section | None:
     if not one(ask(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
-    examples: list[Example] = []
-    taken: list[str] = []
+    titles: dict[str, str] = {}  # by step and group
     for kind in _KINDS:
         found = run.ask(
-            f"SELECT step, group_id FROM members WHERE {kind.which} AND NOT list_contains(?, step || ' ' || group_id) "
+            f"SELECT step || ' ' || group_id AS place FROM members "
+            f"WHERE {kind.which} AND NOT list_contains(?, step || ' ' || group_id) "
             f"ORDER BY {kind.order}, group_id LIMIT 1",
-            [taken],
+            [list(titles)],
         )
-        if len(found["step"]):
-            step, group = int(found["step"][0]), found["group_id"][0]
-            taken.append(f"{step} {group}")
-            examples.append(_example(run, kind.title, step, group))
+        titles |= dict.fromkeys(found["place"].tolist(), kind.title)
+    groups = _members(run, list(titles))
+    prompts = run.prompts([group[0]["problem_id"] for group in groups.values() if group[0]["prompt"] is None])
+    examples = [_example(title, groups[place], prompts) for place, title in titles.items()]
     return Section("examples", "Rollouts to read", _TEXT, examples=examples)
 
 
-def _example(run: RunData, title: str, step: int, group: str) -> Example:
+def _members(run: RunData, places: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """The rollouts of the groups at ``places``; all texts are had in one pass."""
     found = ask(
         run,
-        "SELECT group_id || '/' || member AS id, member, parent, branch_at, problem_id, prompt, stage, context, "
-        f"tokens, outcome, reward, advantage, stop, length(text) AS characters, left(text, {_LONGEST}) AS text "
-        "FROM seen WHERE step = ? AND group_id = ? ORDER BY member",
-        [step, group],
+        "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
+        "problem_id, prompt, stage, context, tokens, outcome, reward, advantage, stop, length(text) AS characters, "
+        f"left(text, {_LONGEST}) AS text "
+        "FROM told WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
+        [places],
     )
-    members = [dict(zip(found, row, strict=True)) for row in zip(*(c.tolist() for c in found.values()), strict=True)]
+    groups: dict[str, list[dict[str, Any]]] = {place: [] for place in places}
+    for row in zip(*(column.tolist() for column in found.values()), strict=True):
+        groups[row[0]].append(dict(zip(found, row, strict=True)))
+    return groups
+
+
+def _example(title: str, members: list[dict[str, Any]], prompts: Mapping[str, str]) -> Example:
     by_id = {member["id"]: member for member in members}
     shown = _chosen(members, by_id)
     problem = members[0]["problem_id"]
-    prompt = members[0]["prompt"] or run.prompts([problem]).get(problem, "")
+    prompt = members[0]["prompt"] or prompts.get(problem, "")
     more = f", {len(shown)} of {len(members)} rollouts" if len(shown) < len(members) else ""
     nodes = [_node(member, by_id) for member in shown]
-    return Example(f"{title} (step {step}, {problem}{more})", prompt, nodes)
+    return Example(f"{title} (step {members[0]['step']}, {problem}{more})", prompt, nodes)
 
 
 def _chosen(members: list[dict[str, Any]], by_id: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,23 +1,49 @@
-"""What was bought with entropy: success against entropy along training."""
+"""What was bought with entropy: success against entropy along training, and the law between them."""
 
 from __future__ import annotations
 
-from outrider.report.content import Figure
+import numpy as np
+
+from outrider.measure.exchange import Exchange, fit_exchange
+from outrider.report.content import Figure, Table
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, known, series
 
+_CURVE = 40  # points at which the law is drawn
 
-def exchange(run: RunData, mean: str) -> list[Figure]:
-    """Success of training over ``mean``, the SQL of the mean entropy, one point per bin of steps."""
+
+def exchange(run: RunData, mean: str) -> tuple[list[Figure], list[Table]]:
+    """Success of training over ``mean``, the SQL of the mean entropy: one point per bin of steps, and the fitted law.
+
+    Nothing below three points.
+    """
     found = ask(
         run,
         f"SELECT upto, {mean} AS entropy, avg(success) AS success FROM seen GROUP BY upto HAVING count(success) > 0 "
         "ORDER BY upto",
     )
     if len(found["upto"]) < 3 or not known(found["entropy"]):
-        return []
-    hover = [f"step {at}" for at in found["upto"].tolist()]
+        return [], []
+    hover = [f"step {upto}" for upto in found["upto"].tolist()]
     points = [series("training", found["entropy"], found["success"], hover=hover)]
+    law = fit_exchange(found["entropy"], found["success"], resamples=500)
     note = "Success in training, on the problems of each step."
+    if law.identified:
+        at = np.linspace(law.lowest, law.highest, _CURVE)
+        points.append(series("R = b - a exp(H)", at, np.array([law.at(entropy).value for entropy in at])))
+        note += f" The law explains {law.explained:.0%} of its variance."
+    else:
+        note += f" No law is drawn: {law.why_not}."
     title = "What entropy was exchanged for"
-    return [Figure("entropy-exchange", title, "points", "nats per token", "success", points, note=note)]
+    figure = Figure("entropy-exchange", title, "points", "nats per token", "success", points, note=note)
+    return [figure], [_table(law)] if law.identified else []
+
+
+def _table(law: Exchange) -> Table:
+    told = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": law.ceiling}
+    note = (
+        f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
+        "whether it holds that far, and any two numbers that both drift fit it well."
+    )
+    body = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
+    return Table("entropy-law", "The law of exchange, R = b - a exp(H)", ["", "value", "from", "to"], body, note)

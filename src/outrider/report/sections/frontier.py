@@ -128,5 +128,6 @@ def _training(run: RunData) -> dict[str, Curve]:
         n, c = (found[key][found["phase"] == phase] for key in ("n", "c"))
         if len(n):
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
-            curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), 500) for k in ks}
+            resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves
+            curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples) for k in ks}
     return {name: _defined(curve) for name, curve in curves.items() if _defined(curve)}

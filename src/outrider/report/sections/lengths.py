@@ -24,18 +24,25 @@ def section(run: RunData) -> Section | None:
     there = one(ask(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
     if not there["rollouts"]:
         return None
-    length, unit = ("length", "tokens") if there["counted"] else ("length(text)", "characters")
-    figures = [*_by_outcome(run, length, unit), _quantiles(run, length, unit), *_truncated(run)]
-    figures.append(_bars(run, length, unit))
+    unit = "tokens" if there["counted"] else "characters"
+    _measure(run, unit)
+    figures = [*_by_outcome(run, unit), _quantiles(run, unit), *_truncated(run), _bars(run, unit)]
     text = _TEXT + (_CHARACTERS if unit == "characters" else "")
-    return Section("lengths", "Lengths and truncation", text, figures, [_table(run, length)])
+    return Section("lengths", "Lengths and truncation", text, figures, [_table(run)])
 
 
-_OUTCOME = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not judged' END"
+def _measure(run: RunData, unit: str) -> None:
+    """A relation ``measured`` of lengths; texts are read once for it."""
+    what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "told")
+    outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not judged' END"
+    run.db.execute(
+        f"CREATE OR REPLACE TEMP {what} measured AS "
+        f"SELECT upto, phase, {outcome} AS outcome, stop, {length} AS size FROM {source}"
+    )
 
 
-def _by_outcome(run: RunData, length: str, unit: str) -> list[Figure]:
-    found = ask(run, f"SELECT upto, {_OUTCOME} AS outcome, avg({length}) AS mean FROM seen GROUP BY ALL ORDER BY upto")
+def _by_outcome(run: RunData, unit: str) -> list[Figure]:
+    found = ask(run, "SELECT upto, outcome, avg(size) AS mean FROM measured GROUP BY ALL ORDER BY upto")
     parts = by(found, "outcome")
     if len(parts) < 2:
         return []
@@ -43,12 +50,12 @@ def _by_outcome(run: RunData, length: str, unit: str) -> list[Figure]:
     return [Figure("lengths-outcome", "Mean length by outcome", "line", "step", unit, lines)]
 
 
-def _quantiles(run: RunData, length: str, unit: str) -> Figure:
+def _quantiles(run: RunData, unit: str) -> Figure:
     names = ("10 %", "median", "90 %", "longest")
     found = ask(
         run,
-        f"SELECT upto, quantile_cont({length}, 0.1) AS '10 %', quantile_cont({length}, 0.5) AS median, "
-        f"quantile_cont({length}, 0.9) AS '90 %', max({length}) AS longest FROM seen GROUP BY upto ORDER BY upto",
+        "SELECT upto, quantile_cont(size, 0.1) AS '10 %', quantile_cont(size, 0.5) AS median, "
+        "quantile_cont(size, 0.9) AS '90 %', max(size) AS longest FROM measured GROUP BY upto ORDER BY upto",
     )
     lines = [series(name, found["upto"], found[name]) for name in names]
     return Figure("lengths-quantiles", "Lengths along training", "line", "step", unit, lines)
@@ -57,8 +64,9 @@ def _quantiles(run: RunData, length: str, unit: str) -> Figure:
 def _truncated(run: RunData) -> list[Figure]:
     found = ask(
         run,
-        "SELECT upto, avg((stop <> 'stop')::INT) AS share, avg((stop <> 'stop')::INT) FILTER (success = 0) AS failed "
-        "FROM seen GROUP BY upto ORDER BY upto",
+        "SELECT upto, avg((stop <> 'stop')::INT) AS share, "
+        "avg((stop <> 'stop')::INT) FILTER (outcome = 'not correct') AS failed "
+        "FROM measured GROUP BY upto ORDER BY upto",
     )
     if not known(found["share"]):
         return []
@@ -68,15 +76,14 @@ def _truncated(run: RunData) -> list[Figure]:
     return [Figure("lengths-truncated", "Responses cut off", "line", "step", "share of rollouts", lines)]
 
 
-def _bars(run: RunData, length: str, unit: str) -> Figure:
+def _bars(run: RunData, unit: str) -> Figure:
     """The distribution by outcome, in bars of equal width."""
     found = ask(
         run,
         f"""
-        WITH known AS (SELECT {length} AS length, {_OUTCOME} AS outcome FROM seen WHERE {length} IS NOT NULL),
-        width AS (SELECT greatest(1, ceil((max(length) + 1) / {_BARS}.0))::BIGINT AS width FROM known)
-        SELECT outcome, length // width * width AS low, any_value(width) AS width, count(*) AS n
-        FROM known, width GROUP BY outcome, length // width * width ORDER BY low
+        WITH width AS (SELECT greatest(1, ceil((max(size) + 1) / {_BARS}.0))::BIGINT AS width FROM measured)
+        SELECT outcome, size // width * width AS low, any_value(width) AS width, count(*) AS n
+        FROM measured, width WHERE size IS NOT NULL GROUP BY outcome, low ORDER BY low
         """,
     )
     lows = sorted(set(found["low"].tolist()))
@@ -89,14 +96,15 @@ def _bars(run: RunData, length: str, unit: str) -> Figure:
     return Figure("lengths-bars", "Lengths by outcome", "bars", unit, "share of the outcome", lines)
 
 
-def _table(run: RunData, length: str) -> Table:
+def _table(run: RunData) -> Table:
     found = ask(
         run,
-        f"""
-        SELECT coalesce(phase, 'all') AS phase, {_OUTCOME} AS outcome, count(*) AS rollouts, avg({length}) AS mean,
-            quantile_cont({length}, 0.5) AS median, quantile_cont({length}, 0.95) AS high,
+        """
+        SELECT coalesce(phase, 'all') AS phase, outcome, count(*) AS rollouts, avg(size) AS mean,
+            quantile_cont(size, 0.5) AS median, quantile_cont(size, 0.95) AS high,
             avg((stop <> 'stop')::INT) AS truncated
-        FROM seen WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1 GROUP BY ALL ORDER BY phase, outcome
+        FROM measured WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1
+        GROUP BY coalesce(phase, 'all'), outcome ORDER BY 1, 2
         """,
     )
     names = {"early": "first fifth of the steps", "late": "last fifth", "all": "all"}

@@ -27,17 +27,15 @@ FROM (
 )
 """
 _SEEN = """
-CREATE TEMP VIEW seen AS
-SELECT rollouts.*, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success, tokens + branch_at AS length
-FROM rollouts JOIN bins USING (step) WHERE split = '{split}'
+CREATE TEMP VIEW {name} AS
+SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success, tokens + branch_at AS length
+FROM {source} JOIN bins USING (step) WHERE split = '{split}'
 """
 _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
     any_value(problem_id) AS problem_id, any_value(level) AS level,
     count(*) AS n, count(success) AS judged, coalesce(sum(success), 0) AS successes, sum(tokens) AS tokens,
-    sum(abs(advantage)) FILTER (unused = '' AND isfinite(advantage)) AS cumulative_advantage,
-    min(member) FILTER (success = 1) AS first_success,
     arg_min(stage, member) FILTER (success = 1) AS first_stage,
     arg_min(stream, member) FILTER (success = 1) AS first_stream,
     arg_min(context, member) FILTER (success = 1) AS first_context,
@@ -48,31 +46,39 @@ FROM seen GROUP BY step, group_id
 
 
 def ask(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """Ask with three relations more than ``rollouts``, of the split that was drawn to learn from (or, in a dump that
+    """Ask with four relations more than ``rollouts``, of the split that was drawn to learn from (or, in a dump that
     has no ``train``, to evaluate).
 
-    ``seen``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix), ``upto``
+    ``told``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix), ``upto``
     (last step of the bin of steps; at most ``BINS`` of them) and ``phase`` (early: first fifth of the steps, late: last
-    fifth; else null). ``groups``: one row per step and group: ``n``, ``judged``, ``successes``, ``tokens``, ``kind``
-    (solved, mixed, unsolved; null if never judged), ``cumulative_advantage`` (the sum of absolute advantages of what
-    was trained on), and the member, stage, stream and context of its first success. ``bins``: steps.
+    fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much quicker. ``groups``: one row
+    per step and group: ``n``, ``judged``, ``successes``, ``tokens``, ``kind`` (solved, mixed, unsolved; null if never
+    judged), and stage, stream and context of its first success, null without one. ``bins``: steps.
     """
     try:
         return run.ask(sql, values)
     except duckdb.CatalogException:
         if run.has("groups"):
             raise
-    chosen = split(run)  # the first question of this run
-    run.db.execute(_BINS.format(split=chosen, bins=BINS))
-    run.db.execute(_SEEN.format(split=chosen))
-    run.db.execute(_GROUPS)
+    _prepare(run)  # the first question of this run
     return run.ask(sql, values)
+
+
+def _prepare(run: RunData) -> None:
+    there = run.ask("SELECT DISTINCT split FROM rollouts")["split"].tolist()
+    split = next((name for name in (*SPLITS, *sorted(there)) if name in there), "train")
+    run.db.execute(_BINS.format(split=split, bins=BINS))
+    run.db.execute(_SEEN.format(name="told", source="rollouts", without="", split=split))
+    gathered = run.has("gathered")
+    source, without = ("gathered", "EXCLUDE (row_key)") if gathered else ("rollouts", "EXCLUDE (text, prompt)")
+    run.db.execute(_SEEN.format(name="seen", source=source, without=without, split=split))
+    run.db.execute(_GROUPS)
 
 
 def split(run: RunData) -> str:
     """The split that sections look at: the first of train, evaluate and greedy that has rollouts."""
-    there = run.ask("SELECT DISTINCT split FROM rollouts")["split"].tolist()
-    return next((name for name in (*SPLITS, *sorted(there)) if name in there), "train")
+    found = ask(run, "SELECT split FROM seen LIMIT 1")["split"].tolist()
+    return found[0] if found else "train"
 
 
 def one(columns: Columns) -> dict[str, Any]:

@@ -46,9 +46,12 @@ def _reasons(run: RunData) -> Table:
     """The commonest reasons; numbers in them are written as ``#``, so that equal reasons count together."""
     found = run.ask(
         f"""
-        SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, count(*) AS n,
-            any_value(group_id || '/' || member) AS example
-        FROM rollouts WHERE outcome IS NOT NULL AND outcome <> 'correct' AND detail <> ''
+        SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, sum(n)::BIGINT AS n,
+            min(example) AS example
+        FROM (
+            SELECT outcome, detail, count(*) AS n, min(group_id || '/' || member) AS example FROM rollouts
+            WHERE outcome IS NOT NULL AND outcome <> 'correct' AND detail <> '' GROUP BY outcome, detail
+        )
         GROUP BY outcome, reason
         ORDER BY outcome NOT IN ('error', 'timeout'), n DESC, reason LIMIT {_SHOWN}
         """
