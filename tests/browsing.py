@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PATIENCE = 120.0  # seconds: a busy machine is slow, and no failure
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -30,6 +32,7 @@ class Tab:
 
     def __init__(self, browser: Any, **context: Any) -> None:
         self.page = browser.new_context(**{"viewport": {"width": 1300, "height": 900}} | context).new_page()
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
@@ -52,11 +55,10 @@ class Tab:
 
     def until(self, script: str) -> None:
         """Wait until a script is true; the page's policy forbids the browser's own way, which evaluates text."""
-        for _ in range(500):
-            if self.page.evaluate(script):
-                return
+        end = time.monotonic() + PATIENCE
+        while not self.page.evaluate(script):
+            assert time.monotonic() < end, f"never true: {script}"
             self.page.wait_for_timeout(20)
-        raise AssertionError(f"never true: {script}")
 
     def style(self, selector: str, name: str) -> str:
         script = "([selector, name]) => getComputedStyle(document.querySelector(selector))[name]"

@@ -23,7 +23,7 @@ from outrider.report.page import forest, render
 from outrider.report.plot_data import PALETTE, slots
 
 HOSTILE = (
-    "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>\"'><svg onload=hurt=3>"
+    "</script bad='><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'>\"'><svg onload=hurt=3>"
     "{{ 7 * 7 }} <!-- <script> %{y} &lt;b&gt; javascript:hurt=4 \u2028\u2029\x00\x1b[31m\ud800\u202e <a href='https://e.vil/'>a</a>"
 )
 SHOWN = HOSTILE.replace("\x00", "\u2400").replace("\x1b", "\u241b").replace("\ud800", "?")
@@ -85,6 +85,7 @@ def test_hostile_texts_change_no_element_and_no_attribute(sample, attacked):
     theme, plots, plotly, page = range(4)
     for kept in (theme, plotly, page):
         assert attack.scripts[kept] == plain.scripts[kept]
+    assert not set("<>&") & set(attack.scripts[plots])  # browsers end a script at more than the parser of this test
     figures = json.loads(attack.scripts[plots])
     assert figures[next(iter(figures))]["series"][0]["name"] == "solved" + SHOWN
 
@@ -202,7 +203,9 @@ def at(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wide(browser, at, sample) -> Tab:
     tab = Tab(browser).open(at(sample))
+    height = tab.page.evaluate("document.body.scrollHeight")
     tab.draw_all()
+    assert tab.page.evaluate("document.body.scrollHeight") == height  # nothing moves while one reads
     return tab
 
 
@@ -253,10 +256,14 @@ def test_tables_are_aligned_and_sorted_by_a_click(wide):
     first = table.locator("tbody tr:first-child td:first-child")
     assert first.inner_text() == "0-uniform"
     table.locator("button", has_text="success").click()
-    assert first.inner_text() == "1-branch"  # 0.1177 < 0.413; the undefined one is last either way
+    assert first.inner_text() == "1-branch"  # 0.1177 < 0.413
     table.locator("button", has_text="success").click()
     assert first.inner_text() == "0-uniform"
-    assert table.locator("tbody tr:last-child td:first-child").inner_text() == "2-refill"
+    problems = wide.page.locator("#frontier-problems table")
+    for _ in ("up", "down"):  # what is missing is last either way
+        problems.locator("button", has_text="after").click()
+        shown = [cell == "" for cell in problems.locator("td:nth-child(4)").all_inner_texts()]
+        assert shown == [False] * 16 + [True] * 8
 
 
 def test_the_legend_takes_a_series_out_and_a_double_click_leaves_it_alone(wide):
@@ -316,7 +323,8 @@ def test_dark_is_followed_and_the_switch_is_remembered(tab, at, sample, wide):
     light, dark = wide.style("body", "backgroundColor"), tab.style("body", "backgroundColor")
     assert light == "rgb(247, 247, 245)"
     assert dark == "rgb(18, 20, 23)"
-    tab.draw_all()
+    tab.page.locator("#entropy-entropy").scroll_into_view_if_needed()
+    tab.page.locator("#entropy-entropy .plot.drawn").wait_for()
     line = "#entropy-entropy .js-line"
     assert tab.style(line, "stroke") == "rgb(79, 168, 222)"
     tab.page.locator("#theme").click()
@@ -365,18 +373,13 @@ def test_what_slips_through_is_stopped_by_the_policy(tab, at):
     assert len([text for text in tab.complaints if "Content Security Policy" in text]) == 3  # script, picture, handler
 
 
-def test_a_long_page_draws_what_is_in_sight_and_all_of_it_for_paper(tab, at):
-    tab.open(at(render(report_sample.long(30))))
+def test_a_long_page_draws_what_is_near_and_all_of_it_for_paper(tab, at):
+    tab.open(at(render(report_sample.long(16))))
     drawn = tab.page.locator(".plot.drawn")
     drawn.first.wait_for()
-    assert 2 <= drawn.count() <= 14
-    height = tab.page.evaluate("document.body.scrollHeight")
-    tab.draw_all()
-    assert drawn.count() == 30
-    assert tab.page.evaluate("document.body.scrollHeight") == height  # nothing moved while reading
-    tab.page.reload()
+    assert 2 <= drawn.count() <= 8
     tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert drawn.count() == 30
+    assert drawn.count() == 16
     assert max(tab.page.evaluate("[...document.querySelectorAll('.main-svg')].map((s) => s.clientWidth)")) <= 672
     assert quiet(tab)
 

@@ -18,7 +18,7 @@ import pytest
 
 import report_sample
 import runs
-from browsing import Tab, chromium
+from browsing import PATIENCE, Tab, chromium
 from outrider.errors import UserError
 from outrider.report.content import Report
 from outrider.report.page import render
@@ -27,7 +27,7 @@ from outrider.report.watch import Served, files_in, serving, watch
 
 def get(address: str, path: str, host: str = "") -> tuple[int, bytes]:
     place = urlsplit(address)
-    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=PATIENCE)
     connection.request("GET", path, headers={"Host": host or place.netloc})
     answer = connection.getresponse()
     return answer.status, answer.read()
@@ -132,11 +132,10 @@ class Watched:
 
     def ask_until(self, **wanted: str) -> None:
         """What an open page does, until the answer is as wanted or the process has ended."""
-        for _ in range(200):
-            if wanted.items() <= news(self.address).items():
-                return
+        end = time.monotonic() + PATIENCE
+        while not wanted.items() <= (found := news(self.address)).items():
+            assert time.monotonic() < end, f"never {wanted}: {found}"
             time.sleep(0.1)
-        raise AssertionError(f"never {wanted}: {news(self.address)}")
 
 
 @pytest.fixture
@@ -162,7 +161,7 @@ def test_the_page_follows_the_run_keeps_the_last_one_that_could_be_made_and_ends
     watched.ask_until(error="")
     assert get(watched.address, "/")[1].endswith(b">mended</html>")
     watched.process.send_signal(signal.SIGINT)
-    out, err = watched.process.communicate(timeout=10)
+    out, err = watched.process.communicate(timeout=PATIENCE)
     assert out.splitlines() == ["made mended", "The watch has ended; the run goes on by itself."]
     assert (watched.process.returncode, err) == (0, "")
 
@@ -171,7 +170,7 @@ def test_a_bug_in_the_report_ends_the_watch_with_its_traceback(watched):
     watched.metrics.write_text("bug")
     with pytest.raises((OSError, http.client.HTTPException)):
         watched.ask_until(error="never")
-    assert "ZeroDivisionError" in watched.process.communicate(timeout=10)[1]
+    assert "ZeroDivisionError" in watched.process.communicate(timeout=PATIENCE)[1]
     assert watched.process.returncode == 1
 
 

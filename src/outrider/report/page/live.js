@@ -1,5 +1,5 @@
-// A page that is watched (`outrider report RUN --watch`) asks its server for a newer version and takes it over in place:
-// the reader keeps the scroll position, what is unfolded, and the zoom of every plot.
+// A page that is watched (`outrider report RUN --watch`) asks its server for a newer version and takes it over in
+// place: the reader keeps the scroll position, what is unfolded, and the zoom of every plot.
 
 const EVERY = 2000; // milliseconds
 let version = document.documentElement.dataset.version; // set by the server, never in a file
@@ -10,7 +10,7 @@ function say(text, trouble = false) {
   status.classList.toggle("trouble", trouble);
 }
 
-const unfolded = () => new Map([...document.querySelectorAll("details[data-key]")].map((one) => [one.dataset.key, one.open]));
+const folds = () => [...document.querySelectorAll("details[data-key]")];
 
 // The first part of the page that can be seen, and where: it stays there.
 function inSight() {
@@ -20,7 +20,7 @@ function inSight() {
 }
 
 function takeOver(fresh) {
-  const was = unfolded();
+  const was = new Map(folds().map((one) => [one.dataset.key, one.open]));
   const seen = scrollY > 0 ? inSight() : null;
   plots = JSON.parse(fresh.getElementById("plots").textContent);
   for (const old of drawn()) {
@@ -32,7 +32,7 @@ function takeOver(fresh) {
     if (next) document.querySelector(part)?.replaceWith(next);
   }
   document.title = fresh.title;
-  document.querySelectorAll("details[data-key]").forEach((one) => (one.open = was.get(one.dataset.key) ?? one.open));
+  folds().forEach((one) => (one.open = was.get(one.dataset.key) ?? one.open));
   preparePlots();
   prepareReading();
   const now = seen && document.getElementById(seen.id);

@@ -49,8 +49,10 @@ function common(plot, series) {
 
 function errors(series, colour) {
   if (!series.low) return undefined;
-  const distance = (end, sign) => end.map((e, i) => (finite(e) && finite(series.y[i]) ? sign * (e - series.y[i]) : null));
-  const bars = { array: distance(series.high, 1), arrayminus: distance(series.low, -1) };
+  const { y, low, high } = series;
+  const above = y.map((value, i) => (finite(value) && finite(high[i]) ? high[i] - value : null));
+  const below = y.map((value, i) => (finite(value) && finite(low[i]) ? value - low[i] : null));
+  const bars = { array: above, arrayminus: below };
   return { type: "data", symmetric: false, ...bars, color: colour, thickness: 1, width: 2 };
 }
 
@@ -91,15 +93,18 @@ const noisy = (plot, series) => plot.kind === "line" && !series.low && series.y.
 function lineTraces(plot, series, colour) {
   const dash = dashes[series.again % dashes.length];
   if (noisy(plot, series)) {
-    const steps = { ...common(plot, series), type: "scatter", mode: "lines", opacity: 0.35, line: { color: colour, width: 1 } };
-    return [steps, { ...steps, y: smooth(series.y), opacity: 1, line: { color: colour, width: 2, dash }, hoverinfo: "skip", hovertemplate: null }];
+    const thin = { type: "scatter", mode: "lines", opacity: 0.35, line: { color: colour, width: 1 } };
+    const thick = { type: "scatter", mode: "lines", line: { color: colour, width: 2, dash }, hoverinfo: "skip" };
+    const steps = common(plot, series);
+    return [{ ...steps, ...thin }, { x: steps.x, y: smooth(series.y), ...thick }];
   }
   const few = series.y.filter(finite).length <= 20;
   const alone = series.y.map((y, i) => finite(y) && !finite(series.y[i - 1]) && !finite(series.y[i + 1]));
   const size = few ? 6 : alone.map((is) => (is ? 5 : 0)); // a point between gaps would not be seen
   const line = { color: colour, width: 2, dash };
   const marker = { color: colour, size, line: { width: 0 } };
-  const trace = { ...common(plot, series), type: "scatter", mode: few || alone.some(Boolean) ? "lines+markers" : "lines", line, marker };
+  const mode = few || alone.some(Boolean) ? "lines+markers" : "lines";
+  const trace = { ...common(plot, series), type: "scatter", mode, line, marker };
   return series.low ? [band(series, colour), trace] : [trace];
 }
 
@@ -140,9 +145,10 @@ function traces(plot, figure) {
   });
 }
 
-// Bars with long names lie on their side.
+// Many bars, and bars with long names, lie on their side.
 const names = (plot) => [...new Set(plot.series.flatMap((series) => series.x.map(String)))];
-const lying = (plot) => plot.kind === "bars" && (names(plot).length > 12 || names(plot).some((name) => name.length > 12));
+const long = (plot) => names(plot).length > 12 || names(plot).some((name) => name.length > 12);
+const lying = (plot) => plot.kind === "bars" && long(plot);
 
 function height(plot) {
   return lying(plot) ? Math.max(200, 70 + names(plot).length * (14 + 12 * plot.series.length)) : 300;
@@ -163,12 +169,13 @@ function axis(title) {
 }
 
 function axes(plot) {
-  const ticks = { showgrid: false, showline: true, zeroline: false, ticks: "outside", ticklen: 4, tickcolor: css("--rule") };
+  const ticks = { showgrid: false, showline: true, ticks: "outside", ticklen: 4, tickcolor: css("--rule") };
   const pointer = { spikecolor: css("--muted"), spikethickness: 1, spikedash: "solid" };
-  const x = { ...axis(plot.x), ...ticks, ...pointer, unifiedhovertitle: { text: `${plain(plot.x)} %{x:,.6~r}` } };
+  const title = { unifiedhovertitle: { text: `${plain(plot.x)} %{x:,.6~r}` } };
+  const x = { ...axis(plot.x), ...ticks, ...pointer, ...title, zeroline: false };
   const y = { ...axis(""), rangemode: plot.kind === "bars" ? "tozero" : "normal" };
   if (plot.yRange) y.range = plot.yRange;
-  else if (plot.series.every((series) => series.y.every((value) => !value))) y.range = [0, 1]; // never: not -1 to 1
+  else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, 1]; // not from -1
   const values = [...new Set(plot.series.flatMap((series) => series.x))];
   if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
   if (plot.xLog) {
@@ -176,20 +183,23 @@ function axes(plot) {
     if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });
   }
   if (!lying(plot)) return { xaxis: x, yaxis: y };
-  const reversed = { autorange: "reversed", type: "category", showgrid: false, nticks: 0, ticklabelstandoff: 4 };
-  return { xaxis: { ...axis(plot.y), range: plot.yRange ?? undefined, rangemode: "tozero" }, yaxis: { ...axis(""), ...reversed } };
+  const down = { autorange: "reversed", type: "category", showgrid: false, nticks: 0, ticklabelstandoff: 4 };
+  const along = { ...axis(plot.y), range: plot.yRange ?? undefined, rangemode: "tozero" };
+  return { xaxis: along, yaxis: { ...axis(""), ...down } };
 }
 
 function layout(plot) {
   const surface = css("--surface");
+  const font = { family: css("--sans"), size: 12, color: css("--text") };
+  const hover = { bgcolor: css("--raised"), bordercolor: css("--rule"), font, align: "left", namelength: -1 };
   return {
     ...axes(plot),
     height: height(plot),
     margin: { l: 12, r: 12, t: 10, b: 12 },
     paper_bgcolor: surface,
     plot_bgcolor: surface,
-    font: { family: css("--sans"), size: 12, color: css("--text") },
-    hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--rule"), font: { family: css("--sans"), size: 12, color: css("--text") }, align: "left", namelength: -1 },
+    font,
+    hoverlabel: hover,
     hovermode: plot.kind === "line" || plot.kind === "stack" ? "x unified" : "closest",
     barmode: plot.kind === "stack" ? "stack" : "group",
     bargap: 0.35,
@@ -201,9 +211,15 @@ function layout(plot) {
 
 // The buttons are listed, as plotly's own list has one that sends the data to its makers.
 function options(figure) {
-  const buttons = { modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], showSendToCloud: false, plotlyServerURL: "" };
-  const look = { displaylogo: false, displayModeBar: coarse ? false : "hover", toImageButtonOptions: { filename: figure, scale: 2 } };
-  return { responsive: true, ...buttons, ...look };
+  return {
+    responsive: true,
+    displaylogo: false,
+    displayModeBar: coarse ? false : "hover",
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    showSendToCloud: false,
+    plotlyServerURL: "",
+    toImageButtonOptions: { filename: figure, scale: 2 },
+  };
 }
 
 // Plotly is as long as a novel: it is read when the first plot comes near, after the findings can be read.
@@ -278,9 +294,9 @@ function preparePlots() {
   for (const element of document.querySelectorAll(".plot")) {
     const plot = plots[element.dataset.figure];
     element.style.height = `${height(plot)}px`;
-    const points = Math.max(0, ...plot.series.filter((series) => noisy(plot, series)).map((series) => series.y.length));
-    const window = 2 * Math.floor(points / 40) + 1;
-    if (points) element.parentElement.querySelector(".unit").append(` (thick: running mean of ${window})`);
+    const many = plot.series.filter((series) => noisy(plot, series)).map((series) => series.y.length);
+    const window = 2 * Math.floor(Math.max(...many) / 40) + 1;
+    if (many.length) element.parentElement.querySelector(".unit").append(` (thick: running mean of ${window})`);
     legend(element);
     if (element.classList.contains("drawn")) draw(element);
     else near.observe(element);

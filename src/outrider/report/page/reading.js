@@ -3,9 +3,12 @@
 const here = new IntersectionObserver(
   (entries) => {
     for (const { isIntersecting, target } of entries) target.dataset.seen = isIntersecting ? "1" : "";
-    const current = [...document.querySelectorAll(".chapter")].find((chapter) => chapter.dataset.seen);
+    const chapters = [...document.querySelectorAll(".chapter")];
+    const atTop = scrollY < innerHeight / 2 ? chapters[0] : undefined;
+    const current = chapters.find((chapter) => chapter.dataset.seen) ?? atTop;
+    if (!current) return;
     document.querySelectorAll("#contents a").forEach((link) => {
-      if (current && link.hash === `#${current.id}`) link.setAttribute("aria-current", "true");
+      if (link.hash === `#${current.id}`) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     });
   },
