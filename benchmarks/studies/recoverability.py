@@ -21,13 +21,11 @@ import torch
 from _study import BLUE, GREEN, GREY, ORANGE, PINK, RED, arguments, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
-from sklearn.metrics import roc_auc_score
 
 from outrider.explore.branch import branch_request
-from outrider.explore.recover import Recoverability
 from outrider.explore.segment import Delimiter
 from outrider.explore.select import Pivot
+from outrider.measure.recoverability import LEAST, Prefixes, by_depth, relation, resampled
 from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
 from outrider.record import SampleRequest
@@ -53,6 +51,10 @@ class Cuts(NamedTuple):
 
     def of(self, rows: NDArray[Any]) -> Cuts:
         return Cuts(*(column[rows] for column in self))
+
+    @property
+    def prefixes(self) -> Prefixes:
+        return Prefixes(self.chain, self.depth, np.full(len(self.chain), BRANCHES), self.successes)
 
 
 def sample(problems: int) -> Cuts:
@@ -80,35 +82,20 @@ def sample(problems: int) -> Cuts:
 
 def binned(cuts: Cuts) -> NDArray[np.float64]:
     """In each tenth of depth: mean depth, share recoverable, and its standard error with chains as units."""
-    rows = []
-    for low in np.arange(10) / 10:
-        inside = cuts.of((low < cuts.depth) & (cuts.depth <= low + 0.1))
-        if len(inside.depth) >= 20:  # fewer say nothing
-            hit = inside.successes > 0
-            residues = np.bincount(inside.chain, hit - hit.mean())
-            rows.append([inside.depth.mean(), hit.mean(), np.sqrt((residues**2).sum()) / len(hit)])
+    rows = [(row.depth, row.share, row.error) for row in by_depth(cuts.prefixes) if row.prefixes >= LEAST]
     return np.array(rows).reshape(-1, 3).T
 
 
 def statistics(cuts: Cuts) -> dict[str, float]:
     """What the paper reports; its Spearman is of bins."""
-    recovered, fit = cuts.successes > 0, Recoverability(memory=len(cuts.depth))
-    fit.learn(cuts.depth.tolist(), recovered.tolist())
-    bins, each = spearmanr(*binned(cuts)[:2]).statistic, spearmanr(cuts.depth, cuts.successes).statistic
-    told = {"spearman_of_bins": bins, "spearman_of_prefixes": each, "w": fit.w or np.nan, "b": fit.b or np.nan}
-    return told | {"auc": roc_auc_score(recovered, -cuts.depth)}
+    return relation(cuts.prefixes)._asdict()
 
 
-def resampled(cuts: Cuts) -> dict[str, Any]:
+def with_intervals(cuts: Cuts) -> dict[str, Any]:
     """Each statistic with its 95 % interval by resampling chains; z of the coefficient from the same draws."""
-    of_chain = [np.flatnonzero(cuts.chain == number) for number in np.unique(cuts.chain)]
-    picks = np.random.default_rng(0).integers(len(of_chain), size=(RESAMPLES, len(of_chain)))
-    draws = [statistics(cuts.of(np.concatenate([of_chain[i] for i in pick]))) for pick in picks]
-    told = {}
-    for name, value in statistics(cuts).items():
-        low, high = np.quantile([draw[name] for draw in draws], [0.025, 0.975])
-        told[name] = {"value": value, "low": low, "high": high}
-    return told | {"z_of_w": told["w"]["value"] / np.std([draw["w"] for draw in draws], ddof=1)}
+    found = resampled(cuts.prefixes, RESAMPLES)
+    told = {name: {"value": v.value, "low": v.low, "high": v.high} for name, v in found.numbers.items()}
+    return told | {"z_of_w": found.z_of_w}
 
 
 def curve(axes: Axes, cuts: Cuts, colour: str, label: str) -> None:
@@ -119,7 +106,7 @@ def curve(axes: Axes, cuts: Cuts, colour: str, label: str) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     out, cuts = arguments(__doc__).parse_args().out, sample(PROBLEMS)
-    told, recovered = resampled(cuts), cuts.successes > 0
+    told, recovered = with_intervals(cuts), cuts.successes > 0
     titles = ["recoverable prefixes of failed chains", "by size of the problem", "by what is written already"]
     figure, (every, sizes, steps) = panels(titles, (13, 4))
     curve(every, cuts, BLUE, "any of 8 correct")
@@ -137,7 +124,7 @@ def main() -> None:
     counts = {"failed_chains": len({*cuts.chain}), "prefixes": len(cuts.depth), "recoverable": recovered.mean()}
     numbers = counts | {
         "all": told,
-        "without_a_wrong_step": {"prefixes": int(cuts.sound.sum()), **resampled(cuts.of(cuts.sound))},
+        "without_a_wrong_step": {"prefixes": int(cuts.sound.sum()), **with_intervals(cuts.of(cuts.sound))},
         "recovered_after_a_wrong_step": int(recovered[~cuts.sound].sum()),
         "auc_by_size": {size: statistics(cuts.of(cuts.size == size))["auc"] for size in (3, 4, 5, 6)},
         "paper": {"spearman_of_bins": -0.79, "w": -2.60, "z": -23.97, "auc": 0.68, "chains": 636, "prefixes": 6346},
