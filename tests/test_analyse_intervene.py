@@ -161,6 +161,10 @@ def test_batches_give_what_one_continuation_at_a_time_gives(choose: str) -> None
     problems = judged_by(6, range(3, 16))
     sites = work.sites([*rollouts, branch])
     assert {s.position - s.at for s in sites} == {0, 2}
+    for site in (s for s in sites if s.rollout is branch):
+        whole = rollouts[0].token_ids[: site.position + 1].tolist()
+        assert site.path(KEPT).tolist() == whole
+        assert site.path(REPLACED).tolist() == [*whole[:-1], site.tokens[REPLACED]]
     counts = []
     for side in (KEPT, REPLACED):
         fates = work.fates(sites, problems, side)
@@ -236,3 +240,6 @@ def test_positions_are_one_of_each_stretch_of_the_sampled_tokens() -> None:
         for seed in range(50)
     }
     assert drawn == {(a, b) for a in (0, 1) for b in (4, 5, 6)}
+    random = asked(positions=2, choose="random")
+    members = {tuple(chosen_positions(replace(rollout, member=m), entropies, random)) for m in range(30)}
+    assert members == drawn  # one seed does not choose the same place everywhere

@@ -136,15 +136,16 @@ def test_an_impossible_token_has_no_nan() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=12).filter(any), st.integers(1, 63))
 def test_a_nucleus_is_the_smallest_set_with_the_mass(weights: list[int], mass: int) -> None:
-    """Exact: probabilities and masses are multiples of 1/64, sums in integers."""
+    """Exact: probabilities and masses are multiples of 1/64, sums in integers. Masses of whole sets are tried."""
     counts = [64 * w // sum(weights) for w in weights]
     counts[0] += 64 - sum(counts)
-    (size,) = nucleus_sizes(torch.tensor([counts]) / 64, [mass / 64])[0].tolist()
-    with np.errstate(divide="ignore"):
-        assert candidates(np.log([np.array(counts) / 64]), mass / 64).tolist() == [size]
     ordered = sorted(counts, reverse=True)
-    assert sum(ordered[:size]) >= mass
-    assert sum(ordered[: size - 1]) < mass
+    masses = {mass, *(int(held) for held in np.cumsum(ordered) if held < 64)}
+    for held, size in zip(masses, nucleus_sizes(torch.tensor([counts]) / 64, [m / 64 for m in masses])[0], strict=True):
+        assert sum(ordered[:size]) >= held
+        assert sum(ordered[: size - 1]) < held
+        with np.errstate(divide="ignore"):
+            assert candidates(np.log([np.array(counts) / 64]), held / 64).tolist() == [size]
 
 
 def values_of(rollouts: list[Rollout], seed: int = 0) -> list[Values]:
