@@ -67,6 +67,25 @@ def change(values_S: ArrayLike, parts: int = 4) -> Change:
     return Change(before, after, after - before - error, after - before + error)
 
 
+class Level(NamedTuple):
+    """What a number is at the end of a run, with an interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def level(values_S: ArrayLike) -> Level:
+    """Mean over the last quarter of the steps; noise and degenerate cases as in :func:`change`.
+
+    >>> level([5.0, 1.0, 1.0, 1.0]).value
+    1.0
+    """
+    seen = change(values_S)
+    error = (seen.high - seen.low) / 2 / math.sqrt(2)  # one mean, not the difference of two
+    return Level(seen.after, seen.after - error, seen.after + error)
+
+
 class Share(NamedTuple):
     """``hits`` of ``of``, with an interval."""
 
@@ -108,7 +127,7 @@ def wilson(p: float, n: float) -> tuple[float, float]:
     """Wilson's score interval of a share ``p`` of ``n`` independent things, at ``Z`` standard errors.
 
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
-    ([0.357, 0.643], 0.5)
+    ([0.35, 0.65], 0.5)
     """
     middle = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))

@@ -52,7 +52,7 @@ def find(run: RunData) -> Finding | None:
         },
         threshold="The paired 95 % interval over problems lies above 0 for pass@1 and below 0 for pass@k, at the "
         f"largest k that both have; act from a loss of {percent(LOSS)} on. The interval covers the choice of "
-        "problems, not the seed of the run.",
+        "problems, not the seed of the run; what was lost before the first evaluation is not seen.",
         advice=[
             "Spend on hard problems: recipe dars-hw, xrpo or cures gives those with few successes more rollouts.",
             "Reward what many tries find together: recipe passk-training.",

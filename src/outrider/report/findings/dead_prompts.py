@@ -56,7 +56,7 @@ def find(run: RunData) -> Finding | None:
         f"{percent(dead.value)} of the last {dead.of} groups teach nothing ({percent(numbers['all_failed'])} all "
         f"failed, {percent(numbers['all_solved'])} all solved), with {percent(numbers['dead_tokens'])} of the tokens."
     )
-    if hopeless["problems"]:
+    if hopeless["share"] >= 0.01:
         sentence += (
             f" {hopeless['problems']:.0f} problems were never solved in {VISITS} or more visits (pass rate below "
             f"{percent(hopeless['pass_rate_below'])} for the typical one); they took {percent(hopeless['share'])} of "

@@ -51,7 +51,8 @@ def find(run: RunData) -> Finding | None:
         },
         threshold=f"The mean length of all responses, or of failures, {SOME} times as great or as small in the last "
         f"quarter of the steps as in the first, interval included; act: {MUCH} times. Geometric mean over steps. "
-        "Longer reasoning may be what success needs: compare success at equal tokens.",
+        "Longer reasoning may be what success needs: compare success at equal tokens. Failures are of other problems "
+        "as more get solved.",
         advice=(
             [
                 "Take lengths out of the denominator: recipe dr-grpo (objective.aggregate=constant), where a long "

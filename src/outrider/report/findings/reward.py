@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Change, Floats, Lacking, change, percent
+from outrider.report.findings.base import MIN_STEPS, Change, Lacking, change, level, percent
 from outrider.report.findings.view import by_step
 
 NEEDS = f"rewards and verdicts, successes and failures, of at least {MIN_STEPS} training steps"
@@ -37,14 +35,21 @@ def find(run: RunData) -> Finding | None:
     rise, surplus, reward, success = (change(v) for v in (rest, rest - explained, rest + explained, c / n))
     alone = rise.low > RISE * abs(gap) and surplus.low > 0 and reward.low > 0
     positive = rows["earned_succeeded"] + rows["earned_failed"]
-    paid = _late_share(rows["earned_failed"][positive > 0] / positive[positive > 0])
+    some = positive > 0
+    paid = level(rows["earned_failed"][some] / positive[some] if some.sum() >= MIN_STEPS else [])
     inverted = gap <= 0
     if not (alone or inverted or paid.low > FAILURES):
         return None
     return Finding(
         name="reward without success",
         severity="act" if alone or inverted else "watch",
-        sentence=_sentence(reward, success, rise, paid.after if paid.low > FAILURES else None, (good, bad)),
+        sentence=_sentence(
+            reward,
+            success,
+            rise if alone else None,
+            paid.value if paid.low > FAILURES else None,
+            (good, bad) if inverted else None,
+        ),
         numbers={
             "reward_before": reward.before,
             "reward_after": reward.after,
@@ -55,7 +60,7 @@ def find(run: RunData) -> Finding | None:
             "unexplained_high": rise.high,
             "reward_of_success": good,
             "reward_of_failure": bad,
-            "paid_to_failures": paid.after,
+            "paid_to_failures": paid.value,
         },
         threshold="More than half of the rise in reward from the first to the last quarter of the steps is none in "
         f"success, and by more than {percent(RISE)} of what a success earns more than a failure, intervals included; "
@@ -71,22 +76,18 @@ def find(run: RunData) -> Finding | None:
     )
 
 
-def _late_share(shares_S: Floats) -> Change:
-    """The mean of the last quarter of the steps, with the interval of one mean around it; NaN below ``MIN_STEPS``."""
-    if len(shares_S) < MIN_STEPS:
-        return change([])
-    seen = change(shares_S)
-    margin = (seen.high - seen.low) / 2 / np.sqrt(2)
-    return Change(seen.before, seen.after, seen.after - margin, seen.after + margin)
-
-
-def _sentence(reward: Change, success: Change, rise: Change, paid: float | None, earned: tuple[float, float]) -> str:
+def _sentence(
+    reward: Change, success: Change, rise: Change | None, paid: float | None, earned: tuple[float, float] | None
+) -> str:
+    """What was seen, with those signs that are not None."""
     text = (
         f"Reward went from {reward.before:.3g} to {reward.after:.3g} and success from {percent(success.before)} to "
-        f"{percent(success.after)}; {rise.value:.3g} [{rise.low:.3g}, {rise.high:.3g}] of the rise is not success"
+        f"{percent(success.after)}"
     )
+    if rise is not None:
+        text += f"; {rise.value:.3g} [{rise.low:.3g}, {rise.high:.3g}] of the rise is not success"
     if paid is not None:
         text += f"; {percent(paid)} of the positive reward goes to failures"
-    if earned[0] <= earned[1]:
+    if earned is not None:
         text += f"; a success earns {earned[0]:.3g}, a failure {earned[1]:.3g}"
     return text + "."

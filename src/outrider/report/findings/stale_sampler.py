@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Lacking, Share, change, percent, share
+from outrider.report.findings.base import MIN_STEPS, Lacking, Level, Share, level, percent, share
 from outrider.report.findings.view import splits
 
 NEEDS = f"off-policy gauges of at least {MIN_STEPS} steps in metrics.jsonl, or policy versions of the rollouts"
@@ -42,12 +42,12 @@ def find(run: RunData) -> Finding | None:
     Raises:
         Lacking: see ``NEEDS``.
     """
-    gauges = {name: run.metrics[f"learn/{name}"] for name, *_ in _GAUGES if _known(run, name)}
+    gauges = [name for name, *_ in _GAUGES if _known(run, name)]
     lag = _lag(run)
     if not gauges and lag is None:
         raise Lacking(NEEDS)
-    numbers = {name: _late_mean(run, name) for name in (*gauges, *_SHOWN) if _known(run, name)}
-    signs = list(_broken(run, numbers))
+    numbers = {name: _level(run, name).value for name in (*gauges, *_SHOWN) if _known(run, name)}
+    signs = list(_broken(run))
     if lag is not None:
         late, worst = lag
         numbers |= {"late": late.value, "late_low": late.low, "lag_max": worst}
@@ -79,19 +79,17 @@ def _known(run: RunData, name: str) -> bool:
     return int((~np.isnan(np.asarray(values, dtype=np.float64))).sum()) >= MIN_STEPS
 
 
-def _late_mean(run: RunData, name: str) -> float:
-    return change(run.metrics[f"learn/{name}"]).after
+def _level(run: RunData, name: str) -> Level:
+    return level(run.metrics[f"learn/{name}"])
 
 
-def _broken(run: RunData, numbers: dict[str, float]) -> Iterator[str]:
+def _broken(run: RunData) -> Iterator[str]:
     """The gauges that are beyond their limit by more than their noise."""
     for name, words, limit, lower in _GAUGES:
-        if name not in numbers:
-            continue
-        value, seen = numbers[name], change(run.metrics[f"learn/{name}"])
-        margin = (seen.high - seen.low) / 2  # of a difference of two means: wider than that of one
-        if value + margin < limit if lower else value - margin > limit:
-            yield f"{words} is {value:.3g}{'' if lower else ' nats per token'}"
+        if _known(run, name):
+            seen = _level(run, name)
+            if seen.high < limit if lower else seen.low > limit:
+                yield f"{words} is {seen.value:.3g}{'' if lower else ' nats per token'}"
 
 
 def _lag(run: RunData) -> tuple[Share, float] | None:

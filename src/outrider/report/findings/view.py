@@ -38,6 +38,7 @@ class Split(NamedTuple):
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: the stage that asks first; stages sort by their place, as "0-uniform".
+        steps: how many it has.
         late: the first step of the last quarter of its steps: from there on it is the run as it is now.
         cut: SQL that is true where a response was cut at its length; None where nothing says so.
         inferred: whether ``cut`` goes by length alone, as there are no stop reasons.
@@ -46,6 +47,7 @@ class Split(NamedTuple):
 
     name: str
     first_stage: str
+    steps: int
     late: int
     cut: str | None
     inferred: bool
@@ -78,6 +80,7 @@ def splits(run: RunData) -> dict[str, Split]:
         found[name] = Split(
             name=name,
             first_stage=stage,
+            steps=len(steps),
             late=int(steps[-max(1, math.ceil(len(steps) / 4))]),
             cut="(stop IN ('length', 'context'))" if stops else by_length,
             inferred=not stops,
@@ -112,8 +115,9 @@ def by_step(run: RunData) -> Columns:
     Raises:
         Lacking: fewer than ``MIN_STEPS`` steps.
     """
-    if "train" not in splits(run):
-        raise Lacking(f"at least {MIN_STEPS} training steps, not 0")
+    train = splits(run).get("train")
+    if train is None or train.steps < MIN_STEPS:
+        raise Lacking(f"at least {MIN_STEPS} training steps, not {train.steps if train else 0}")
     failure = f"{SCORABLE} AND NOT {SUCCESS}"
     paid = f"{SCORABLE} AND reward IS NOT NULL AND NOT isnan(reward)"
     rows = run.ask(
@@ -129,11 +133,9 @@ def by_step(run: RunData) -> Columns:
             coalesce(sum(reward) FILTER ({SUCCESS} AND {paid}), 0) AS reward_succeeded,
             coalesce(sum(greatest(reward, 0)) FILTER ({failure} AND {paid}), 0) AS earned_failed,
             coalesce(sum(greatest(reward, 0)) FILTER ({SUCCESS} AND {paid}), 0) AS earned_succeeded
-        FROM rollouts WHERE {splits(run)["train"].first_tries} GROUP BY step ORDER BY step
+        FROM rollouts WHERE {train.first_tries} GROUP BY step ORDER BY step
         """
     )
-    if len(rows["step"]) < MIN_STEPS:
-        raise Lacking(f"at least {MIN_STEPS} training steps, not {len(rows['step'])}")
     spent = run.ask(
         "SELECT step, sum(tokens) AS tokens FROM rollouts WHERE split = 'train' GROUP BY step ORDER BY step"
     )

@@ -1,0 +1,340 @@
+"""Findings: each by its own illness and by nothing else, quiet in health, and honest about what they lack."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pathologies
+from outrider.config.load import list_recipes, load_recipe
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings import CHECKS, Examined, Lacking, examine
+from outrider.report.findings.base import Z, change, share, wilson
+from outrider.report.findings.verifier import JUMP_WINDOW, _jumps
+from outrider.report.findings.view import by_step, splits
+from pathologies import PATHOLOGIES, ROWS, STEPS, draft, evaluation, finish, healthy, run_of
+
+RECIPES = {recipe.name for recipe in list_recipes()}
+
+# Options that advice names without a value, and one that a recipe may give them.
+VALUES = {
+    "learn.lr": 1e-5,
+    "objective.entropy.target": 0.2,
+    "sample.max_tokens": 80,
+    "sample.temperature": 1.2,
+    "sample.top_p": 1.0,
+    "sample.top_k": 0,
+}
+
+# The first form of each illness over five seeds, its other forms over one.
+CASES = [
+    (name, make, seed)
+    for name, forms in PATHOLOGIES.items()
+    for i, make in enumerate(forms)
+    for seed in range(1 if i else 5)
+]
+
+
+@functools.cache
+def examined(make: Callable[[int], RunData], seed: int) -> Examined:
+    return examine(make(seed))
+
+
+def found(name: str, run: RunData) -> Finding | None:
+    return CHECKS[name].find(run)
+
+
+# ---- the matrix
+
+
+def test_every_finding_has_an_illness_of_its_own() -> None:
+    assert list(PATHOLOGIES) == list(CHECKS)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_healthy_run_has_no_findings_and_every_check_is_made(seed: int) -> None:
+    assert examined(healthy, seed) == Examined([], list(CHECKS), {})
+
+
+@pytest.mark.parametrize(("name", "make", "seed"), CASES, ids=lambda v: getattr(v, "__name__", str(v)))
+def test_an_illness_is_found_and_nothing_else_is(name: str, make: Callable[[int], RunData], seed: int) -> None:
+    result = examined(make, seed)
+    assert [finding.name for finding in result.findings] == [name]
+    assert not result.skipped
+
+
+def _first_findings() -> list[Finding]:
+    return [finding for name, forms in PATHOLOGIES.items() for make in forms for finding in examined(make, 0).findings]
+
+
+def test_findings_are_sentences_with_finite_numbers() -> None:
+    for finding in _first_findings():
+        for text in (finding.sentence, finding.threshold, *finding.advice):
+            assert text[0].isupper() or text.startswith("pass@") or text[0].isdigit(), text
+            assert re.fullmatch(r"(?!.*(\.\.|nan\b)).*\.", text), text
+        assert 2 <= len(finding.advice) <= 4
+        unknown = {name for name, value in finding.numbers.items() if not math.isfinite(value)}
+        assert unknown <= {"never_solved_pass_rate_below", "falls_from_k", "expected_pairs", "excess_low"}, finding
+
+
+def test_advice_names_recipes_stages_and_options_that_exist() -> None:
+    texts = {text for finding in _first_findings() for text in finding.advice}
+    recipes, options = set(), set()
+    for text in texts:
+        for names in re.findall(r"recipe ([a-z-]+(?:(?:, | or )[a-z]+(?:-[a-z]+)*)*)", text):
+            recipes |= {name for name in re.split(", | or ", names) if "-" in name or name in RECIPES}
+            assert re.split(", | or ", names)[0] in RECIPES, text
+        options |= set(re.findall(r"\b(?:objective|learn|sample|reward)\.[a-z_.]+[a-z](?:=[\[\]\w.,]*[\w\]])?", text))
+    assert {"clip-higher", "dapo", "dr-grpo", "xrpo"} <= recipes <= RECIPES
+    for option in sorted(options):
+        load_recipe("grpo", [option if "=" in option else f"{option}={VALUES[option]}"], profile="countdown")
+
+
+def test_the_page_of_findings_lists_them_all_in_order() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "findings.md").read_text()
+    assert re.findall(r"^\| \*([a-z ]+)\* \|", page, re.MULTILINE) == list(CHECKS)
+
+
+# ---- what a run lacks
+
+
+def test_a_dump_of_texts_and_verdicts_is_checked_as_far_as_it_goes() -> None:
+    """Nine tenths of 40 problems never solved, in an evaluation without steps, tokens, stops or log-probabilities."""
+    n = 40 * 8
+    problem = np.repeat(np.arange(40), 8)
+    result = examine(run_of(_bare(n, problem) | {"outcome": np.where(problem < 4, "correct", "incorrect")}))
+    assert [finding.name for finding in result.findings] == ["dead prompts"]
+    assert result.checked == ["dead prompts", "verifier suspicion", "duplicates"]
+    assert list(result.skipped) == [name for name in CHECKS if name not in result.checked]
+    assert result.skipped["saturation"] == "at least 20 training steps, not 0"
+
+
+def test_a_run_without_rollouts_lacks_everything() -> None:
+    result = examine(run_of(_bare(0, np.zeros(0, int))))
+    assert (result.findings, result.checked, list(result.skipped)) == ([], [], list(CHECKS))
+    assert all(result.skipped.values())
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_nineteen_steps_are_too_few_for_a_trend(name: str) -> None:
+    d = draft(0)
+    d.metrics = {key: values[:19] for key, values in d.metrics.items()}
+    d.version = None
+    run = finish(d)
+    run.db.execute("CREATE TEMP TABLE early AS SELECT * FROM rollouts WHERE step < 20")
+    run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM early")
+    trends = ("entropy collapse", "saturation", "length drift", "stale sampler", "reward without success")
+    if name in trends:
+        with pytest.raises(Lacking):
+            CHECKS[name].find(run)
+    else:
+        assert CHECKS[name].find(run) is None
+
+
+def test_visits_chosen_by_outcome_do_not_show_narrowing() -> None:
+    d = draft(0)
+    d.evaluations = {}
+    with pytest.raises(Lacking, match="skip"):
+        found("coverage narrowing", finish(d, {"explore": [{"skip": {}}, {"uniform": {"n": 8}}]}))
+
+
+def _bare(n: int, problem: Any) -> dict[str, Any]:
+    name = np.char.add("p", problem.astype(str)) if n else []
+    return {
+        "split": ["evaluate"] * n,
+        "step": [0] * n,
+        "problem_id": name,
+        "group_id": name,
+        "member": list(range(n)),
+        "stream": ["main"] * n,
+        "stage": [""] * n,
+        "context": ["plain"] * n,
+        "branch_at": [0] * n,
+        "text": [f"text {i}" for i in range(n)],
+        "unused": [""] * n,
+    }
+
+
+# ---- rules at their edges
+
+
+def test_a_policy_that_is_certain_because_it_solves_everything_has_not_collapsed() -> None:
+    d = draft(0, lambda hard, time: 20 * time - hard)
+    d.entropy *= np.exp(-3 * d.time)
+    assert found("entropy collapse", finish(d)) is None
+
+
+def test_a_third_of_the_entropy_is_no_collapse_and_a_tenth_is_one_to_act_on() -> None:
+    for left, severity in ((0.33, None), (0.17, "watch"), (0.06, "act")):
+        d = draft(0)
+        d.entropy = 0.3 * left**d.time * np.ones(ROWS)
+        finding = found("entropy collapse", finish(d))
+        assert (finding and finding.severity) == severity
+
+
+def test_entropy_of_the_metrics_is_used_where_rollouts_have_none() -> None:
+    d = draft(0)
+    d.entropy = d.logprob = None
+    d.metrics["entropy"] = np.geomspace(0.4, 0.01, STEPS)
+    finding = found("entropy collapse", finish(d))
+    assert finding is not None
+    assert "0.01" in finding.sentence
+    assert "estimated" not in finding.sentence
+
+
+def test_narrowing_needs_both_a_rise_at_one_and_a_fall_at_many() -> None:
+    rng = np.random.default_rng(0)
+    hard = rng.normal(0.6, 1.5, 100)
+    for lost, gain, expected in ((2.0, 1.5, True), (9.0, 1.5, False), (1.0, 0.0, False)):
+        d = draft(0)
+        after = np.where(hard > lost, -9, gain - hard)
+        d.evaluations = {0: evaluation(rng, -hard), 7: evaluation(rng, 0.0 - hard), STEPS: evaluation(rng, after)}
+        assert (found("coverage narrowing", finish(d)) is not None) == expected
+
+
+def test_coverage_counts_only_problems_that_both_evaluations_have() -> None:
+    d = draft(0)
+    rng = np.random.default_rng(1)
+    hard = rng.normal(0.6, 1.5, 100)
+    before, after = evaluation(rng, -hard), evaluation(rng, np.where(hard > 2, -9, 1.5 - hard)[:60])
+    d.evaluations = {0: before, STEPS: after}
+    finding = found("coverage narrowing", finish(d))
+    assert finding is not None
+    assert finding.numbers["problems"] == 60
+    first, last = ({t.problem: t.successes / 64 for t in e.tallies} for e in (before, after))
+    assert finding.numbers["pass_at_1"] == pytest.approx(np.mean([last[p] - first[p] for p in last]))
+
+
+def test_hopeless_problems_carry_the_bound_of_their_tries() -> None:
+    """Never solved in 4 visits of 8: below 1 - 0.05^(1/32) = 8.9 %."""
+    finding = examined(pathologies.hopeless, 0).findings[0]
+    assert finding.numbers["never_solved_pass_rate_below"] == pytest.approx(1 - 0.05 ** (1 / 32), abs=0.003)
+
+
+def test_equal_texts_that_chance_explains_are_no_seed_fault() -> None:
+    """Three texts of probabilities 0.7, 0.2, 0.1: 54 % of the pairs are equal, and 54 % are expected."""
+    p = np.array([0.7, 0.2, 0.1])
+    d = draft(0)
+    drawn = d.rng.choice(3, size=ROWS, p=p)
+    d.text, d.tokens = np.array(["a", "b", "c"], object)[drawn], np.full(ROWS, 2)
+    d.logprob = np.log(p)[drawn] / 2
+    finding = found("duplicates", finish(d))
+    assert finding is not None
+    assert finding.severity == "watch"
+    assert finding.numbers["expected_pairs"] == pytest.approx(0.54, abs=0.04)
+    assert finding.numbers["equal_pairs"] == pytest.approx(0.54, abs=0.04)
+
+
+def test_branches_are_compared_with_branches_of_the_same_place() -> None:
+    """Own texts of branches from different parents may be equal: what stands before them is not."""
+    n = 64
+    rows = _bare(n, np.repeat(np.arange(4), 16))
+    rows |= {"text": ["the same end"] * n, "outcome": ["incorrect"] * n, "parent": [f"parent {i}" for i in range(n)]}
+    with pytest.raises(Lacking):
+        found("duplicates", run_of(rows))
+
+
+def test_versions_that_count_updates_and_not_steps_are_not_judged() -> None:
+    d = draft(0)
+    d.version *= 4
+    assert found("stale sampler", finish(d)) is None
+    d.metrics = {}
+    with pytest.raises(Lacking):
+        found("stale sampler", finish(d))
+
+
+def test_a_constant_reward_for_the_format_is_not_a_rise() -> None:
+    d = draft(0)
+    d.reward = d.success * 0.9 + 0.1
+    assert found("reward without success", finish(d)) is None
+
+
+def test_a_reward_that_success_does_not_earn_is_found() -> None:
+    d = draft(0)
+    d.reward = 1.0 - d.success
+    finding = found("reward without success", finish(d))
+    assert finding is not None
+    assert "a success earns" in finding.sentence
+    assert finding.severity == "act"
+
+
+def test_first_tries_leave_out_what_later_stages_chose() -> None:
+    d = draft(0)
+    run = finish(d)
+    run.db.execute("CREATE TEMP TABLE everything AS SELECT * FROM rollouts")
+    run.db.execute("INSERT INTO everything SELECT * REPLACE ('1-branch' AS stage, 9 AS tokens) FROM everything")
+    run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM everything")
+    plain = finish(d)
+    assert splits(run)["train"].first_stage == "0-uniform"
+    assert by_step(run)["length"].tolist() == by_step(plain)["length"].tolist()
+    assert (by_step(run)["spent"] > by_step(plain)["spent"]).all()
+
+
+# ---- what is noise
+
+
+def test_change_rarely_sees_one_where_there_is_none() -> None:
+    rng = np.random.default_rng(0)
+    for parts in (4, 10):
+        alarms = sum(not (c.low <= 0 <= c.high) for c in (change(x, parts) for x in rng.normal(size=(1000, 40))))
+        assert alarms <= 15  # 0.3 % nominal, and few steps
+
+
+def test_change_sees_a_trend_through_the_noise_and_does_not_count_it_as_noise() -> None:
+    line = np.linspace(0, 1, 40)
+    seen = change(line)
+    assert seen.value == pytest.approx(30 / 39)  # the means of 10 steps lie 30 steps apart
+    assert seen.high - seen.low == pytest.approx(2 * Z / 39 / math.sqrt(10))
+    assert change([np.nan, 1.0, np.nan]).value is np.nan or math.isnan(change([1.0]).value)
+
+
+def test_wilson_ends_are_where_the_share_is_just_z_errors_away() -> None:
+    for p, n in ((0.3, 50), (0.02, 400), (0.5, 9.5)):
+        for end in wilson(p, n):
+            assert abs(p - end) == pytest.approx(Z * math.sqrt(end * (1 - end) / n))
+    assert wilson(0.0, 20)[0] == 0.0
+    assert wilson(1.0, 20)[1] == 1.0
+
+
+def test_a_share_of_clusters_is_as_sure_as_their_number() -> None:
+    """Whole groups that agree are worth one thing each; independent rollouts are worth themselves."""
+    alike = share([8, 0] * 50, [8] * 100)
+    assert (alike.low, alike.high) == pytest.approx(wilson(0.5, 99))
+    rng = np.random.default_rng(0)
+    apart = share(rng.binomial(8, 0.5, 1000), [8] * 1000)
+    assert (apart.low, apart.high) == pytest.approx(wilson(apart.value, 8000), abs=0.003)
+
+
+def test_shares_cover_the_truth_under_clustering() -> None:
+    rng = np.random.default_rng(0)
+    shares = [share(rng.binomial(8, rng.beta(0.5, 0.5, 60)), [8] * 60) for _ in range(500)]
+    assert sum(s.low <= 0.5 <= s.high for s in shares) >= 495
+
+
+def test_a_rise_that_only_slows_down_is_no_plateau() -> None:
+    """The second half rises a third as fast as the first: a bend, but above the limit of a quarter."""
+    for late, expected in ((0.7, False), (0.0, True)):
+        rise = functools.partial(_bent_logit, late)
+        assert (found("saturation", finish(draft(0, rise, easy=-2, spread=0.3))) is not None) == expected
+
+
+def _bent_logit(late: float, hard: Any, time: Any) -> Any:
+    return 4 * np.minimum(time, 0.5) + 4 * late * np.maximum(time - 0.5, 0) - hard
+
+
+def test_a_jump_is_told_from_a_steep_rise() -> None:
+    steps = np.arange(40.0)
+    jumps, error = _jumps(0.02 * steps)
+    assert np.abs(jumps).max() < 1e-9
+    assert error < 1e-9
+    jumps, _ = _jumps(0.002 * steps + 0.3 * (steps >= 21))
+    assert jumps.argmax() + JUMP_WINDOW == 21
+    assert jumps.max() == pytest.approx(0.3)
