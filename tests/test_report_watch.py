@@ -20,7 +20,6 @@ import report_sample
 import runs
 from browsing import PATIENCE, Tab, chromium
 from outrider.errors import UserError
-from outrider.report.content import Report
 from outrider.report.page import render
 from outrider.report.watch import Served, files_in, serving, watch
 
@@ -98,8 +97,9 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from outrider.errors import UserError
-from outrider.report.watch import watch
+from outrider.report import watch as watching
 
+watching.LOOK = 0.2
 folder = Path(sys.argv[1])
 
 def make():
@@ -111,7 +111,7 @@ def make():
         raise ZeroDivisionError
     return f"<html lang='en'>{text}</html>"
 
-watch(make, [folder], 0, lambda sentence: print(sentence, flush=True))
+watching.watch(make, [folder], 0, lambda sentence: print(sentence, flush=True))
 """
 
 
@@ -149,7 +149,7 @@ def watched(tmp_path):
 def test_the_page_follows_the_run_keeps_the_last_one_that_could_be_made_and_ends_with_a_sentence(watched):
     assert get(watched.address, "/")[1].endswith(b">one</html>")
     watched.metrics.write_text("two")
-    time.sleep(1.5)  # nobody asks, so nothing is made: the next line would say it twice
+    time.sleep(0.7)  # nobody asks, so nothing is made: the next line would say it twice
     watched.metrics.write_text("three")
     watched.ask_until()
     assert watched.line() == "made three"
@@ -174,42 +174,37 @@ def test_a_bug_in_the_report_ends_the_watch_with_its_traceback(watched):
     assert watched.process.returncode == 1
 
 
-def test_an_open_page_takes_the_new_one_over_where_the_reader_is():
+def test_an_open_page_takes_the_new_one_over_where_the_reader_is_and_says_when_the_watch_has_ended():
     served = Served()
-    report = report_sample.sample()
+    sections = [report_sample.entropy(), report_sample.examples()]
+    report = replace(report_sample.sample(), sections=sections)
     served.take(render(report))
-    with chromium() as browser, serving(served, 0) as address:
-        tab = Tab(browser).open(address)
-        page = tab.page
-        page.locator("#live", has_text="Live").wait_for()
-        page.locator(".finding summary").first.click()
-        tab.draw_all()
-        page.locator("#examples .node summary").first.click()
-        page.evaluate("Plotly.relayout(document.querySelector('#entropy-entropy .plot'), {'xaxis.range': [0, 500000]})")
-        page.locator("#entropy-exchange .legend button").first.click()
-        page.locator("#entropy-exchange").scroll_into_view_if_needed()
-        place = page.locator("#entropy-exchange").bounding_box()["y"]
-
-        longer = [report_sample.budget(), *report.sections]  # a chapter more, above the reader
-        served.take(render(replace(report, title="further", sections=longer)))
-        tab.until("document.title === 'further'")
-        assert page.locator("#contents li").count() == 6
-        assert page.locator("#entropy-exchange").bounding_box()["y"] == pytest.approx(place, abs=2)
-        assert page.locator(".finding .evidence").first.is_visible()
-        assert page.locator("#examples .node pre").first.is_visible()
-        assert page.evaluate("document.querySelector('#entropy-entropy .plot').layout.xaxis.range") == [0, 500_000]
-        assert page.locator("#entropy-exchange .scatterlayer .trace").count() == 1
-        tab.draw_all()
-        served.error = "the run folder was moved."
-        page.locator("#live.trouble", has_text="Not up to date: the run folder was moved.").wait_for()
-        assert tab.complaints == []
-
-
-def test_a_page_whose_server_has_gone_says_so():
-    served = Served()
-    served.take(render(Report("t", {}, [], [], {}, [])))
     with chromium() as browser:
         with serving(served, 0) as address:
             tab = Tab(browser).open(address)
-            tab.page.locator("#live", has_text="Live").wait_for()
-        tab.page.locator("#live", has_text="The watch has ended").wait_for()
+            page = tab.page
+            page.locator("#live", has_text="Live").wait_for()
+            page.locator(".finding summary").first.click()
+            tab.draw_all()
+            page.locator("#examples .node summary").first.click()
+            page.evaluate(
+                "Plotly.relayout(document.querySelector('#entropy-entropy .plot'), {'xaxis.range': [0, 500000]})"
+            )
+            page.locator("#entropy-exchange .legend button").first.click()
+            page.evaluate("document.querySelector('#entropy-exchange').scrollIntoView()")
+            place = page.locator("#entropy-exchange").bounding_box()["y"]
+
+            longer = [report_sample.budget(), *sections]  # a chapter more, above the reader
+            served.take(render(replace(report, title="further", sections=longer)))
+            tab.until("document.title === 'further'")
+            assert page.locator("#contents li").count() == 4
+            assert page.locator("#entropy-exchange").bounding_box()["y"] == pytest.approx(place, abs=2)
+            assert page.locator(".finding .evidence").first.is_visible()
+            assert page.locator("#examples .node pre").first.is_visible()
+            assert page.evaluate("document.querySelector('#entropy-entropy .plot').layout.xaxis.range") == [0, 500_000]
+            assert page.locator("#entropy-exchange .scatterlayer .trace").count() == 1
+            tab.draw_all()
+            served.error = "the run folder was moved."
+            page.locator("#live.trouble", has_text="Not up to date: the run folder was moved.").wait_for()
+            assert tab.complaints == []
+        page.locator("#live.trouble", has_text="The watch has ended").wait_for()

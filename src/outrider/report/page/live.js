@@ -1,7 +1,7 @@
 // A page that is watched (`outrider report RUN --watch`) asks its server for a newer version and takes it over in
 // place: the reader keeps the scroll position, what is unfolded, and the zoom of every plot.
 
-const EVERY = 2000; // milliseconds
+const EVERY = 1000; // milliseconds
 let version = document.documentElement.dataset.version; // set by the server, never in a file
 
 function say(text, trouble = false) {
