@@ -1,1 +1,5 @@
 """Rollouts that other frameworks wrote, as one plain table."""
+
+from outrider.importers.read import FORMATS, Imported, detect, read
+
+__all__ = ["FORMATS", "Imported", "detect", "read"]

@@ -1,0 +1,51 @@
+"""Files in a ZIP, those compressed with Zstandard included, which Python's own module reads from 3.14 on."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+import pyarrow as pa
+
+from outrider.errors import UserError
+
+ZSTANDARD = 93  # the method's number in a ZIP
+_LOCAL_HEADER = 30  # bytes before the name
+
+
+def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Names and readers of the wanted files, in order; a name that is there twice comes once, with its last content.
+
+    Raises:
+        UserError: the archive, or when it is read a file in it, is damaged.
+    """
+    try:
+        with ZipFile(path) as archive:
+            infos = {name: archive.getinfo(name) for name in archive.namelist() if wanted(name)}
+    except (BadZipFile, OSError) as error:
+        raise UserError(f"{path} cannot be read ({error}).") from error
+    for name, info in infos.items():
+        yield name, partial(_content, path, info)
+
+
+def _content(path: Path, info: ZipInfo) -> bytes:
+    try:
+        if info.compress_type != ZSTANDARD:
+            with ZipFile(path) as archive:
+                return archive.read(info)
+        with path.open("rb") as file:
+            file.seek(info.header_offset)
+            header = file.read(_LOCAL_HEADER)
+            name_length, extra_length = struct.unpack("<HH", header[26:30])
+            file.seek(name_length + extra_length, 1)
+            packed = file.read(info.compress_size)
+        with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+            content: bytes = stream.read()
+    except (BadZipFile, OSError, pa.ArrowException, struct.error, NotImplementedError) as error:
+        raise UserError(f"{path}: {info.filename} cannot be read ({error}).") from error
+    if len(content) != info.file_size:
+        raise UserError(f"{path}: {info.filename} cannot be read (it is cut off).")
+    return content

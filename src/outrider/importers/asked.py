@@ -1,0 +1,96 @@
+"""What a user says of a dump: which field of its records is which column of the plain table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from outrider.errors import UserError, nearest
+from outrider.importers.notes import Notes
+from outrider.importers.success import Rule
+from outrider.importers.table import SPLITS, Row
+from outrider.record.verdict import Outcome
+
+COLUMNS = (
+    *("problem", "success", "prompt", "text", "reward", "answer", "detail", "level", "split", "step", "group"),
+    *("stage", "stream", "tokens", "entropy", "logprob", "advantage", "seconds", "stop", "policy_version"),
+)
+_ABSENT = object()
+
+
+class Asked:
+    """A mapping from names of columns to fields of a dump's records, checked.
+
+    The names are ``COLUMNS``: those of the plain table, and ``problem`` (what tells problems apart), ``group`` and
+    ``success``, which is a field that states it or a rule such as ``reward >= 1``. A field inside another is written
+    with dots, ``doc.level``. ``split`` may also be the name of a split itself.
+
+    Raises:
+        UserError: an unknown column or a rule that is none.
+    """
+
+    def __init__(self, columns: Mapping[str, str] | None) -> None:
+        columns = dict(columns or {})
+        for name in columns:
+            if name not in COLUMNS:
+                raise UserError(f"a rollout has no column {name!r}; {nearest(name, COLUMNS)}.")
+        self.success = Rule.parse(columns.pop("success")) if "success" in columns else None
+        self.fields = columns
+
+    def applied(self, rows: Iterable[Row], notes: Notes) -> Iterator[Row]:
+        """The rows with the columns that were asked for in place of what the format gives.
+
+        A rule for success leaves errors and timeouts as they are: nobody knows whether these would have succeeded.
+
+        Raises:
+            UserError: a field that no record has, or a value that the rule for success cannot read.
+        """
+        if not self.fields and self.success is None:
+            yield from rows
+            return
+        wanted = {*self.fields.values(), *([self.success.field] if self.success else [])} - {""}
+        unseen, known = set(wanted), dict[str, None]()
+        for row in rows:
+            found = {name: look_up(row, name) for name in wanted}
+            if unseen:
+                unseen -= {name for name, value in found.items() if value is not _ABSENT}
+                known |= dict.fromkeys([*row.raw, *row.values])
+            yield Row(self._values(row, found), row.raw, row.where)
+        unseen -= set(SPLITS) if self.fields.get("split") in unseen else set()
+        if unseen and known:
+            field = min(unseen)
+            raise UserError(f"no record has a field {field!r}; {nearest(field, known)}.")
+        self._tell(notes)
+
+    def _values(self, row: Row, found: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(row.values)
+        for name, field in self.fields.items():
+            value = found[field]
+            if value is _ABSENT:
+                value = field if name == "split" and field in SPLITS else None
+            values[name] = value
+        if self.success and values.get("outcome") not in (Outcome.ERROR, Outcome.TIMEOUT):
+            value = found[self.success.field]
+            values["outcome"] = None if value is _ABSENT else self.success.outcome(value, row.where)
+        return values
+
+    def _tell(self, notes: Notes) -> None:
+        if self.success:
+            limit = f" {self.success.symbol} {self.success.limit}" if self.success.symbol else ""
+            notes.say(f"Success is {self.success.field}{limit}, as asked.")
+        for name, field in self.fields.items():
+            notes.say(f"{name} is {field}, as asked.")
+
+
+def look_up(row: Row, field: str) -> Any:
+    """A field of a record: by its own name, as a column that the format gives, or with dots inside another."""
+    if field in row.raw:
+        return row.raw[field]
+    if field in row.values:
+        return row.values[field]
+    value: Any = row.raw
+    for part in field.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return _ABSENT
+        value = value[part]
+    return value

@@ -1,0 +1,79 @@
+"""Any other dump: JSON lines, Parquet or CSV, of which the user says which field is the problem and which the success.
+
+``{"problem": "prompt", "success": "is_correct"}`` is enough; :data:`outrider.importers.asked.COLUMNS` names the rest.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from outrider.errors import UserError
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head, look
+from outrider.importers.format import Format
+from outrider.importers.lines import Record, json_lines, opened, parquet_rows
+from outrider.importers.notes import Notes
+from outrider.importers.table import Row
+
+
+def recognises(head: Head) -> bool:
+    """Never: nothing in such a file says what it is."""
+    return False
+
+
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+    """Records as they are; what they mean is said by what was asked for.
+
+    With a field for the step they are taken as training, without one as an evaluation.
+
+    Raises:
+        UserError: no field was named for the problem, or a file is of none of the three kinds.
+    """
+    if "problem" not in asked.fields and "prompt" not in asked.fields:
+        raise UserError("a dump of no known format needs to be told at least its problem, such as problem: 'prompt'.")
+    split = "train" if "step" in asked.fields else "evaluate"
+    if "split" not in asked.fields and paths:
+        notes.say(f"All is taken as split {split}, as {'there is a' if split == 'train' else 'no'} field for the step.")
+    for path in paths:
+        for data, where in _records(path, look(path).kind, notes):
+            yield Row({"split": split}, data, where)
+
+
+def _records(path: Path, kind: str, notes: Notes) -> Iterator[Record]:
+    if kind == "parquet":
+        return parquet_rows(path)
+    if kind == "text":
+        return _csv_rows(path)
+    if kind in ("json", "empty"):
+        return json_lines(path, notes)
+    raise UserError(f"{path} is neither JSON lines, Parquet nor CSV.")
+
+
+def _csv_rows(path: Path) -> Iterator[Record]:
+    """Rows of CSV with a header line; every value is a text, and a field may hold line breaks.
+
+    Raises:
+        UserError: a row has more or fewer fields than the header, or the file is no UTF-8.
+    """
+    csv.field_size_limit(sys.maxsize)  # the default refuses responses of more than 128 KiB
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        names: list[str] = []
+        try:
+            for row in reader:
+                where = f"{path}, line {reader.line_num}"
+                if not names:
+                    names = row
+                elif len(row) == len(names):
+                    yield Record(dict(zip(names, row, strict=True)), where)
+                elif row:
+                    raise UserError(f"{where}: it has {len(row)} fields, and the header has {len(names)}.")
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise UserError(f"{path}, line {reader.line_num}: it is no CSV ({error}).") from error
+
+
+FORMAT = Format("columns", recognises, rows)

@@ -1,0 +1,124 @@
+"""What a file is, by its first bytes and its first record; and the files of a folder, in their order."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from outrider.errors import UserError
+from outrider.importers.jsonobject import members
+
+LOOK = 1 << 26  # characters of a first record that are read at most to learn its keys
+MANY_KEYS = 200
+
+
+class Head(NamedTuple):
+    """What can be learned from the beginning of a file.
+
+    Attributes:
+        kind: ``json`` is one object, or lines of them; ``text`` may be CSV; ``other`` is none of these, or damaged.
+        names: columns of a Parquet file, of a first line of CSV, keys of the first JSON object, or names in a ZIP.
+        first: the first JSON object, as far as it could be read.
+    """
+
+    kind: Literal["parquet", "zip", "json", "text", "empty", "other"]
+    names: frozenset[str]
+    first: Mapping[str, Any]
+
+
+def look(path: Path) -> Head:
+    """The head of a file.
+
+    Raises:
+        UserError: the file cannot be opened.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(1 << 16)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    if start.startswith(b"PAR1"):
+        return _parquet(path)
+    if start.startswith(b"PK"):
+        return _zip(path)
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text:
+        return _head("empty")
+    if text.startswith(b"{"):
+        return _json(path)
+    return _text(start)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or every file in a folder and its folders but hidden ones; numbers in names count as numbers.
+
+    Raises:
+        UserError: there is nothing at ``path``.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise UserError(f"there is nothing at {path}.")
+    found = [file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
+    return sorted(found, key=lambda file: natural(file.relative_to(path).as_posix()))
+
+
+def natural(name: str) -> list[tuple[int, int | str]]:
+    """A key that sorts step_2 before step_10.
+
+    >>> sorted(["10.jsonl", "2.jsonl"], key=natural)
+    ['2.jsonl', '10.jsonl']
+    """
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def _head(kind: Any, names: Any = (), first: Mapping[str, Any] | None = None) -> Head:
+    return Head(kind, frozenset(names), first or {})
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _parquet(path: Path) -> Head:
+    try:
+        return _head("parquet", pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return _head("other")
+
+
+def _zip(path: Path) -> Head:
+    try:
+        with ZipFile(path) as archive:
+            return _head("zip", archive.namelist())
+    except (BadZipFile, OSError):
+        return _head("other")
+
+
+def _json(path: Path) -> Head:
+    first: dict[str, Any] = {}
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:  # what is no UTF-8 is said when it is read
+            for key, value in members(file, each="samples", limit=LOOK):
+                first[key] = value
+                if key == "samples" or len(first) == MANY_KEYS:
+                    break
+    except (ValueError, RecursionError):
+        pass  # cut off or no JSON: what came before is what is known
+    return _head("json", first, first) if first else _head("other")
+
+
+def _text(start: bytes) -> Head:
+    line = start.split(b"\n", 1)[0]
+    try:
+        names = next(csv.reader([line.decode("utf-8-sig")]), [])
+    except (UnicodeDecodeError, csv.Error):
+        return _head("other")
+    return _head("text", names) if len(names) > 1 and b"\0" not in start else _head("other")

@@ -1,0 +1,175 @@
+"""Inspect's logs: ``.eval`` (a ZIP with a file per sample) and ``.json`` (one object).
+
+As inspect_ai 0.3.285 writes them, log version 2: a header with ``eval`` (``task``, ``model``) and, per sample and
+epoch, ``id``, ``epoch``, ``input``, ``target``, ``messages``, ``output``, ``scores``, ``model_usage``, ``error``,
+``limit``, ``attachments``. Samples in the ZIP are compressed with deflate or, of late, with Zstandard.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.importers.archive import entries
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head
+from outrider.importers.format import Format
+from outrider.importers.jsonobject import CutOffError, members
+from outrider.importers.lines import in_form
+from outrider.importers.notes import Notes
+from outrider.importers.success import outcome_of
+from outrider.importers.table import Row
+from outrider.record.verdict import Outcome
+
+STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "context"}
+OF_THE_MODEL = ("invalid_response_format", "refusal", "no_response")  # reasons of an unscored sample; others: scorer's
+_HEADERS = ("header.json", "_journal/start.json")
+
+
+def recognises(head: Head) -> bool:
+    """A ZIP with the header of a log, or an object with a version, a status and what was evaluated."""
+    if head.kind == "zip":
+        return not head.names.isdisjoint(_HEADERS)
+    return head.kind == "json" and {"version", "status", "eval"} <= head.names
+
+
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+    """Samples of Inspect; the epochs of a sample are its group. A problem is known by the task's name and the id.
+
+    Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
+    and other numbers state none. A sample without a score of its scorer (NaN) is unparseable if that was the model's
+    doing, else an error.
+    """
+    models: dict[str, None] = {}
+    for path in paths:
+        header: dict[str, Any] = {}
+        read = _archive if path.open("rb").read(2) == b"PK" else _object
+        for key, value, where in read(path, notes):
+            with in_form(where, "Inspect"):
+                if key != "samples":
+                    header = value
+                    models[str(header.get("model"))] = None
+                    continue
+                row = _row(value, header, where, notes)
+            yield row
+    if len(models) > 1:
+        notes.say(
+            f"Samples of {len(models)} models are mixed: {', '.join(models)}; to compare them, read them one by one."
+        )
+
+
+def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
+    """The header, then the samples; of a sample that was logged twice the last record stands."""
+    names = dict.fromkeys(name for name in _HEADERS)
+    samples = []
+    for name, data in entries(path, lambda name: name in names or name.startswith("samples/")):
+        if name in _HEADERS:
+            names[name] = data
+        else:
+            samples.append((name, data))
+    start = next((read for read in names.values() if read is not None), None)
+    if start is not None:
+        yield "eval", json.loads(start())["eval"], str(path)
+    chunked = [name for name, _ in samples if name.count("/") > 1 and name.endswith("/sample.json")]
+    if chunked:
+        notes.count("sample was left out, as it is chunked", "samples were left out, as they are chunked", len(chunked))
+    for name, read in samples:
+        if name.count("/") == 1:
+            with in_form(f"{path}, {name}", "Inspect"):
+                sample = json.loads(read())
+            yield "samples", sample, f"{path}, {name}"
+
+
+def _object(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
+    number = 0
+    with path.open(encoding="utf-8") as file, in_form(str(path), "Inspect"):
+        try:
+            for key, value in members(file, each="samples"):
+                number += key == "samples"
+                if key in ("eval", "samples"):
+                    yield key, value, f"{path}, sample {number}" if number else str(path)
+        except CutOffError:
+            notes.count("log was read up to where it is cut off", "logs were read up to where they are cut off")
+
+
+def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes: Notes) -> Row:
+    resolved = _resolved(sample)
+    prompt, response = _parts(resolved)
+    output = resolved.get("output") or {}
+    choice = (output.get("choices") or [{}])[0]
+    error = sample.get("error") or {}
+    scores = {name: score for name, score in (resolved.get("scores") or {}).items() if isinstance(score, Mapping)}
+    values = {
+        "split": "evaluate",
+        "problem": f"{header.get('task') or ''}/{sample['id']}",
+        "prompt": resolved.get("input") or prompt,
+        "text": response or output.get("completion"),
+        "tokens": _tokens(response, output, sample, header),
+        "stop": STOPS.get(choice.get("stop_reason", "")),
+        "detail": error.get("message"),
+        **_judged(scores, notes),
+    }
+    if error:
+        notes.count("sample ended in an error and was not judged", "samples ended in an error and were not judged")
+    named = {name: score.get("value") for name, score in scores.items()}
+    return Row(values, {**sample, **named}, where)
+
+
+def _parts(sample: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The messages before the first that the model wrote, and the rest."""
+    messages = sample.get("messages") or []
+    own = (i for i, m in enumerate(messages) if m.get("role") == "assistant" and m.get("source") != "input")
+    first = next(own, len(messages))
+    return messages[:first], messages[first:]
+
+
+def _judged(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str, Any]:
+    if not scores:
+        return {}
+    if len(scores) > 1:
+        notes.say(f"There are several scorers, and none is taken as success: {', '.join(scores)}.")
+        return {}
+    ((name, score),) = scores.items()
+    value = score.get("value")
+    found = {"answer": score.get("answer")}
+    if isinstance(value, float) and math.isnan(value):
+        model = score.get("reason") in OF_THE_MODEL
+        return {**found, "outcome": (Outcome.UNPARSEABLE if model else Outcome.ERROR).value}
+    outcome = outcome_of(value)
+    notes.say(f"Success is the score {name}.")
+    if outcome is None:
+        notes.count("score states neither success nor failure", "scores state neither success nor failure")
+    return {**found, "outcome": outcome}
+
+
+def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
+    """Output tokens: of the one answer, else of all calls of the evaluated model, a judge of the same name included."""
+    if sum(message.get("role") == "assistant" for message in response) > 1:
+        usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}
+    else:
+        usage = output.get("usage") or {}
+    tokens = usage.get("output_tokens")
+    return tokens if isinstance(tokens, int) else None
+
+
+def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The sample's texts with the attachments that stand elsewhere in it put in their places."""
+    attachments = sample.get("attachments") or {}
+    if not attachments:
+        return sample
+    return {key: _attached(sample.get(key), attachments) for key in ("input", "messages", "output", "scores")}
+
+
+def _attached(value: Any, attachments: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        _, mark, name = value.partition("attachment://")
+        return attachments.get(name, value) if mark and value.startswith(mark) else value
+    if isinstance(value, Mapping):
+        return {key: _attached(item, attachments) for key, item in value.items()}
+    return [_attached(item, attachments) for item in value] if isinstance(value, list) else value
+
+
+FORMAT = Format("inspect", recognises, rows)

@@ -1,0 +1,119 @@
+"""One big JSON object, read member by member: a log of gigabytes with one sample in memory at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+CHUNK = 1 << 16
+
+
+class CutOffError(ValueError):
+    """The text ends in the middle of the object."""
+
+
+def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Keys and values of the object that a file begins with, in order; what follows it is not read.
+
+    Where the value of the key ``each`` is a list, its elements come one by one, each with the key; of an empty list,
+    and of null, nothing comes.
+
+    Args:
+        file: of text.
+        each: the key whose list is taken apart.
+        limit: characters to read at most; a longer object counts as cut off.
+
+    Raises:
+        CutOffError: the file, or the limit, ends in the middle.
+        ValueError: no JSON, or no object.
+
+    >>> import io
+    >>> list(members(io.StringIO('{"a": {"b": 1}, "c": [2, 3]}'), each="c"))
+    [('a', {'b': 1}), ('c', 2), ('c', 3)]
+    """
+    text = _Text(file, limit)
+    text.expect("{")
+    if text.peek() == "}":
+        return
+    while True:
+        key = text.value()
+        if not isinstance(key, str):
+            raise ValueError("a key is no text")
+        text.expect(":")
+        if key == each and text.peek() == "[":
+            for element in _elements(text):
+                yield key, element
+        else:
+            value = text.value()
+            if not (key == each and value is None):
+                yield key, value
+        if text.expect(",}") == "}":
+            return
+
+
+def _elements(text: _Text) -> Iterator[Any]:
+    text.expect("[")
+    if text.peek() == "]":
+        text.expect("]")
+        return
+    while True:
+        yield text.value()
+        if text.expect(",]") == "]":
+            return
+
+
+class _Text:
+    """A file's text behind a window that grows until it holds the next value."""
+
+    def __init__(self, file: TextIO, limit: int | None) -> None:
+        self._file, self._limit = file, limit
+        self._window, self._at = "", 0
+        self._decode = json.JSONDecoder().raw_decode
+
+    def peek(self) -> str:
+        """The next character that is no white space."""
+        while True:
+            while self._at < len(self._window):
+                if not self._window[self._at].isspace():
+                    return self._window[self._at]
+                self._at += 1
+            if not self._more():
+                raise CutOffError("the text ends in the middle of an object")
+
+    def expect(self, characters: str) -> str:
+        """Step over the next character, which must be one of some."""
+        found = self.peek()
+        if found not in characters:
+            raise ValueError(f"{found!r} stands where one of {characters!r} is expected")
+        self._at += 1
+        return found
+
+    def value(self) -> Any:
+        """Step over the next value, however long; the window doubles, so reading stays linear."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._decode(self._window, self._at)
+            except json.JSONDecodeError as error:
+                if self._more():
+                    continue
+                raise self._broken(error) from error
+            if end == len(self._window) and self._more():  # 12 may be the beginning of 123
+                continue
+            self._at = end
+            return value
+
+    def _broken(self, error: json.JSONDecodeError) -> ValueError:
+        """A value that is broken at the very end is cut off; 16 characters hold any literal or escape."""
+        cut = error.pos >= len(error.doc.rstrip()) - 16 or error.msg.startswith("Unterminated string")
+        return CutOffError("the text ends in the middle of a value") if cut else ValueError(error.msg)
+
+    def _more(self) -> bool:
+        size = max(CHUNK, len(self._window) - self._at)
+        if self._limit is not None:
+            size = min(size, self._limit)
+            self._limit -= size
+        chunk = self._file.read(size) if size else ""
+        self._window, self._at = self._window[self._at :] + chunk, 0
+        return bool(chunk)

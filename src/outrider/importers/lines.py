@@ -1,0 +1,108 @@
+"""Records of JSON lines and of Parquet files, one at a time, each with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from outrider.errors import UserError
+from outrider.importers.notes import Notes
+
+BATCH = 1024  # rows of a Parquet file that are Python objects at a time
+
+
+class Record(NamedTuple):
+    """One record of a file, and where it stands for who has to look it up."""
+
+    data: Mapping[str, Any]
+    where: str
+
+
+def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
+    """The objects of a file of JSON lines, in order; one line is in memory at a time. Empty lines are passed over.
+
+    Only a line feed ends a line: the separators U+2028 and U+0085 may stand unescaped in a text. NaN and infinities are
+    read, as Python writes them.
+
+    A last line that cannot be read was cut off by a kill, or is being written: it is left out and counted.
+
+    Raises:
+        UserError: a line before the last cannot be read or is no object, or there is no such file.
+    """
+    broken = ""
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            if broken:
+                raise UserError(broken)
+            try:
+                data = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                broken = f"{path}, line {number}: {_reason(error)}."
+                continue
+            if not isinstance(data, dict):
+                broken = f"{path}, line {number}: it is no JSON object."
+                continue
+            yield Record(data, f"{path}, line {number}")
+    if broken:
+        notes.count("last line was left out, as it is cut off", "last lines were left out, as they are cut off")
+
+
+def parquet_rows(path: Path) -> Iterator[Record]:
+    """The rows of a Parquet file, in order, a batch at a time.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield Record(row, f"{path}, row {number}")
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} cannot be read to its end ({str(error).splitlines()[0][:120]}).") from error
+
+
+def opened(path: Path) -> Any:
+    """A file to read bytes from.
+
+    Raises:
+        UserError: the system refuses.
+    """
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+@contextmanager
+def in_form(where: str, framework: str) -> Iterator[None]:
+    """Turn the errors of a record that is built otherwise than its framework builds it into one sentence.
+
+    Raises:
+        UserError: a part of the record is missing or of another type.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        told = f"{type(error).__name__}: {error}"
+        raise UserError(f"{where}: the record is not built as {framework} builds it ({told}).") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is no JSON ({error.msg} at character {error.pos + 1})"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is no UTF-8 (byte {error.start + 1})"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return f"it is no JSON ({error})"

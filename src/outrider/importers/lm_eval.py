@@ -1,0 +1,118 @@
+"""The samples of EleutherAI's evaluation harness: ``samples_<task>_<date>.jsonl``, of ``--log_samples``.
+
+As lm-eval 0.4.13 writes them: one line per document and filter, with ``doc_id``, ``doc``, ``target``, ``arguments``
+(prompt and generation settings), ``resps`` (all responses), ``filtered_resps``, ``filter``, ``metrics`` (names; each is
+a key of its own), ``doc_hash``, ``prompt_hash``, ``target_hash``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head
+from outrider.importers.format import Format
+from outrider.importers.lines import Record, in_form, json_lines
+from outrider.importers.notes import Notes
+from outrider.importers.success import outcome_of
+from outrider.importers.table import Row
+
+SUCCESS = ("exact_match", "acc")  # metrics that state success, the first that a task has
+
+
+def recognises(head: Head) -> bool:
+    """JSON lines with a document, responses and filtered responses."""
+    return head.kind == "json" and {"doc_id", "doc", "resps", "filtered_resps"} <= head.names
+
+
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+    """Responses of a task's documents; a problem is known by its document's hash.
+
+    A file has every response once per filter. The first filter of a file is read, or the one that success names as
+    lm-eval does: ``exact_match,flexible-extract``.
+
+    A metric judges what the filters made of *all* responses to a document. So it is the verdict of a response that is
+    the only one; with ``repeats`` it is nobody's, and the responses stay without one.
+
+    Likelihoods of given answers are no rollouts: these lines are left out.
+    """
+    named = asked.success.field.rpartition(",")[2] if asked.success and "," in asked.success.field else None
+    for path in paths:
+        chosen = named
+        for record in json_lines(path, notes):
+            name = record.data.get("filter")
+            chosen = name if chosen is None else chosen
+            if name != chosen:
+                notes.count(
+                    f"line of a filter other than {chosen} was left out, as it repeats a response",
+                    f"lines of filters other than {chosen} were left out, as they repeat its responses",
+                )
+                continue
+            with in_form(record.where, "lm-eval"):
+                found = _responses(record, notes)
+            yield from found
+
+
+def _responses(record: Record, notes: Notes) -> list[Row]:
+    data, where = record
+    responses, request = _generated(data), _request(data)
+    if responses is None:
+        notes.count("line without generated text was left out", "lines without generated text were left out")
+        return []
+    metrics = [name for name in data.get("metrics") or [] if name in data]
+    named = {f"{name},{data.get('filter')}": data[name] for name in metrics}
+    raw = {**data, **named}
+    values: dict[str, Any] = {
+        "split": "greedy" if _greedy(request["arg_1"]) else "evaluate",
+        "problem": data["doc_hash"][:16] if "doc_hash" in data else None,
+        "prompt": request.get("arg_0"),
+    }
+    if len(responses) == 1:
+        values |= _verdict(data, metrics, notes)
+    else:
+        raw |= dict.fromkeys([*metrics, *named])
+        notes.count(
+            "document has repeats, which lm-eval judges together: its responses have no verdict",
+            "documents have repeats, which lm-eval judges together: their responses have no verdict",
+        )
+    return [Row({**values, "text": response}, raw, where) for response in responses]
+
+
+def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> dict[str, Any]:
+    filtered = data.get("filtered_resps") or [None]
+    while isinstance(filtered, list) and len(filtered) == 1:
+        filtered = filtered[0]
+    answer = filtered if isinstance(filtered, str) else None
+    name = next((name for name in SUCCESS if name in metrics), None)
+    if name is None:
+        notes.say(f"None of the metrics states success by itself: {', '.join(metrics) or 'there are none'}.")
+        return {"answer": answer}
+    notes.say(f"Success is {name}, where it is 1, of the filter {data.get('filter')}.")
+    outcome = outcome_of(data[name])
+    if outcome is None:
+        notes.count(f"response has {name} other than 0 and 1", f"responses have {name} other than 0 and 1")
+    return {"answer": answer, "outcome": outcome}
+
+
+def _generated(data: Mapping[str, Any]) -> list[str] | None:
+    """The texts of a document's one request; None where likelihoods were asked for, whose requests have no settings."""
+    resps = data.get("resps")
+    if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
+        return None
+    texts = all(isinstance(text, str) for text in resps[0])
+    return resps[0] if texts and isinstance(_request(data).get("arg_1"), Mapping) else None
+
+
+def _request(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    arguments = data.get("arguments")
+    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
+    return first if isinstance(first, dict) else {}
+
+
+def _greedy(settings: Mapping[str, Any]) -> bool:
+    return settings.get("do_sample") is False or settings.get("temperature") == 0
+
+
+FORMAT = Format("lm-eval", recognises, rows)

@@ -1,0 +1,65 @@
+"""open-instruct's traces of GRPO: ``<rollouts_save_path>/<run>_rollouts_<shard>.jsonl``, of ``--save_traces``.
+
+As commit e6c3044a (August 2026) writes them: ``step``, ``sample_idx``, ``prompt_idx``, ``prompt_tokens``,
+``response_tokens``, ``reward``, ``advantage``, ``finish_reason``, ``dataset``, ``ground_truth``, ``request_info``,
+``logprobs``. There are no texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head
+from outrider.importers.format import Format
+from outrider.importers.lines import in_form, json_lines
+from outrider.importers.notes import Notes
+from outrider.importers.table import Row
+
+STOPS = {"stop": "stop", "length": "length"}
+
+
+def recognises(head: Head) -> bool:
+    """JSON lines with the tokens of a prompt and of a response."""
+    return head.kind == "json" and {"prompt_tokens", "response_tokens", "reward"} <= head.names
+
+
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+    """Rollouts of open-instruct; a group is one prompt of one step's batch.
+
+    Texts are token ids in decimal: equal where the tokens are, so duplicates and problems are found all the same.
+    """
+    for path in paths:
+        for data, where in json_lines(path, notes):
+            with in_form(where, "open-instruct"):
+                values = _values(data)
+                called = (data.get("request_info") or {}).get("tool_calleds")
+            notes.say("Texts are token ids, as open-instruct saves no others.")
+            if called:
+                notes.count(
+                    "rollout called tools, and its tokens include what they returned",
+                    "rollouts called tools, and their tokens include what those returned",
+                )
+            yield Row(values, data, where)
+
+
+def _values(data: Mapping[str, Any]) -> dict[str, Any]:
+    prompt, response = data["prompt_tokens"], data["response_tokens"]
+    logprobs = data.get("logprobs")
+    return {
+        "split": "train",
+        "step": data.get("step"),
+        "group": data.get("prompt_idx"),
+        "prompt": " ".join(map(str, prompt)),
+        "text": " ".join(map(str, response)),
+        "tokens": len(response),
+        "logprob": sum(logprobs) / len(logprobs) if logprobs else None,
+        "reward": data.get("reward"),
+        "advantage": data.get("advantage"),
+        "stop": STOPS.get(str(data.get("finish_reason"))),
+    }
+
+
+FORMAT = Format("open-instruct", recognises, rows)

@@ -1,0 +1,116 @@
+"""Which format a dump has, and the dump as a plain table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from outrider.errors import UserError, nearest
+from outrider.importers import columns as any_columns
+from outrider.importers import inspect_log, lm_eval, open_instruct, trl, verifiers, verl
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head, files_of, look
+from outrider.importers.format import Format
+from outrider.importers.notes import Notes
+from outrider.importers.table import summed_up, table
+
+FORMATS: dict[str, Format] = {
+    module.FORMAT.name: module.FORMAT
+    for module in (trl, verl, verifiers, open_instruct, lm_eval, inspect_log, any_columns)
+}
+_READABLE = {"columns": ("parquet", "json", "text")}
+
+
+class Imported(NamedTuple):
+    """A dump that was read.
+
+    Attributes:
+        rollouts: a table with the schema :data:`outrider.importers.plain.PLAIN`.
+        format: its name.
+        notes: sentences: what was taken as what, what was left out and how many.
+    """
+
+    rollouts: pa.Table
+    format: str
+    notes: list[str]
+
+
+def detect(path: str | Path) -> str | None:
+    """The format of a file, or of the first file in a folder that has one; None if it is none that is known.
+
+    By content: the columns of a Parquet file, the keys of the first record, what lies in a ZIP. The plain form is no
+    dump, and so None.
+
+    Raises:
+        UserError: there is nothing at ``path``, or it cannot be opened.
+    """
+    names = (_format_of(look(file)) for file in files_of(Path(path)))
+    return next((name for name in names if name is not None), None)
+
+
+def read(path: str | Path, format: str | None = None, columns: Mapping[str, str] | None = None) -> Imported:
+    """The rollouts of a dump: of one file, or of all files of its format in a folder and its folders, in order.
+
+    Args:
+        path: file or folder.
+        format: a name of ``FORMATS``; None detects it, and takes ``columns`` where nothing is detected.
+        columns: which field of a record is which column, see :class:`outrider.importers.asked.Asked`. Needed by the
+            format ``columns``; with another it overrides what that format takes, ``{"success": "reward >= 1"}``.
+
+    Raises:
+        UserError: an unknown format, files of several formats, a field that no record has, or a record that cannot be
+            read, with its file and line.
+    """
+    asked, notes = Asked(columns), Notes()
+    path = Path(path)
+    if format is not None and format not in FORMATS:
+        raise UserError(f"there is no format {format!r}; {nearest(format, FORMATS)}.")
+    files = [(file, look(file)) for file in files_of(path)]
+    name = format or _only_format(path, files, bool(columns))
+    paths = _chosen(path, files, name, notes)
+    done = table(asked.applied(FORMATS[name].rows(paths, notes, asked), notes), notes)
+    summed_up(done, notes)
+    return Imported(done, name, notes.sentences())
+
+
+def _format_of(head: Head) -> str | None:
+    return next((name for name, format in FORMATS.items() if format.recognises(head)), None)
+
+
+def _only_format(path: Path, files: Iterable[tuple[Path, Head]], told: bool) -> str:
+    """The one format that occurs.
+
+    Raises:
+        UserError: none does and there is no mapping either, or several do.
+    """
+    found = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
+    if len(found) > 1:
+        raise UserError(f"{path} holds dumps of several formats, {', '.join(found)}: name the one to read.")
+    if found:
+        return next(iter(found))
+    if told:
+        return "columns"
+    heads = [head for _, head in files]
+    names = next((sorted(head.names) for head in heads if head.kind in ("json", "parquet", "text") and head.names), [])
+    if names:
+        listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+        raise UserError(
+            f"{path} is no dump of a known format ({', '.join(FORMATS)}); its fields are {listed}: name those of the "
+            "problem and of success, such as problem: 'prompt' and success: 'is_correct'."
+        )
+    empty = heads and all(head.kind == "empty" for head in heads)
+    raise UserError(f"{path} {'is empty' if empty else 'holds nothing that can be read'}, so nothing tells its format.")
+
+
+def _chosen(path: Path, files: list[tuple[Path, Head]], name: str, notes: Notes) -> list[Path]:
+    """The files of a format. A single file is taken at the user's word; others in a folder are left out and counted."""
+    if path.is_file():
+        return [path]
+    kinds = _READABLE.get(name)
+    paths = [file for file, head in files if (head.kind in kinds if kinds else FORMATS[name].recognises(head))]
+    others = len(files) - len(paths)
+    notes.count(f"other file in {path} was left out", f"other files in {path} were left out", others)
+    return paths

@@ -1,0 +1,140 @@
+"""When a rollout counts as a success: what a field of a dump says, or a rule that the user names."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from outrider.errors import UserError
+from outrider.record.verdict import Outcome
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_RULE = re.compile(r"(.+?)\s*(>=|<=|==|!=|>|<)\s*(.+)")
+_WORDS: dict[str, Outcome] = {
+    **{outcome.value: outcome for outcome in Outcome},
+    **dict.fromkeys(("true", "1", "1.0"), Outcome.CORRECT),
+    **dict.fromkeys(("false", "0", "0.0"), Outcome.INCORRECT),
+}
+_LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEABLE}  # of Inspect
+
+
+def outcome_of(value: Any) -> str | None:
+    """The outcome that a value states by itself; None where it states none.
+
+    True and 1 are correct, False and 0 incorrect, also as text; so are the names of outcomes in any case, and Inspect's
+    letters C, I and N (no answer). A number between, a missing value and NaN state nothing.
+
+    >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
+    ('correct', 'incorrect', 'correct', 'timeout', 'correct')
+    >>> outcome_of(0.5), outcome_of(None), outcome_of("well done")
+    (None, None, None)
+    """
+    if isinstance(value, (bool, int, float)):
+        if value in (0, 1):
+            return (Outcome.CORRECT if value else Outcome.INCORRECT).value
+        return None
+    if not isinstance(value, str):
+        return None
+    known = _LETTERS.get(value) or _WORDS.get(value.strip().lower())
+    return known.value if known else None
+
+
+def missing(value: Any) -> bool:
+    """Whether a value says nothing at all: None, NaN or an empty text.
+
+    >>> missing(None), missing(math.nan), missing(" "), missing(0)
+    (True, True, True, False)
+    """
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or (isinstance(value, str) and not value.strip())
+    )
+
+
+class Rule(NamedTuple):
+    """A field that states success, or a field that is compared.
+
+    ``symbol`` is empty where the field states it.
+    """
+
+    field: str
+    symbol: str = ""
+    limit: float | str = ""
+
+    @staticmethod
+    def parse(text: str) -> Rule:
+        """A rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
+
+        Raises:
+            UserError: a field is compared by size with what is no number.
+
+        >>> Rule.parse("reward >= 1")
+        Rule(field='reward', symbol='>=', limit=1.0)
+        >>> Rule.parse("exact_match,strict-match").field
+        'exact_match,strict-match'
+        """
+        found = _RULE.fullmatch(text.strip())
+        if not found:
+            return Rule(text.strip())
+        field, symbol, right = found[1], found[2], found[3].strip("'\"")
+        limit = _number(right)
+        if limit is not None:
+            return Rule(field, symbol, limit)
+        if symbol not in ("==", "!="):
+            raise UserError(f"success: {text!r} compares with {right!r}, which is no number.")
+        return Rule(field, symbol, right)
+
+    def outcome(self, value: Any, where: str) -> str | None:
+        """What the rule says of a value of its field; None, never judged, where there is no value.
+
+        Raises:
+            UserError: the value is neither success nor failure.
+        """
+        if missing(value):
+            return None
+        if not self.symbol:
+            known = outcome_of(value)
+            if known is None and value != "P":  # Inspect's partial credit: no success, and no failure either
+                raise UserError(
+                    f"{where}: {self.field} holds {_short(value)}, which says neither success nor failure; "
+                    f"a rule does, such as success: '{self.field} >= 1'."
+                )
+            return known
+        left: Any = _number(value) if isinstance(self.limit, float) else str(value)
+        if left is None:
+            raise UserError(
+                f"{where}: {self.field} holds {_short(value)}, which cannot be compared with {self.limit:g}."
+            )
+        return (Outcome.CORRECT if _COMPARE[self.symbol](left, self.limit) else Outcome.INCORRECT).value
+
+
+def _number(value: Any) -> float | None:
+    """A finite or infinite number; None for everything else, NaN included."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if not isinstance(value, (bool, int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return None if math.isnan(number) else number
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"

@@ -1,0 +1,196 @@
+"""The plain table, made of rows that any format gives, some hundreds at a time."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from outrider.errors import UserError
+from outrider.importers.notes import Notes
+from outrider.importers.plain import PLAIN
+from outrider.importers.text import as_text, stable_id
+from outrider.record.rollout import StopReason
+from outrider.record.verdict import Outcome
+
+BATCH = 256  # rows that are Python objects at a time: of long responses, some ten megabytes
+SPLITS = ("train", "evaluate", "greedy")
+_FIXED: dict[str, Any] = {
+    "step": 0,
+    "stream": "main",
+    "stage": "",
+    "context": "plain",
+    "parent": None,
+    "branch_at": 0,
+    "unused": "",
+    "text": "",
+}
+_COUNTED = {"problem": "problem_id", "group": "group_id", "step": "step"}
+_INTS = {pa.int32(): 31, pa.int64(): 63}
+
+
+class Row(NamedTuple):
+    """One rollout as a format gives it.
+
+    Attributes:
+        values: columns of the plain table by name, as far as they are known and as the dump holds them: messages for a
+            text, text for a number. Three more are understood: ``problem`` (what tells problems apart, instead of the
+            prompt), ``group`` (what tells apart the groups of a step, instead of the problem), and both may be anything
+            that can be written as text. ``group_id``, ``problem_id`` and ``member`` are made here.
+        raw: the fields of the record, which a user may name.
+        where: file and line, for messages.
+    """
+
+    values: dict[str, Any]
+    raw: Mapping[str, Any]
+    where: str
+
+
+def table(rows: Iterable[Row], notes: Notes) -> pa.Table:
+    """The plain table of some rows, in their order.
+
+    A problem is known by ``problem``, else by a hash of its prompt; a row with neither is left out and counted. A group
+    is one problem in one step of one split; members are numbered in the order of the rows.
+
+    What is no text in a column of texts is written as text; lone surrogates become their escape, as UTF-8 has none.
+
+    Raises:
+        UserError: a value in a column of numbers is none, or is out of range; a split that does not exist.
+    """
+    members: defaultdict[str, int] = defaultdict(int)
+    rows = iter(rows)
+    batches = []
+    while chunk := list(islice(rows, BATCH)):
+        known = [values for row in chunk if (values := _identified(row, members, notes)) is not None]
+        columns = [_column(field, known) for field in PLAIN]
+        batches.append(pa.record_batch(columns, schema=PLAIN))
+    return pa.Table.from_batches(batches, PLAIN)
+
+
+class _Named(NamedTuple):
+    """A row's values with its identity."""
+
+    values: dict[str, Any]
+    where: str
+
+
+def _identified(row: Row, members: defaultdict[str, int], notes: Notes) -> _Named | None:
+    values, where = {**_FIXED, **row.values}, row.where
+    problem = problem_id(values)
+    if problem is None:
+        notes.count(
+            "rollout without a problem or prompt was left out", "rollouts without a problem or prompt were left out"
+        )
+        return None
+    split, step = values["split"], _number(PLAIN.field("step"), values["step"], where)
+    if split not in SPLITS:
+        raise UserError(f"{where}: the split is {split!r}; it can be {', '.join(SPLITS)}.")
+    group = values.get("group")
+    step = 0 if step is None else step
+    group_id = f"{split}:{step}:{problem if group is None else _label(group)}"
+    values |= {"step": step, "problem_id": problem, "group_id": group_id, "member": members[group_id]}
+    values["text"] = as_text(values["text"])
+    if values.get("stop") not in (None, *StopReason):
+        values["stop"] = None
+        notes.count(
+            "stop reason is not known here and was left out", "stop reasons are not known here and were left out"
+        )
+    if values.get("prompt") is None and not _is_label(values.get("problem")):
+        values["prompt"] = values.get("problem")  # it was a prompt, then
+    members[group_id] += 1
+    return _Named(values, where)
+
+
+def problem_id(values: Mapping[str, Any]) -> str | None:
+    """The id of a row's problem; None if nothing tells.
+
+    A short ``problem`` without spaces is an id already; a longer one, or messages, is a prompt and is hashed.
+
+    >>> problem_id({"problem": 17, "prompt": "2 + 2?"}), problem_id({"prompt": "2 + 2?"})
+    ('17', 'p-485a0cd90586969e')
+    >>> problem_id({"problem": "2 + 2?"}), problem_id({"problem": None, "prompt": None})
+    ('p-485a0cd90586969e', None)
+    """
+    named = values.get("problem")
+    if named is not None and named != "" and named == named:
+        return _label(named)
+    prompt = values.get("prompt")
+    return None if prompt is None else stable_id(as_text(prompt))
+
+
+def _label(value: Any) -> str:
+    """What tells things apart, short: whole numbers written alike in every column type, long texts hashed."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if _is_label(value) else stable_id(as_text(value))
+
+
+def _is_label(value: Any) -> bool:
+    """Whether a value is an id already: a number, or a short text without spaces."""
+    return isinstance(value, (int, float)) or (isinstance(value, str) and len(value) <= 64 and value.split() == [value])
+
+
+def _column(field: pa.Field, rows: list[_Named]) -> pa.Array:
+    name = field.name
+    if field.type == pa.string():
+        return pa.array([_text(row.values.get(name)) for row in rows], field.type)
+    return pa.array([_number(field, row.values.get(name), row.where) for row in rows], field.type)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    text = value if isinstance(value, str) else as_text(value)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _number(field: pa.Field, value: Any, where: str) -> Any:
+    """An int or float for a column, None for a missing value; numbers may be written as text, as CSV does."""
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, (bool, int, float, str)) else None
+    except (ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise UserError(f"{where}: {field.name} is {_short(value)}, which is no number.")
+    if field.type not in _INTS:
+        return number
+    if math.isnan(number):
+        return None
+    whole = int(value) if isinstance(value, int) else number
+    if not -(2 ** _INTS[field.type]) <= whole < 2 ** _INTS[field.type] or whole != int(whole):
+        raise UserError(f"{where}: {field.name} is {_short(value)}, which is no whole number that fits.")
+    return int(whole)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def summed_up(done: pa.Table, notes: Notes) -> None:
+    """Note how many rollouts, problems and groups there are, and how many were never judged."""
+    if not len(done):
+        notes.say("The dump holds no rollouts.")
+        return
+    rollouts, problems, groups, steps = (
+        f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+        for word, n in [
+            ("rollout", len(done)),
+            *((word, len(done[name].unique())) for word, name in _COUNTED.items()),
+        ]
+    )
+    notes.say(f"Read {rollouts} of {problems} in {groups} and {steps}.")
+    unjudged = done["outcome"].null_count
+    if unjudged:
+        share = "No rollout" if unjudged == len(done) else f"{len(done) - unjudged:,} of {len(done):,} rollouts"
+        known = "has" if unjudged == len(done) else "have"
+        notes.say(f"{share} {known} a verdict; name the rule that tells success, such as success: 'reward >= 1'.")
+    failed = sum(1 for word in done["outcome"].to_pylist() if word in (Outcome.ERROR, Outcome.TIMEOUT))
+    if failed:
+        notes.say(f"{failed:,} rollouts ended in an error or a timeout and count as unscorable, not as failures.")

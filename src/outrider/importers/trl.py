@@ -1,0 +1,101 @@
+"""TRL's completions: ``<output_dir>/completions/completions_<step>.parquet``, of ``log_completions=True``.
+
+As TRL 1.16.0 writes them (GRPOTrainer; DistillationTrainer without rewards and advantages): ``step``, ``prompt`` and
+``completion`` (texts, or messages), one column per reward function under its name, columns that a reward function
+logged through ``log_extra``, ``advantage``. A file holds the latest generation batch at the time of logging.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head
+from outrider.importers.format import Format
+from outrider.importers.lines import BATCH, parquet_rows
+from outrider.importers.notes import Notes
+from outrider.importers.table import Row
+
+_OWN = ("step", "prompt", "completion", "advantage")
+
+
+def recognises(head: Head) -> bool:
+    """A Parquet file with a step, a prompt and a completion."""
+    return head.kind == "parquet" and {"step", "prompt", "completion"} <= head.names
+
+
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+    """Rollouts of TRL, a file a step.
+
+    The reward is the only column of floats between completion and advantage, or the sum of several, as TRL adds them
+    where no ``reward_weights`` are set. Parquet has NaN as null here: a column that is null did not apply, and where
+    all are null TRL found the completion unscorable.
+
+    A file with the same rollouts as the file before is the same generation batch, logged again: it is left out.
+    """
+    notes.say(
+        "TRL's files do not tell training from evaluation: all is taken as training, and where an evaluation fell on "
+        "a step, its file holds completions of the evaluation."
+    )
+    previous: Path | None = None
+    for path in paths:
+        if previous is not None and _same(previous, path):
+            notes.count(
+                "file was left out, as it holds the rollouts of the file before (logged again before new ones were "
+                "drawn)",
+                "files were left out, as they hold the rollouts of the file before (logged again before new ones were "
+                "drawn)",
+            )
+            continue
+        previous = path
+        rewards = _reward_columns(path)
+        _tell(rewards, notes)
+        for data, where in parquet_rows(path):
+            yield Row(_values(data, rewards), data, where)
+
+
+def _values(data: Mapping[str, Any], rewards: Sequence[str]) -> dict[str, Any]:
+    scores = [data[name] for name in rewards if data[name] is not None]
+    return {
+        "split": "train",
+        "step": data["step"],
+        "prompt": data["prompt"],
+        "text": data["completion"],
+        "advantage": data.get("advantage"),
+        "reward": (sum(scores) if scores else math.nan) if rewards else None,
+    }
+
+
+def _reward_columns(path: Path) -> list[str]:
+    schema = pq.read_schema(path)
+    return [field.name for field in schema if pa.types.is_floating(field.type) and field.name not in _OWN]
+
+
+def _tell(rewards: Sequence[str], notes: Notes) -> None:
+    if len(rewards) == 1:
+        notes.say(f"reward is {rewards[0]}.")
+    elif rewards:
+        notes.say(
+            f"reward is the sum of {', '.join(rewards)}: TRL's reward_weights are not in its files, nor is which "
+            "columns are rewards; if this is wrong, name the column, such as reward: 'accuracy_reward'."
+        )
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same rows, but for the step. Reading stops at the first batch that differs."""
+    with pq.ParquetFile(one) as first, pq.ParquetFile(other) as second:
+        if first.metadata.num_rows != second.metadata.num_rows or first.schema_arrow.names != second.schema_arrow.names:
+            return False
+        columns = [name for name in first.schema_arrow.names if name != "step"]
+        pairs = zip_longest(first.iter_batches(BATCH, columns=columns), second.iter_batches(BATCH, columns=columns))
+        return first.metadata.num_rows > 0 and all(a is not None and b is not None and a.equals(b) for a, b in pairs)
+
+
+FORMAT = Format("trl", recognises, rows)

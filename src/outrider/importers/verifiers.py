@@ -1,0 +1,193 @@
+"""Rollouts of verifiers and of prime-rl, which saves verifiers' own records.
+
+- ``traces.jsonl``, as verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
+  {all,effective}/``) write it: an episode a line, with the ``traces`` of its agents. Each trace is a graph of messages
+  with tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote a trace a line.
+- ``results.jsonl`` of ``vf-eval`` up to 0.3.1, and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026: a
+  rollout a line, with ``prompt``, ``completion``, ``reward``, ``example_id``. :mod:`outrider.importers.vf_eval` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.errors import UserError
+from outrider.importers.asked import Asked
+from outrider.importers.files import Head
+from outrider.importers.format import Format
+from outrider.importers.lines import in_form, json_lines
+from outrider.importers.notes import Notes
+from outrider.importers.table import Row
+from outrider.importers.vf_eval import is_result, result_row
+from outrider.record.verdict import Outcome
+
+LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
+NOT_TRAINED = "not in an effective batch"
+
+
+def recognises(head: Head) -> bool:
+    """JSON lines of episodes, of traces or of results."""
+    episode, trace = {"traces", "task"} <= head.names, {"nodes", "rewards"} <= head.names
+    return head.kind == "json" and (episode or trace or is_result(head.first))
+
+
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+    """Rollouts of verifiers or prime-rl; each trace of an agent that is trained, or each result, is one.
+
+    No record says which reward is a success, but ``pass_threshold`` beside a ``results.jsonl``. A rollout that ended in
+    an error or a timeout of its environment has that outcome.
+
+    prime-rl writes a rollout into ``all`` when it is done and into ``effective`` when it is trained on, then with its
+    advantages. It is read once, from ``effective`` if it is there; the rest of ``all`` is marked as not trained on.
+    """
+    ordered = sorted(paths, key=lambda path: path.parent.name == "all")  # stable: steps stay in order
+    effective = any(path.parent.name == "effective" for path in paths)
+    seen: set[str] = set()
+    for path in ordered:
+        unused = NOT_TRAINED if effective and path.parent.name == "all" else ""
+        for row in _file(path, notes):
+            name = row.raw.get("id") if "nodes" in row.raw else None
+            if isinstance(name, str) and name in seen:
+                if not unused:
+                    notes.count(
+                        "trace was left out, as it was read before", "traces were left out, as they were read before"
+                    )
+                continue
+            if isinstance(name, str):
+                seen.add(name)
+            yield Row({**row.values, "unused": unused}, row.raw, row.where)
+
+
+def _file(path: Path, notes: Notes) -> Iterator[Row]:
+    for data, where in json_lines(path, notes):
+        with in_form(where, "verifiers"):
+            if "traces" in data:
+                found = _episode(data, where, notes)
+            elif "nodes" in data:
+                found = [_trace(data, {}, where)]
+            elif is_result(data):
+                found = [result_row(path, data, where, notes)]
+            else:
+                raise UserError(f"{where}: it is neither an episode, a trace nor a result of verifiers.")
+        yield from found
+
+
+def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[Row]:
+    found = []
+    if not data["traces"]:
+        notes.count("episode without a trace was left out", "episodes without a trace were left out")
+    for trace in data["traces"]:
+        if _dig(trace, "agent", "trainable", default=True):
+            found.append(_trace(trace, data, where))
+        else:
+            notes.count(
+                "trace of an agent that is not trained was left out",
+                "traces of agents that are not trained were left out",
+            )
+    return found
+
+
+def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> Row:
+    """One agent's trace: its last branch as text, and the tokens of all."""
+    nodes = trace.get("nodes") or []
+    path = _last_branch(nodes, where)
+    first = next((i for i, node in enumerate(path) if node.get("sampled")), len(path))
+    prompt, response = ([node.get("message") for node in part] for part in (path[:first], path[first:]))
+    run = episode.get("run") or trace.get("run") or {}
+    work = run.get("work") or run
+    task = trace.get("task") or episode.get("task") or {}
+    agent = _dig(trace, "agent", "name", default="agent")
+    group = _dig(episode, "group", "id")
+    values = {
+        "split": "train" if work.get("type") == "train" else "evaluate",
+        "step": work.get("step"),
+        "problem": _problem(task, agent),
+        "group": group if group is None or agent == "agent" else f"{group}:{agent}",
+        "prompt": prompt or _dig(task, "data", "prompt"),
+        "text": response,
+        "policy_version": _dig(work, "policy", "start"),
+        "tokens": _tokens(nodes, trace),
+        "logprob": _mean(nodes, "logprobs"),
+        "entropy": _mean(nodes, "entropies"),
+        "advantage": _mean(nodes, "advantages"),
+        "reward": _reward(trace.get("rewards") or {}),
+        "stop": _stop(trace),
+        **_failure(trace),
+    }
+    return Row(values, trace, where)
+
+
+def _problem(task: Mapping[str, Any], agent: str) -> str | None:
+    name = task.get("hash") or task.get("key")
+    return name if name is None or agent == "agent" else f"{name}:{agent}"
+
+
+def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping[str, Any]]:
+    """The messages from the root to the last message. A parent stands before its children, so there is no circle."""
+    path = []
+    at: Any = len(nodes) - 1 if nodes else None
+    while at is not None:
+        path.append(nodes[at])
+        parent = nodes[at].get("parent")
+        if parent is not None and not (isinstance(parent, int) and 0 <= parent < at):
+            raise UserError(f"{where}: message {at} has the parent {parent!r}.")
+        at = parent
+    return path[::-1]
+
+
+def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int | None:
+    """Sampled tokens of all branches, each once: counted where their ids are kept, else as the provider billed them."""
+    masks = [node.get("mask") for node in nodes if node.get("sampled")]
+    if masks and all(masks):
+        return sum(sum(mask or ()) for mask in masks)
+    used = [_dig(call, "usage", "completion_tokens") for call in trace.get("calls") or ()]
+    billed = [count for count in used if isinstance(count, int)]
+    return sum(billed) if billed else None
+
+
+def _mean(nodes: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    total, count = 0.0, 0
+    for node in nodes:
+        numbers = node.get(name) or ()
+        total, count = total + sum(numbers), count + len(numbers)
+    return total / count if count else None
+
+
+def _reward(rewards: Mapping[str, Any]) -> float | None:
+    """The weighted sum; rewards were plain numbers in verifiers 0.2. None: nothing was scored."""
+    scores = [
+        reward["score"] * reward.get("weight", 1.0) if isinstance(reward, Mapping) else reward
+        for reward in rewards.values()
+        if reward is not None
+    ]
+    return float(sum(scores)) if scores else None
+
+
+def _stop(trace: Mapping[str, Any]) -> str | None:
+    if trace.get("stop_condition") in LIMITS:
+        return "length"
+    reasons = [call.get("finish_reason") for call in trace.get("calls") or () if not call.get("error")]
+    return {"length": "length", "stop": "stop"}.get(reasons[-1]) if reasons else None
+
+
+def _failure(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """The outcome of a trace that did not end well; nothing for one that did."""
+    errors = trace.get("errors") or []
+    detail = f"{errors[-1].get('type')}: {errors[-1].get('message')}" if errors else None
+    if trace.get("is_timeout"):
+        return {"outcome": Outcome.TIMEOUT.value, "detail": detail}
+    failed = not trace["ok"] if "ok" in trace else bool(errors)
+    return {"outcome": Outcome.ERROR.value, "detail": detail} if failed else {}
+
+
+def _dig(data: Any, *keys: str, default: Any = None) -> Any:
+    for key in keys:
+        if not isinstance(data, Mapping) or data.get(key) is None:
+            return default
+        data = data[key]
+    return data
+
+
+FORMAT = Format("verifiers", recognises, rows)
