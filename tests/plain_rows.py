@@ -91,7 +91,7 @@ def _random_row(
         reward=float("nan") if unscorable else float(outcome == "correct"),
         advantage=None if unscorable else float(rng.normal()),
         answer="" if outcome == "unparseable" else str(rng.integers(3)),
-        detail=f"step {member} failed" if outcome == "error" else "",
+        detail=f"step {member} of {step} failed" if outcome == "error" else "",
         seconds=float(rng.random()),
         stop=str(rng.choice(["stop", "stop", "length"])),
         policy_version=step - 1 - int(rng.integers(0, 2)),

@@ -14,6 +14,7 @@ from tokenizers.models import WordLevel
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.record import Rollout
+from outrider.record.request import Context
 from outrider.record.store import RolloutStore
 from outrider.record.verdict import correct
 from outrider.report.data import RunData
@@ -221,7 +222,10 @@ def test_a_plain_file_may_lack_what_may_be_null(tmp_path):
 
 
 def test_prompts_are_decoded_where_the_run_has_its_tokenizer_and_seeds_do_not_show(tmp_path):
-    folder = stored(tmp_path)
+    folder = stored(tmp_path, steps=1)
+    examples_before = np.array([1, 1, 1, 0], np.int32)
+    seeded = drawn(step=2, prompt_ids=examples_before, context=Context("seeded", ("q",)))
+    RolloutStore(folder / "rollouts").write(2, [seeded, drawn(1, step=2)])
     run = open_run(folder)
     assert run.prompts(["p"]) == {}
     (folder / "model").mkdir()

@@ -290,7 +290,7 @@ def test_verdicts_are_counted_with_their_reasons(seed):
     slowest = [cells["seconds"] for cells in table_of(found, "verdicts-slowest")]
     assert slowest == sorted((one["seconds"] for one in rows), reverse=True)[:10]
     (reason,) = table_of(found, "verdicts-reasons")  # numbers in them are no reason of their own
-    assert (reason["verdict"], reason["detail"], reason["rollouts"]) == ("error", "step # failed", counts["error"])
+    assert (reason["verdict"], reason["detail"], reason["rollouts"]) == ("error", "step # of # failed", counts["error"])
     seconds = {s: float(np.median([r["seconds"] for r in part])) for s, part in grouped(rows, "step").items()}
     same(line(found, "verdicts-seconds", "median"), seconds)
 

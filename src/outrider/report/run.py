@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +25,7 @@ from outrider.report.data import Columns, RunData
 from outrider.train.folder import RunFolder
 
 MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
+_CONNECTIONS = count()
 _VERSION = b"outrider.schema_version"
 
 # The columns of PLAIN that a run of Outrider has under another name, or has to compute. Observed tokens (tool output)
@@ -187,7 +189,8 @@ def _kind(path: Path) -> str:
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
-    spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}"  # made when needed, removed with the connection
+    # Made when needed and removed with the connection; each has its own, as older DuckDBs name their files alike.
+    spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}-{next(_CONNECTIONS)}"
     threads = len(os.sched_getaffinity(0))
     db = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
     return db.execute("SET enable_progress_bar = false")  # it would be drawn into what is printed

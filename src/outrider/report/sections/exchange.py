@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.measure.exchange import Exchange, fit_exchange
-from outrider.report.content import Figure, Table
+from outrider.report.content import Cell, Figure, Table
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, known, series
 
@@ -45,5 +45,5 @@ def _table(law: Exchange) -> Table:
         f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
         "whether it holds that far, and any two numbers that both drift fit it well."
     )
-    body = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
+    body: list[list[Cell]] = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
     return Table("entropy-law", "The law of exchange, R = b - a exp(H)", ["", "value", "from", "to"], body, note)
