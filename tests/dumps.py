@@ -1,6 +1,6 @@
 """Writers of rollout dumps in the formats of other frameworks, key by key as those write them.
 
-Where a framework is installed, ``test_importers`` has the framework's own code write the same and compares.
+Where a framework is installed, ``test_importer_formats`` has the framework's own code write such a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,35 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from outrider.importers import read
+from outrider.importers.plain import PLAIN
+
 Message = dict[str, Any]
+
+CHAT = [{"role": "system", "content": "Add."}, {"role": "user", "content": "2 + 2?"}]
+TURNS = [
+    {"role": "assistant", "content": "I ask.", "tool_calls": [{"function": {"name": "add", "arguments": '{"a": 2}'}}]},
+    {"role": "tool", "content": "4"},
+    {"role": "assistant", "content": "Vier: 四\u2028."},
+]
+TURNS_TEXT = '[assistant]\nI ask.\n[call add({"a": 2})]\n\n[tool]\n4\n\n[assistant]\nVier: 四\u2028.'
+
+
+def rows(*args: Any, **options: Any) -> list[dict[str, Any]]:
+    """What was read, row by row; the schema holds for every test."""
+    found = read(*args, **options)
+    assert found.rollouts.schema == PLAIN
+    found.rollouts.validate(full=True)
+    assert not any(found.rollouts[f.name].null_count for f in PLAIN if not f.nullable)
+    return found.rollouts.to_pylist()
+
+
+def column(found: list[dict[str, Any]], *names: str) -> list[Any]:
+    return [row[names[0]] if len(names) == 1 else tuple(row[name] for name in names) for row in found]
+
+
+def said(found: Any, *words: str) -> bool:
+    return any(all(word in note for word in words) for note in found.notes)
 
 
 def lines(path: Path, records: Iterable[Any], end: str = "\n") -> Path:
