@@ -145,7 +145,7 @@ def test_degenerate_groups():
 def test_what_cannot_be_is_said():
     full = [rollout(m, [1, 1]) for m in range(4)]
     stage = EntropyBranch(segment=EVERY, total=4)
-    with pytest.raises(ValueError, match=r"entropy_branch.total is 4 rollouts of a problem, but the stages before it draw 4"):
+    with pytest.raises(ValueError, match=r"total is 4 rollouts of a problem, but the stages before it draw 4"):
         stage.check([Uniform(n=4)], problems=1)
     assert stage.plan(view(*full)) == []  # it may happen all the same, if another stage gives some problems more
     with pytest.raises(UserError, match="needs the entropy of every token"):

@@ -8,6 +8,7 @@ import math
 import os
 import zipfile
 from collections import defaultdict, deque
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 

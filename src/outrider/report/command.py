@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +15,14 @@ from outrider.errors import UserError
 from outrider.record.disk import write_atomically
 from outrider.report.build import build
 from outrider.report.content import Report
+from outrider.report.opened import open_any
 from outrider.report.page import render
-from outrider.report.run import open_run
 from outrider.report.watch import watch
 
 _COLOURS = {"act": "bold red", "watch": "bold yellow"}
 
 
-def report(paths: Sequence[Path], out: Path | None = None) -> int:
+def report(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Report the runs at ``paths`` and return 0, whatever was found.
 
     Both files go to ``out``; by default into the run's folder, beside a single file, and for several runs into the
@@ -31,7 +31,7 @@ def report(paths: Sequence[Path], out: Path | None = None) -> int:
     Raises:
         UserError: a run cannot be read, or the disk refuses.
     """
-    made, notices = made_of(paths)
+    made, notices = made_of(paths, columns)
     folder = out or _folder(paths)
     page, data = folder / "report.html", folder / "report.json"
     write_atomically(page, render(made).encode())
@@ -44,25 +44,25 @@ def report(paths: Sequence[Path], out: Path | None = None) -> int:
     return 0
 
 
-def report_live(paths: Sequence[Path], port: int) -> int:
+def report_live(paths: Sequence[Path], port: int, columns: Mapping[str, str] | None = None) -> int:
     """Serve the report of runs that go on, on this machine alone, until Ctrl-C; nothing is written. Returns 0.
 
     Raises:
         UserError: a run cannot be read, or the port cannot be had.
     """
-    watch(lambda: render(made_of(paths)[0]), paths, port)
+    watch(lambda: render(made_of(paths, columns)[0]), paths, port)
     return 0
 
 
-def made_of(paths: Sequence[Path]) -> tuple[Report, list[str]]:
-    """The report of the runs at ``paths``, and a sentence for everything that could not be read.
+def made_of(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Report, list[str]]:
+    """The report of the runs or dumps at ``paths``, and a sentence for everything that could not be read.
 
     Raises:
         UserError: a run cannot be read at all, or is given twice.
     """
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError("the same run is given twice")
-    runs = [open_run(path) for path in paths]
+    runs = [open_any(path, columns) for path in paths]
     if len({run.name for run in runs}) < len(runs):
         runs = [replace(run, name=str(path)) for run, path in zip(runs, paths, strict=True)]
     try:

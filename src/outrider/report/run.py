@@ -66,8 +66,7 @@ def open_run(path: str | Path) -> RunData:
     files = _files(path, notices)
     db = _connect()
     _create_views(db, files)
-    name = path.resolve().stem if path.is_file() else path.resolve().name
-    name = f"{path.resolve().parent.name}/{name}" if name.isdecimal() else name
+    name = named(path)
     if path.is_file():
         return RunData(name, db, notices=notices)
     folder = RunFolder(path)
@@ -80,6 +79,21 @@ def open_run(path: str | Path) -> RunData:
         notices=notices,
         prompts=partial(_prompts, db, path / "model" / "tokenizer.json") if files.kind == "run" else lambda ids: {},
     )
+
+
+def named(path: Path) -> str:
+    """What a page calls the run at a path: the last word of it that is not a mere number."""
+    path = path.resolve()
+    name = path.stem if path.is_file() else path.name
+    return f"{path.parent.name}/{name}" if name.isdecimal() else name
+
+
+def is_run(path: Path) -> bool:
+    """Whether :func:`open_run` is for what lies there: a run folder, or rollouts of the plain form."""
+    if path.is_file():
+        return _kind(path) in ("run", "plain")
+    inside = (path / "rollouts").is_dir() or (path / "config.yaml").is_file()
+    return inside or any(_kind(file) in ("run", "plain") for file in path.glob("[!.]*.parquet"))
 
 
 def gather(run: RunData) -> None:

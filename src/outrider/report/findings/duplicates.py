@@ -9,7 +9,7 @@ from outrider.report.data import Columns, RunData
 from outrider.report.findings.base import Lacking, Z, percent, share
 from outrider.report.findings.view import main_split
 
-NEEDS = "groups of at least two responses"
+NEEDS = "groups of at least two responses with their texts"
 
 # Equal seeds make pairs equal that chance does not (vllm#11898): twice as many as expected, and one pair in twenty.
 EXCESS, PAIRS = 2.0, 0.05
@@ -82,6 +82,8 @@ def find(run: RunData) -> Finding | None:
 def _groups(run: RunData) -> Columns:
     """Rollouts of one beginning: how many, how many texts, equal pairs, and the mean probability of a response."""
     split = main_split(run)
+    if not run.ask(f"SELECT count(*) AS texts FROM rollouts WHERE split = '{split.name}' AND text <> ''")["texts"][0]:
+        raise Lacking(NEEDS)  # a dump without texts, not responses that are all empty
     groups = run.ask(
         f"""
         WITH texts AS (

@@ -1,0 +1,33 @@
+"""Whatever holds rollouts, opened: a run, plain rollouts, or the dump of another framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from outrider.errors import UserError
+from outrider.importers import read
+from outrider.report.data import RunData
+from outrider.report.run import is_run, named, open_run
+
+
+def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
+    """The rollouts at ``path``, told apart by content: a run or plain rollouts lazily, a dump as a table in memory.
+
+    What an importer took as what, and what it left out, stands in ``notices``.
+
+    Args:
+        path: file or folder.
+        columns: which field of a dump's records is which column, see :func:`outrider.importers.read`.
+
+    Raises:
+        UserError: nothing is there, nothing tells its form, or ``columns`` for a run whose columns are known.
+    """
+    if not path.exists() or is_run(path):
+        if columns:
+            raise UserError(f"{path} is no dump of another framework, so its columns cannot be named")
+        return open_run(path)
+    found = read(path, columns=columns)
+    run = RunData.of(named(path), found.rollouts)
+    run.notices.extend([f"{path} was read as rollouts of the format {found.format!r}.", *found.notes])
+    return run
