@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     asked = load_options(Tokens, data, [], "analyse tokens")
     plan = select(arguments.run_folder, asked)
     if arguments.dry_run:
-        return _dry(plan, f"1 pass, {len(token_parts(plan))} parts")
+        return _dry(plan, f"1 pass in {_parts(token_parts(plan))}")
     from outrider.analyse.tokens import tokens_command
 
     return _interruptible(lambda: tokens_command(arguments.run_folder, asked, plan, _out(arguments, "tokens")))
@@ -65,7 +65,7 @@ def run_shift(arguments: argparse.Namespace) -> int:
     asked = load_options(Shift, _given(arguments, "before", "after", "temperature"), [], "analyse shift")
     plan = select(arguments.run_folder, asked)
     if arguments.dry_run:
-        return _dry(plan, f"2 passes, {len(token_parts(plan))} parts")
+        return _dry(plan, f"2 passes in {_parts(token_parts(plan))}")
     from outrider.analyse.shift import shift_command
 
     return _interruptible(lambda: shift_command(arguments.run_folder, asked, plan, _out(arguments, "shift")))
@@ -85,11 +85,11 @@ def run_intervene(arguments: argparse.Namespace) -> int:
     plan = select(arguments.run_folder, asked)
     if arguments.dry_run:
         cost = intervention_cost(plan, asked)
-        parts = len(intervention_parts(plan, asked))
+        parts = _parts(intervention_parts(plan, asked))
         return _dry(
             plan,
             f"{cost.positions:,} positions, {cost.continuations:,} continuations, about {cost.tokens:,} tokens to "
-            f"generate if they are as long as the responses were (at most {cost.most_tokens:,}), {parts} parts",
+            f"generate if they are as long as the responses were (at most {cost.most_tokens:,}), in {parts}",
         )
     from outrider.analyse.intervene import intervene_command
 
@@ -125,6 +125,10 @@ def _dry(plan: Plan, cost: str) -> int:
     steps = f"{len(plan.steps)} step{'s' * (len(plan.steps) > 1)}"
     sys.stdout.write(f"{plan.rollouts:,} {plan.split} rollouts of {steps}, {plan.tokens:,} tokens; {cost}\n")
     return 0
+
+
+def _parts(parts: Sized) -> str:
+    return f"{len(parts)} part{'s' * (len(parts) > 1)}"
 
 
 def _interruptible(work: Callable[[], int]) -> int:
