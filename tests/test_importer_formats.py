@@ -379,11 +379,8 @@ def test_verls_newer_writer(tmp_path):
 def test_trls_own_log(tmp_path):
     trl = pytest.importorskip("trl.trainer.grpo_trainer")
     logs = {"prompt": deque([CHAT, CHAT]), "completion": deque([TURNS, TURNS[2:]]), "images": deque()}
-    logs |= {
-        "rewards": {"acc": deque([1.0, float("nan")])},
-        "extra": {"src": deque(["w", None])},
-        "advantages": deque([0.5, 0.0]),
-    }
+    logs |= {"rewards": {"acc": deque([1.0, math.nan])}, "extra": {"src": deque(["w", None])}}
+    logs["advantages"] = deque([0.5, 0.0])
     trainer = SimpleNamespace(
         model=SimpleNamespace(training=True),
         _metrics=defaultdict(dict),
@@ -395,10 +392,8 @@ def test_trls_own_log(tmp_path):
         args=SimpleNamespace(report_to=[], output_dir=str(tmp_path)),
     )
     (tmp_path / "completions").mkdir()
-    with (
-        patch.object(trl, "is_rich_available", lambda: False),
-        patch.object(trl, "super", lambda *a: SimpleNamespace(log=lambda *a: 0), create=True),
-    ):
+    parent = patch.object(trl, "super", lambda *a: SimpleNamespace(log=lambda *a: 0), create=True)
+    with patch.object(trl, "is_rich_available", lambda: False), parent:
         trl.GRPOTrainer.log(trainer, {})
     found = rows(tmp_path)
     assert column(found, "step", "text", "advantage") == [(3, TURNS_TEXT, 0.5), (3, "Vier: 四\u2028.", 0.0)]
