@@ -1,0 +1,72 @@
+"""Does every shipped recipe train on Countdown? Two small steps of each: finite, moved weights, all rollouts judged.
+
+Usage: ``python benchmarks/every_recipe.py [RECIPE …]``. Writes ``results/every_recipe.json`` when all are run. Whether
+a recipe *learns* is a question of tokens and seeds, and for ``outrider bench``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from _machine import keep
+from safetensors.numpy import load_file
+
+from outrider.config import list_recipes, load_recipe
+from outrider.record.store import RolloutStore
+from outrider.train.run import train
+
+SMALL = [
+    "train.problems=8",
+    "train.tokens=null",
+    "train.steps=2",
+    "train.trackers=[]",
+    "train.ranks=1",
+    "task.countdown.sizes=[3]",  # about a third is solved, so that groups are mixed
+    "evaluate.before=false",
+    "evaluate.after=false",
+    "learn.warmup_steps=0",
+]
+
+
+def trained(name: str, folder: Path) -> dict[str, float]:
+    """Numbers of the last step of a small run of a recipe.
+
+    Raises:
+        AssertionError: it does not train, or leaves a rollout without a verdict.
+    """
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        assert train(load_recipe(name, SMALL), folder) == 0, name
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    store = RolloutStore(folder / "rollouts")
+    for row in rows:
+        rollouts = store.read(row["step"])
+        assert math.isfinite(row["learn/loss"]), (name, row)
+        assert row["learn/grad_norm"] > 0, (name, row)
+        assert row["step_tokens"] == sum(len(r.token_ids) for r in rollouts), name
+        assert all(r.verdict is not None and (r.advantage is not None or r.unused) for r in rollouts), name
+    before = load_file(str(files("outrider") / "base/countdown/model.safetensors"))
+    after = load_file(folder / "model" / "model.safetensors")
+    assert any((before[key] != after[key]).any() for key in before), name
+    return {key: rows[-1][key] for key in ("tokens", "rollouts", "learn/grad_norm", "learn/updates")}
+
+
+def main(names: list[str]) -> None:
+    """Train every recipe, or those named."""
+    found = {}
+    for name in names or [info.name for info in list_recipes()]:
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = trained(name, Path(folder) / "run")
+        print(name, found[name], flush=True)
+    if not names:
+        keep("every_recipe", {"overrides": SMALL, "recipes": found})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
