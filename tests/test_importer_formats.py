@@ -397,5 +397,4 @@ def test_trls_own_log(tmp_path):
         trl.GRPOTrainer.log(trainer, {})
     found = rows(tmp_path)
     assert column(found, "step", "text", "advantage") == [(3, TURNS_TEXT, 0.5), (3, "Vier: 四\u2028.", 0.0)]
-    assert found[0]["reward"] == 1.0
-    assert math.isnan(found[1]["reward"])
+    assert (found[0]["reward"], math.isnan(found[1]["reward"])) == (1.0, True)
