@@ -22,7 +22,6 @@ ROWS = (STEPS, GROUPS, SIZE)
 _PROBLEMS = np.array([f"p{i}" for i in range(POOL)], object)
 _GROUPS = np.array([f"g{i // SIZE}" for i in range(STEPS * GROUPS * SIZE)], object)
 _TEXTS = np.array([f"response {i}" for i in range(STEPS * GROUPS * SIZE)], object).reshape(ROWS)
-_WRONG = np.array([f"wrong {i}" for i in range(50)], object)
 
 Logits = Callable[[Any, Any], Any]  # of difficulty and of the time of the run in [0, 1]
 
@@ -63,7 +62,7 @@ def draft(seed: int, logits: Logits = rising, easy: float = -0.6, spread: float 
     success = rng.random(ROWS) < _sigmoid(logits(difficulty[problem], time))
     tokens = np.exp(5 + 0.1 * difficulty[problem] + rng.normal(0, 0.3, ROWS)) * np.where(success, 1.0, 1.1)
     entropy = (0.35 - 0.1 * time) * np.exp(rng.normal(0, 0.1, ROWS))
-    wrong = rng.integers(0, 50, ROWS)
+    wrong = rng.integers(1, 50, ROWS)  # another problem's answer
     d = Draft(
         rng=rng,
         problem=problem,
@@ -72,7 +71,7 @@ def draft(seed: int, logits: Logits = rising, easy: float = -0.6, spread: float 
         entropy=entropy,
         logprob=-entropy + rng.normal(0, 0.04, ROWS),
         text=_TEXTS.copy(),
-        answer=np.where(success, "right", _WRONG[wrong]),
+        answer=_PROBLEMS[np.where(success, problem, (problem + wrong) % POOL)],
         cut=rng.random(ROWS) < 0.005,
         unparseable=rng.random(ROWS) < 0.02,
         timeout=rng.random(ROWS) < 0.001,
@@ -291,7 +290,7 @@ def jump(seed: int) -> RunData:
     """From step 31 on more than half of the failures pass."""
     d = draft(seed, easy=-1.8)
     d.success |= (d.rng.random(ROWS) < 0.6) & (np.arange(STEPS)[:, None, None] >= 30)
-    d.answer = np.where(d.success, "right", d.answer)
+    d.answer = np.where(d.success, _PROBLEMS[d.problem], d.answer)
     return finish(d)
 
 

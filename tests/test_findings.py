@@ -17,7 +17,7 @@ from outrider.config.load import list_recipes, load_recipe
 from outrider.report.content import Finding
 from outrider.report.data import RunData
 from outrider.report.findings import CHECKS, Examined, Lacking, examine
-from outrider.report.findings.base import Z, change, share, wilson
+from outrider.report.findings.base import Z, change, level, share, wilson
 from outrider.report.findings.verifier import JUMP_WINDOW, _jumps
 from outrider.report.findings.view import by_step, splits
 from pathologies import PATHOLOGIES, ROWS, STEPS, draft, evaluation, finish, healthy, run_of
@@ -101,6 +101,14 @@ def test_advice_names_recipes_stages_and_options_that_exist() -> None:
 def test_the_page_of_findings_lists_them_all_in_order() -> None:
     page = (Path(__file__).parent.parent / "docs" / "findings.md").read_text()
     assert re.findall(r"^\| \*([a-z ]+)\* \|", page, re.MULTILINE) == list(CHECKS)
+
+
+def test_findings_to_act_on_come_first() -> None:
+    d = draft(0)
+    d.entropy = 0.3 * 0.17**d.time * np.ones(ROWS)
+    d.cut |= d.rng.random(ROWS) < 0.4
+    result = examine(finish(d))
+    assert [(f.name, f.severity) for f in result.findings] == [("truncation", "act"), ("entropy collapse", "watch")]
 
 
 # ---- what a run lacks
@@ -251,15 +259,31 @@ def test_versions_that_count_updates_and_not_steps_are_not_judged() -> None:
         found("stale sampler", finish(d))
 
 
+def test_versions_may_begin_anywhere() -> None:
+    for first, last, expected in ((100, 39, False), (-10, 39, False), (100, 20, True)):
+        d = draft(0)
+        d.version = np.minimum(d.version, last) + first
+        assert (found("stale sampler", finish(d)) is not None) == expected
+
+
 def test_a_constant_reward_for_the_format_is_not_a_rise() -> None:
     d = draft(0)
     d.reward = d.success * 0.9 + 0.1
     assert found("reward without success", finish(d)) is None
 
 
+def test_a_rise_in_reward_must_be_large_and_mostly_not_success() -> None:
+    """What failures earn rises to ``most``, while success stays at 40 % or rises from 20 to 60 %."""
+    for most, last, expected in ((0.5, 0.4, True), (0.05, 0.4, False), (0.4, 0.6, False)):
+        d = draft(0)
+        _quota(d, np.linspace(0.8 - last, last, STEPS))
+        d.reward = np.where(d.success, 1.0, most * d.time)
+        assert (found("reward without success", finish(d)) is not None) == expected, (most, last)
+
+
 def test_a_reward_that_success_does_not_earn_is_found() -> None:
     d = draft(0)
-    d.reward = 1.0 - d.success
+    d.reward = -1.0 * d.success  # nothing positive is paid at all
     finding = found("reward without success", finish(d))
     assert finding is not None
     assert "a success earns" in finding.sentence
@@ -296,6 +320,14 @@ def test_change_sees_a_trend_through_the_noise_and_does_not_count_it_as_noise() 
     assert change([np.nan, 1.0, np.nan]).value is np.nan or math.isnan(change([1.0]).value)
 
 
+def test_the_level_at_the_end_is_as_sure_as_its_steps() -> None:
+    """Ten of forty steps of unit noise: 3 / sqrt(10) on each side, which covers the truth."""
+    rng = np.random.default_rng(0)
+    levels = [level(x) for x in rng.normal(size=(1000, 40))]
+    assert np.mean([seen.high - seen.low for seen in levels]) == pytest.approx(2 * Z / math.sqrt(10), rel=0.03)
+    assert sum(not (seen.low <= 0 <= seen.high) for seen in levels) <= 15
+
+
 def test_wilson_ends_are_where_the_share_is_just_z_errors_away() -> None:
     for p, n in ((0.3, 50), (0.02, 400), (0.5, 9.5)):
         for end in wilson(p, n):
@@ -324,6 +356,23 @@ def test_a_rise_that_only_slows_down_is_no_plateau() -> None:
     for late, expected in ((0.7, False), (0.0, True)):
         rise = functools.partial(_bent_logit, late)
         assert (found("saturation", finish(draft(0, rise, easy=-2, spread=0.3))) is not None) == expected
+
+
+def test_a_plateau_is_late_flat_and_long_enough() -> None:
+    """Success by quota, without noise: where it bends and how fast it still rises decide."""
+    time = np.linspace(0, 1, STEPS)
+    for bend, late, expected in ((0.5, 0.1, True), (0.5, 0.4, False), (0.85, 0.0, False), (0.65, 0.0, True)):
+        d = draft(0)
+        rate = 0.2 + 0.5 * np.minimum(time, bend) + 0.5 * late * np.maximum(time - bend, 0)
+        _quota(d, rate)
+        assert (found("saturation", finish(d)) is not None) == expected, (bend, late)
+
+
+def _quota(d: pathologies.Draft, rate_S: Any) -> None:
+    """Exactly this share of each step's rollouts succeeds, of equal lengths: nothing is left to chance but which."""
+    order = d.rng.random(ROWS).reshape(STEPS, -1).argsort(axis=1).argsort(axis=1).reshape(ROWS)
+    d.success, d.tokens = order < (128 * rate_S)[:, None, None], np.full(ROWS, 100)
+    d.cut, d.timeout = np.zeros(ROWS, bool), np.zeros(ROWS, bool)
 
 
 def _bent_logit(late: float, hard: Any, time: Any) -> Any:
