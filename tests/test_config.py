@@ -219,7 +219,7 @@ def test_a_file_that_is_no_recipe_is_refused(write, text, expected):
 
 def test_files_that_cannot_be_read(write, tmp_path):
     write()
-    assert sentence("y.yaml").startswith("there is no recipe file y.yaml (known: attnrl, ")
+    assert sentence("y.yaml").startswith("there is no recipe file y.yaml (known: arpo, ")
     assert sentence("./grqo.yaml") == "there is no recipe file ./grqo.yaml (did you mean 'grpo'?)"
     assert sentence(f"{tmp_path}/") == f"cannot read {tmp_path}/: Is a directory"
     Path("latin.yaml").write_bytes(b"paper: \xe9")
