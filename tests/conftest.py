@@ -7,7 +7,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is imported: n
 import torch
 from hypothesis import settings
 
-# a slow moment of the machine is no failure
-settings.register_profile("suite", deadline=None)
+# A slow moment of the machine is no failure, and equal code has equal results; `--hypothesis-profile=search` looks for
+# new examples.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("suite")
 torch.set_num_threads(1)

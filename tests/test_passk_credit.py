@@ -6,6 +6,7 @@ The rules that they share with every baseline are in ``test_credit_matrix.py``.
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from math import comb
 
 import numpy as np
@@ -76,12 +77,13 @@ def test_epsilon_is_added_to_the_deviation(epsilon) -> None:
 def test_training_has_the_published_form_for_rewards_of_0_and_1(n, data) -> None:
     """Pass@k Training, Eqs. 11, 12, 14 and 15."""
     k, c = data.draw(st.integers(1, n)), data.draw(st.integers(0, n))
-    solved = 1 - comb(n - c, k) / comb(n, k)
+    solved = 1 - Fraction(comb(n - c, k), comb(n, k))  # exact: near 1 the failures' number is a small difference
     found = PassK(k=k, epsilon=0).advantages(successes(c, n))
     if c > 0 and k <= n - c:
-        sigma = (solved * (1 - solved)) ** 0.5
-        failure = (1 - solved - comb(n - c - 1, k - 1) / comb(n - 1, k - 1)) / sigma
-        np.testing.assert_allclose(found, [(1 - solved) / sigma] * c + [failure] * (n - c), rtol=1e-9, atol=1e-12)
+        sigma = float(solved * (1 - solved)) ** 0.5
+        success = float(1 - solved) / sigma
+        failure = float(1 - solved - Fraction(comb(n - c - 1, k - 1), comb(n - 1, k - 1))) / sigma
+        np.testing.assert_allclose(found, [success] * c + [failure] * (n - c), rtol=1e-9, atol=1e-12)
     else:
         assert (found == 0).all()
 
