@@ -12,7 +12,7 @@ from torch import Tensor
 
 from outrider.learn.batching import micro_batches
 from outrider.measure.branching import ROUNDING
-from outrider.model.attention import Packed
+from outrider.model.forward import own_hidden
 from outrider.model.head import CHUNK
 from outrider.model.load import Policy
 from outrider.record import Ids, Rollout
@@ -148,21 +148,9 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 def _forward(
     policy: Policy, sequences: Sequence[_Sequence], temperature: float, masses: Sequence[float]
 ) -> Iterator[Values]:
-    model = policy.model
-    device = next(model.parameters()).device
-    ids = np.concatenate([part for s in sequences for part in (s.context_ids, s.token_ids)])
-    ids_T = torch.from_numpy(ids.astype(np.int64)).to(device)
-    plan = Packed([s.length for s in sequences], device)
-    # the hidden state *before* an own token predicts it
-    starts = np.cumsum([0] + [s.length for s in sequences[:-1]]) + [len(s.context_ids) for s in sequences]
-    at = np.concatenate([start + np.arange(len(s.token_ids)) for start, s in zip(starts, sequences, strict=True)])
-    at_N = torch.from_numpy(at.astype(np.int64)).to(device)
-    hidden_TH = model.get_decoder()(
-        input_ids=ids_T[None], position_ids=plan.positions_T[None], plan=plan, use_cache=False
-    ).last_hidden_state[0]
-    head = model.get_output_embeddings()
-    bias = getattr(head, "bias", None)
-    columns = head_values(hidden_TH.index_select(0, at_N - 1), head.weight, bias, ids_T[at_N], temperature, masses)
+    hidden_NH, targets_N = own_hidden(policy.model, sequences)
+    head = policy.model.get_output_embeddings()
+    columns = head_values(hidden_NH, head.weight, getattr(head, "bias", None), targets_N, temperature, masses)
     ends = np.cumsum([len(s.token_ids) for s in sequences])[:-1]
     split = [np.split(column.cpu().numpy(), ends) for column in columns]
     return (Values(*arrays) for arrays in zip(*split, strict=True))

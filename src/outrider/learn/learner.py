@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from outrider.errors import UserError
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
 from outrider.learn.options import LearnOptions
-from outrider.model.attention import Packed
+from outrider.model.forward import own_hidden
 from outrider.model.head import token_statistics
 from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens, Told
@@ -258,22 +258,10 @@ class Learner:
 
     def _forward(self, model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of all own tokens of packed rows, end to end."""
-        device = next(model.parameters()).device
-        ids = np.concatenate([part for row in rows for part in (row.context_ids, row.token_ids)])
-        ids_T = torch.from_numpy(ids.astype(np.int64)).to(device)
-        plan = Packed([row.length for row in rows], device)
-        # the hidden state *before* an own token predicts it
-        starts = np.cumsum([0] + [row.length for row in rows[:-1]]) + [len(row.context_ids) for row in rows]
-        at = np.concatenate([start + np.arange(len(row.token_ids)) for start, row in zip(starts, rows, strict=True)])
-        at_N = torch.from_numpy(at.astype(np.int64)).to(device)
-        body = model.get_decoder()
-        hidden_TH = body(
-            input_ids=ids_T[None], position_ids=plan.positions_T[None], plan=plan, use_cache=False
-        ).last_hidden_state[0]
+        hidden_NH, targets_N = own_hidden(model, rows)
         head = model.get_output_embeddings()
         bias = getattr(head, "bias", None)
-        hidden_NH = hidden_TH.index_select(0, at_N - 1)
-        return token_statistics(hidden_NH, head.weight, bias, ids_T[at_N], rows[0].mode.temperature)
+        return token_statistics(hidden_NH, head.weight, bias, targets_N, rows[0].mode.temperature)
 
 
 _COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}

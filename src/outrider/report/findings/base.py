@@ -8,14 +8,18 @@ second report would find something in a healthy run.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outrider.measure import wilson as measure
+
 Floats = NDArray[np.float64]
 
 Z = 3.0  # standard errors on each side: 1 in 370 by chance
+LEVEL = 2 * NormalDist().cdf(Z) - 1
 MIN_STEPS = 20  # below, a tenth of the steps is less than two of them, and nothing is a trend
 
 
@@ -129,9 +133,8 @@ def wilson(p: float, n: float) -> tuple[float, float]:
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
     ([0.35, 0.65], 0.5)
     """
-    middle = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    low, high = measure.wilson(p * n, n, LEVEL)
+    return float(low), float(high)
 
 
 def percent(value: float) -> str:
