@@ -216,11 +216,11 @@ def test_verdicts_carry_their_time(files):
 
 def test_text_answers_need_match_exact(files, tmp_path):
     files["train_data"] = write(tmp_path / "text.jsonl", rows(3), answer="p - q")
-    task = Table(**files, match="exact")
+    task = Table(**files, judge="exact")
     assert task.verify(task.train(0), r"\boxed{p-q}", finished=True).success
     message = complaint(**files)
     assert "text.jsonl, line 1: the answer 'p - q' is not a number" in message
-    assert "match: exact" in message
+    assert "judge: exact" in message
 
 
 def test_a_training_table_may_lack_levels_that_the_held_out_one_has(files, tmp_path):
@@ -339,7 +339,7 @@ def test_math500_beside_a_training_pool_that_holds_four_of_its_problems(data):
     """The pool's own field in_eval marks them: the oracle for the overlap, made by another program."""
     with gzip.open(data / "dapo_math17k" / "train.jsonl.gz", "rt") as lines:
         marked = sum((json.loads(line)["in_eval"] or "").startswith("math500") for line in lines)
-    options = {"heldout_data": f"{data}/math500/test.jsonl", "id": "id", "level": "level", "match": "exact"}
+    options = {"heldout_data": f"{data}/math500/test.jsonl", "id": "id", "level": "level", "judge": "exact"}
     task = Table(train_data=f"{data}/dapo_math17k/train.jsonl.gz", **options)
     assert task.counts == {"train": 16919 - marked, "heldout": 500, "left_out": marked}
     assert marked == 4

@@ -7,20 +7,28 @@ import json
 import string
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field, model_validator
 
-from outrider.errors import UserError, nearest
+from outrider.errors import UserError
+from outrider.pieces import PieceOf
 from outrider.record import Problem, Verdict, identity_seed
 from outrider.tasks.epochs import permutation
 from outrider.tasks.rows import Row, read_rows
 from outrider.tasks.task import Task
-from outrider.verify.answers import Match, extract, judge, normalise, number
+from outrider.verify.judge import Judge, PooledJudge, Prepared, text_of
+from outrider.verify.judges import JUDGES
+from outrider.verify.short_answer import Number
+
+if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
+    from outrider.verify.pool import Item, VerifierPool
+
+Read = TypeVar("Read")
 
 
 class _Sides(NamedTuple):
@@ -36,7 +44,7 @@ class Table(Task):
     out as well (compared without case, spacing and Unicode variants) is left out and counted in ``counts``.
     Held-out problems come from each level in turn, in an order that does not depend on that of the file.
 
-    A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so worked solutions will do.
+    What a right answer is and how a response is judged is the ``judge``'s business (:mod:`outrider.verify.judges`).
     Nothing is read before the first problem is asked for.
 
     Raises:
@@ -49,7 +57,7 @@ class Table(Task):
     answer: str = Field("answer", min_length=1, description="field of the right answer")
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
-    match: Match = Field("number", description="exact: the same text; number: the same number")
+    judge: Annotated[Judge, PieceOf(JUDGES, "judge")] = Field(default_factory=Number, description="of responses")
     seed: int = Field(0, ge=0, description="of the order of training")
 
     @model_validator(mode="after")
@@ -95,10 +103,28 @@ class Table(Task):
         return self._sides.heldout[:n]
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """Compare the final answers, see :mod:`outrider.verify.answers`. Bounded by the text; no process is needed."""
+        """What the judge says; in a process that can be killed where it asks for one."""
+        if self.judge.pooled:
+            return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
-        verdict = judge(problem.answer, text, finished, self.match)
+        verdict = self.judge.judge(problem, text, finished)
         return replace(verdict, seconds=time.perf_counter() - start)
+
+    def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
+        return self._pool.verify(items) if self.judge.pooled else super().verify_all(items)
+
+    def close(self) -> None:
+        """End the processes that judge. The next verdict would start new ones."""
+        if pool := self.__dict__.pop("_pool", None):
+            pool.close()
+
+    @cached_property
+    def _pool(self) -> VerifierPool:
+        from outrider.verify.pool import VerifierPool
+
+        judge = self.judge
+        assert isinstance(judge, PooledJudge)
+        return VerifierPool(Prepared(judge), judge.workers, judge.seconds, judge.memory_gb)
 
     @cached_property
     def _sides(self) -> _Sides:
@@ -126,45 +152,30 @@ class Table(Task):
 
     def _problem(self, row: Row, heldout: bool) -> Problem:
         names = [name for _, name, _, _ in string.Formatter().parse(self.prompt) if name is not None]
-        fields = {name: _text(row, name) for name in names}
+        fields = {name: _told(row, text_of, name) for name in names}
         prompt = self.prompt.format_map(fields)
-        answer = _text(row, self.answer).strip()
-        if "####" in answer or "\\boxed" in answer:
-            answer = extract(answer) or ""
-        if not normalise(answer):
-            raise UserError(f"{row.place}: the field {self.answer!r} holds no answer")
-        if self.match == "number" and number(answer) is None:
-            raise UserError(f"{row.place}: the answer {answer[:80]!r} is not a number; match: exact compares text")
         return Problem(
-            id=_hash(prompt) if self.id is None else _text(row, self.id),
+            id=_hash(prompt) if self.id is None else _told(row, text_of, self.id),
             prompt=prompt,
-            answer=answer,
+            answer=_told(row, self.judge.reference, self.answer),
             level=self._level(row, heldout),
             metadata={"question": fields[names[0]]} if len(fields) == 1 else {},  # where examples are put in
         )
 
     def _level(self, row: Row, heldout: bool) -> str:
         """Held-out rows need the field, training tables often lack it; null is no level on either side."""
-        if self.level is None or (self.level not in row.fields and not heldout):
+        level = self.level
+        if level is None or (level not in row.fields and not heldout):
             return ""
-        return "" if row.fields.get(self.level, "") is None else _text(row, self.level)
+        return "" if row.fields.get(level, "") is None else _told(row, text_of, level)
 
 
-def _text(row: Row, name: str) -> str:
-    """A field as text. Numbers are written as JSON writes them."""
-    if name not in row.fields:
-        raise UserError(f"{row.place}: no field {name!r} ({nearest(name, row.fields)})")
-    value = row.fields[name]
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise UserError(
-            f"{row.place}: the field {name!r} holds {json.dumps(value, default=str)[:40]}, not a text or number"
-        )
-    text = value if isinstance(value, str) else json.dumps(value)
+def _told(row: Row, read: Callable[[Mapping[str, Any], str], Read], name: str) -> Read:
+    """What ``read`` makes of a field of the row; what is wrong with it is told with the row's place."""
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(f"{row.place}: the field {name!r} holds half a surrogate pair, which is no text") from error
-    return text
+        return read(row.fields, name)
+    except ValueError as error:
+        raise UserError(f"{row.place}: {error}") from error
 
 
 def _hash(prompt: str) -> str:

@@ -1,0 +1,86 @@
+"""The contract of a judge: how responses to a table's problems are judged, and what a row has to hold for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from outrider.errors import nearest
+from outrider.options import Options
+from outrider.record import Problem, Verdict
+
+
+class Judge(Options):
+    """A rule that judges. Fields are the recipe's options: ``task: {table: {…, judge: {number: {}}}}``."""
+
+    pooled: ClassVar[bool] = False
+    """Whether a verdict may hang, grow or run foreign code: then it is made in processes that can be killed."""
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
+        """What a problem keeps as ``Problem.answer``: plain JSON data, from the fields of its row.
+
+        Args:
+            fields: of the row.
+            answer: name of the field with the right answer.
+
+        Raises:
+            ValueError: with the reason why nothing could ever be judged by this row.
+        """
+        raise NotImplementedError
+
+    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        """The verdict on a response. ``finished`` is False where it was cut off by a limit."""
+        raise NotImplementedError
+
+    def right(self, problem: Problem) -> str | None:
+        """A response that has to be judged correct, made of the reference; None where there is none to be had."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Import what takes long. Called once in each process that judges, before the first clock starts."""
+
+
+class PooledJudge(Judge):
+    """A judge whose verdicts need limits: they are made in a :class:`outrider.verify.pool.VerifierPool`."""
+
+    pooled: ClassVar[bool] = True
+
+    seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
+    memory_gb: float = Field(2.0, gt=0, description="GiB by which a judging process may grow")
+    workers: int = Field(1, ge=1, description="processes that judge, on each rank")
+
+
+class Prepared:
+    """A judge as a pool takes it: unpickling prepares it, so that no verdict pays for imports."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+
+    def __call__(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        return self.judge.judge(problem, text, finished)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        self.judge.prepare()
+
+
+def text_of(fields: Mapping[str, Any], name: str) -> str:
+    """A field as text; numbers as JSON writes them.
+
+    Raises:
+        ValueError: it is missing, neither text nor number, or holds half a surrogate pair.
+    """
+    if name not in fields:
+        raise ValueError(f"no field {name!r} ({nearest(name, fields)})")
+    value = fields[name]
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError(f"the field {name!r} holds {json.dumps(value, default=str)[:40]}, not a text or number")
+    text = value if isinstance(value, str) else json.dumps(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the field {name!r} holds half a surrogate pair, which is no text") from error
+    return text

@@ -1,0 +1,6 @@
+"""Every judge by the name that a recipe gives it."""
+
+from outrider.verify.judge import Judge
+from outrider.verify.short_answer import Exact, Number
+
+JUDGES: dict[str, type[Judge]] = {"number": Number, "exact": Exact}

@@ -1,0 +1,45 @@
+r"""Judges of short final answers: the same text, or the same number.
+
+A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so worked solutions will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from outrider.record import Problem, Verdict
+from outrider.verify.answers import Match, extract, judge, normalise, number
+from outrider.verify.judge import Judge, text_of
+
+
+class Exact(Judge):
+    """Correct where the final answers are equal as texts, see :func:`outrider.verify.answers.normalise`."""
+
+    match: ClassVar[Match] = "exact"
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> str:
+        found = text_of(fields, answer).strip()
+        if "####" in found or "\\boxed" in found:
+            found = extract(found) or ""
+        if not normalise(found):
+            raise ValueError(f"the field {answer!r} holds no answer")
+        return found
+
+    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        return judge(problem.answer, text, finished, self.match)
+
+    def right(self, problem: Problem) -> str:
+        return f"\\boxed{{{problem.answer}}}"
+
+
+class Number(Exact):
+    """Correct where the final answers are the same number, exactly: 0.33 is not 1/3."""
+
+    match: ClassVar[Match] = "number"
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> str:
+        found = super().reference(fields, answer)
+        if number(found) is None:
+            raise ValueError(f"the answer {found[:80]!r} is not a number; judge: exact compares text")
+        return found
