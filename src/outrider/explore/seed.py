@@ -94,8 +94,8 @@ class Seed(Options):
     (``trained: as_generated``), which has ratio 1 but an objective with examples in it. ``original`` trains it after
     the plain prompt, with the log-probabilities that it was drawn with as the old ones: the ratio begins at
     ``pi(y | plain) / pi(y | seeded)``, which the surrogate's clip bounds for positive advantages and
-    ``objective.correction: truncate`` for all. ``excluded`` leaves it to the baseline. Never used in evaluation: it
-    asks no stage.
+    ``objective.correction: truncate`` for all. Only weights of whole responses that nothing cuts make the mean gradient
+    that of the plain prompt. ``excluded`` leaves it to the baseline. Never used in evaluation: it asks no stage.
 
     Source: XRPO (arXiv 2510.06672), section 3.2 and appendix C.
 
