@@ -1,0 +1,218 @@
+"""Your own verifier: a Python function, or a reward function written for TRL or ``verifiers``, run in the pool."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import string
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, SupportsFloat
+
+from pydantic import Field, field_validator, model_validator
+
+from outrider.errors import UserError, nearest
+from outrider.record import Outcome, Problem, Verdict
+from outrider.verify.judge import PooledJudge, text_of
+from outrider.verify.load_function import load_function
+
+Style = Literal["plain", "trl", "verifiers"]
+
+OTHER_STYLES = {
+    "completions": "trl",
+    "prompts": "trl",
+    "prompt": "verifiers",
+    "answer": "verifiers",
+    "state": "verifiers",
+}
+"""Parameters by which a function shows that it is not a plain one."""
+
+
+class Function(PooledJudge):
+    """Correct where a function's score reaches ``success_at``. What it raises, None and NaN are ``ERROR``, never 0.
+
+    A problem's ``answer`` is ``{"answer": the right answer or None, "fields": the row}``. By ``style``:
+
+    - ``plain``: ``f(problem, completion)`` returns a number or a :class:`outrider.record.Verdict`.
+    - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as TRL's GRPOTrainer calls it,
+      with lists of one: a reward that compares the members of a group makes no sense here. Columns are the fields of
+      the row. Token ids and the trainer's state are not known where responses are judged.
+    - ``verifiers``: asks by name for any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``, ``state`` and
+      the fields of the row. Of a rubric, the weighted sum of its functions.
+
+    Each may be ``async``. The function is loaded in the run's own process too, before anything is sampled.
+
+    Raises:
+        UserError: the file, module or function is not there, cannot be imported, or does not fit the style.
+    """
+
+    function: str = Field(description="module:name, or path/to/file.py:name")
+    style: Style = Field("plain", description="how it is called")
+    messages: bool = Field(False, description="prompts and completions as lists of chat messages; not plain")
+    success_at: float = Field(1.0, description="score from which a response is correct")
+    gold: str | None = Field(None, description="a right response, with {fields} of the row, for outrider validate")
+
+    @field_validator("function")
+    @classmethod
+    def _says_where(cls, function: str) -> str:
+        place, _, name = function.rpartition(":")
+        if not place or not name.isidentifier():
+            raise ValueError(f"{function!r} is not written module:name or path/to/file.py:name")
+        return function
+
+    @field_validator("gold")
+    @classmethod
+    def _names_fields(cls, gold: str | None) -> str | None:
+        if any(not name.isidentifier() for name in _names_in(gold)):
+            raise ValueError("write {{ and }} for braces that name no field")
+        return gold
+
+    @model_validator(mode="after")
+    def _plain_has_text(self) -> Function:
+        if self.messages and self.style == "plain":
+            raise ValueError("messages: a plain function gets the problem and the text of the response")
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[Any], Function], tuple[dict[str, Any]]]:
+        return type(self).model_validate, (self.model_dump(),)  # what was loaded may not pickle; prepare loads it anew
+
+    def prepare(self) -> None:
+        _ = self._parts
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
+        found = {"answer": fields.get(answer), "fields": dict(fields)}
+        offered = self._offered(Problem("", "", found), "")
+        for part in self._parts:  # loads them: a missing file is told before a missing field
+            if self.style != "plain" and (missing := [n for n in part.needed if n not in {**offered, **part.given}]):
+                hint = nearest(missing[0], offered)
+                raise ValueError(f"no field {missing[0]!r} ({hint}), which {self.function} asks for")
+        try:
+            json.dumps(fields)
+        except TypeError as error:
+            raise ValueError(f"a field is no plain data: {error}") from error
+        for name in _names_in(self.gold):
+            text_of(fields, name)
+        return found
+
+    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        if self.style == "plain":
+            return self._verdict(_awaited(self._parts[0].function(problem, text)))
+        offered = self._offered(problem, text)
+        if self.style == "trl":
+            return self._verdict(self._only(_awaited(self._parts[0].call(offered))))
+        return self._verdict(sum(part.weight * self._number(_awaited(part.call(offered))) for part in self._parts))
+
+    def right(self, problem: Problem) -> str | None:
+        return None if self.gold is None else self.gold.format_map(problem.answer["fields"])
+
+    def _offered(self, problem: Problem, text: str) -> dict[str, Any]:
+        """What a function can ask for by name."""
+        answer, fields = problem.answer["answer"], problem.answer["fields"]
+        prompt: Any = problem.prompt
+        completion: Any = text
+        if self.messages:
+            prompt, completion = _message("user", prompt), _message("assistant", completion)
+        if self.style == "trl":
+            columns = {name: [value] for name, value in fields.items() if name not in ("prompt", "completion")}
+            return {**columns, "prompts": [prompt], "completions": [completion]}
+        said = {"info": {}, **fields, "prompt": prompt, "completion": completion}
+        said |= {} if answer is None else {"answer": answer}
+        return {**said, "state": said}
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """What the function consists of: itself, or the functions of a rubric."""
+        loaded = load_function(self.function)
+        if self.style == "verifiers" and hasattr(loaded, "funcs"):
+            given = getattr(loaded, "class_objects", {})
+            pairs = zip(loaded.funcs, loaded.weights, strict=True)
+            return [Part(function, self.function, weight, given) for function, weight in pairs if weight]
+        part = Part(loaded, self.function)
+        if self.style == "plain":
+            part.check_plain()
+        return [part]
+
+    def _only(self, scores: Any) -> Any:
+        if not isinstance(scores, list | tuple) or len(scores) != 1:
+            raise TypeError(f"{self.function} returned {_shown(scores)}, not a list with the score of one completion")
+        return scores[0]
+
+    def _number(self, score: Any) -> float:
+        if not isinstance(score, SupportsFloat):
+            raise TypeError(f"{self.function} returned {_shown(score)}, not a number")
+        if not math.isfinite(score):
+            raise ValueError(f"{self.function} returned {float(score)}, not a finite number")
+        return float(score)
+
+    def _verdict(self, found: Any) -> Verdict:
+        if not isinstance(found, Verdict):
+            score = self._number(found)
+            return Verdict(Outcome.CORRECT if score >= self.success_at else Outcome.INCORRECT, score)
+        if found.outcome not in (Outcome.TIMEOUT, Outcome.ERROR):
+            self._number(found.score)
+        return found
+
+
+class Part:
+    """One function of a verifier: what it asks for, what a rubric gives it besides, and its weight in the sum."""
+
+    def __init__(
+        self, function: Any, where: str, weight: float = 1.0, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.function, self.where, self.weight, self.given = function, where, weight, given
+        if not callable(function):
+            raise UserError(f"function {where!r}: is {_shown(function)}, which cannot be called")
+        try:
+            self.signature = inspect.signature(function)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"function {where!r}: what it takes cannot be known ({error})") from error
+        parameters = self.signature.parameters.values()
+        self.takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self.needed = [
+            p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+        ]
+
+    def check_plain(self) -> None:
+        """Refuse what does not take a problem and a completion, or shows that it means something else by them."""
+        names = self.signature.parameters
+        other = next((OTHER_STYLES[name] for name in names if name in OTHER_STYLES), None)
+        try:
+            self.signature.bind(None, None)
+            fits = other is None
+        except TypeError:
+            fits = False
+        if not fits:
+            hint = f"; style: {other} calls by such names" if other else ""
+            raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
+
+    def call(self, offered: Mapping[str, Any]) -> Any:
+        """Its result, given by name what it asks for."""
+        asked = {**offered, **self.given}
+        return self.function(**{k: v for k, v in asked.items() if self.takes_all or k in self.signature.parameters})
+
+
+def _awaited(found: Any) -> Any:
+    """A result, after the coroutine that gives it where it is one."""
+
+    async def wait() -> Any:
+        return await found
+
+    if not inspect.isawaitable(found):
+        return found
+    import asyncio  # not at the top: it takes a tenth of what all light layers may take
+
+    return asyncio.run(wait())
+
+
+def _message(role: str, text: Any) -> Any:
+    return [{"role": role, "content": text}]
+
+
+def _names_in(template: str | None) -> list[str]:
+    return [name for _, name, _, _ in string.Formatter().parse(template or "") if name is not None]
+
+
+def _shown(value: Any) -> str:
+    return "None" if value is None else f"{value!r:.40} of type {type(value).__name__}"

@@ -1,0 +1,125 @@
+"""Short free-text answers to questions: exact match and F1 after the normalisation of SQuAD, against aliases.
+
+Source: Rajpurkar et al. 2016 (arXiv 1606.05250) for both measures, Yang et al. 2018 (arXiv 1809.09600, HotpotQA) for
+yes and no.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from outrider.record import Outcome, Problem, Verdict, correct, incorrect, unparseable
+from outrider.verify.judge import Judge, text_of
+
+LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
+WHOLE = {"yes", "no", "noanswer"}  # of these, a shared word is no part of the truth
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+
+
+class QuestionAnswering(Judge):
+    """Correct where the answer equals the right one, or an alias of it, after :func:`normalise`; score 0 or 1.
+
+    With a threshold ``f1`` the score is the largest :func:`f1` over right answer and aliases, and correct is what
+    reaches the threshold. The field of the right answer may hold a list; then all of its members are right. Linear in
+    the length of the response.
+
+    ``take`` says where in a response its answer is. ``tag``: between the last ``<answer>`` and ``</answer>``, also in
+    a response that was cut off after them. ``last_line``: the last line that is not blank; ``whole``: all of it; of
+    a response that was cut off neither is taken.
+    """
+
+    take: Literal["tag", "last_line", "whole"] = Field("tag", description="where the answer is in a response")
+    f1: float | None = Field(None, gt=0, le=1, description="F1 from which an answer is correct; null: exact match")
+    aliases: str | None = Field(None, min_length=1, description="field with a list of other right answers")
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
+        """All right answers, on one line each, the row's own first."""
+        found = texts_of(fields, answer)
+        if self.aliases is not None and fields.get(self.aliases, ()) is not None:  # null is no alias, missing a mistake
+            found += texts_of(fields, self.aliases)
+        answers = [text for text in dict.fromkeys(" ".join(text.split()) for text in found) if text]
+        if not answers:
+            raise ValueError(f"the field {answer!r} holds no answer")
+        return answers
+
+    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        answer = extract(text, self.take, finished)
+        if not answer:
+            return unparseable("no answer" if finished else "cut off before an answer")
+        shown = answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")
+        if self.f1 is None:
+            given = normalise(answer)
+            return correct(shown) if any(given == normalise(right) for right in problem.answer) else incorrect(shown)
+        score = max(f1(answer, right) for right in problem.answer)
+        return Verdict(Outcome.CORRECT if score >= self.f1 else Outcome.INCORRECT, score, answer=shown)
+
+    def right(self, problem: Problem) -> str:
+        answer: str = problem.answer[0]
+        return f"<answer>{answer}</answer>" if self.take == "tag" else answer
+
+
+def normalise(answer: str) -> str:
+    """An answer without case, ASCII punctuation, articles and superfluous white space, in composed Unicode (NFC).
+
+    A step that would leave nothing is not taken, so that the blood group "A" and the band "The The" are answers too.
+
+    >>> normalise(" The  Beatles' "), normalise("A"), normalise("!!!")
+    ('beatles', 'a', '!!!')
+    """
+    answer = unicodedata.normalize("NFC", answer).lower()
+    for strip in (lambda text: text.translate(_PUNCTUATION), lambda text: _ARTICLES.sub(" ", text)):
+        answer = strip(answer) if strip(answer).strip() else answer
+    return " ".join(answer.split())
+
+
+def f1(answer: str, right: str) -> float:
+    r"""Harmonic mean of precision and recall of the words of an answer, each counted as often as it occurs.
+
+    .. math:: F_1 = 2 |A \cap R| / (|A| + |R|)
+
+    over the multisets of words after :func:`normalise`. If one of the two is yes, no or "noanswer", 1 where they are
+    equal, else 0. 0 for an empty answer.
+
+    >>> f1("the Eiffel Tower in Paris", "Eiffel Tower"), f1("yes", "yes, no"), f1("", "x")
+    (0.6666666666666666, 0.0, 0.0)
+    """
+    given, wanted = normalise(answer), normalise(right)
+    if given in WHOLE or wanted in WHOLE:
+        return float(given == wanted)
+    a, b = Counter(given.split()), Counter(wanted.split())
+    return 2 * (a & b).total() / ((a.total() + b.total()) or 1)
+
+
+def extract(text: str, take: str, finished: bool) -> str:
+    """The answer in a response, without white space around it; empty where there is none.
+
+    >>> extract("<answer>x</answer> or <answer> y </answer>", "tag", finished=False)
+    'y'
+    >>> extract("So:\\nParis\\n", "last_line", finished=True), extract("So:\\nPar", "last_line", finished=False)
+    ('Paris', '')
+    """
+    if take == "tag":
+        before, closed, _ = text.rpartition("</answer>")
+        _, opened, answer = before.rpartition("<answer>")
+        return answer.strip() if closed and opened else ""
+    answer = text.strip() if finished else ""
+    return answer.rpartition("\n")[2].strip() if take == "last_line" else answer
+
+
+def texts_of(fields: Mapping[str, Any], name: str) -> list[str]:
+    """A field that holds a text or number, or a list of them.
+
+    Raises:
+        ValueError: as :func:`outrider.verify.judge.text_of`.
+    """
+    value = fields.get(name)
+    return [text_of({name: one}, name) for one in value] if isinstance(value, list) else [text_of(fields, name)]
