@@ -178,3 +178,56 @@ def test_only_failed_rollouts_are_branched_by_deep_grpo_and_deeper_is_likelier(s
     assert (at_b, at_e) == (["B"], ["E"])
     assert (first, second) == pytest.approx((0.2, 0.8))  # (1/3)^2 to (2/3)^2
     assert pivots("tree", ("B", "F")) == [(1.0, ["B"])]
+
+
+def test_distinct_correct_answers_are_those_of_every_choice_of_samples(study):
+    models, k = study("sft_and_rl"), 3
+    samples = ["a", "a", "b", "", "", ""]  # three correct ones in six, two alike
+    found = models.Answers(["p"], np.array([6]), np.array([3]), [samples], [["a", "a", "b"]], np.zeros(1))
+    subsets = [{x for x in chosen if x} for chosen in itertools.combinations(samples, k)]
+    assert models.distinct_right(found, k) == pytest.approx([np.mean([len(each) for each in subsets])])
+    none = found._replace(c=np.array([0]), right=[[]])
+    assert models.distinct_right(none, k).tolist() == [0]
+    assert models.shifts(found, none) == {"both": 0, "lost": 1, "gained": 0}
+    assert models.shifts(none, found) == {"both": 0, "lost": 0, "gained": 1}
+
+
+def test_a_model_of_one_seed_is_compared_with_every_seed_of_another(study):
+    models = study("sft_and_rl")
+    base = models.measured([np.array([0.0, 1.0, np.nan])])
+    trained = models.measured([np.array([0.5, 1.0, 9.0]), np.array([1.0, 1.0, 9.0])])
+    assert models.change(base, trained).value == pytest.approx(0.375)  # the third problem is unknown on one side
+
+
+def test_what_a_token_writes_is_read_from_its_place(study):
+    entropy = study("entropy_of_learning")
+    text = "11-9=2,8 2;2+8=10"
+    letters = {"first operand": "f", "operator": "o", "second operand": "s", "result": "r", "remainder": "m"}
+    found = "".join(letters[entropy.ROLES[role]] for role in entropy.roles(text, len(text)))
+    assert found == "ffossrrmmmmfossrr"  # a sign that ends a number is a choice of that number
+    assert entropy.roles(text, len(text) + 1)[-1] == -1  # the end token
+
+
+def test_a_law_that_goes_on_is_missed_by_nothing_and_one_that_stops_by_the_step(study):
+    entropy = study("entropy_of_learning")
+    entropies = np.linspace(0.2, 0.1, 60)
+    rewards = 2.0 - 1.5 * np.exp(entropies) + np.tile([0.01, -0.01], 30)
+    law = entropy.fit_exchange(entropies[:30], rewards[:30])
+    same, lower = (entropy.beyond(law, entropies[30:], rewards[30:] - step) for step in (0.0, 0.1))
+    assert same["low"] < 0 < same["high"]
+    assert lower["value"] == pytest.approx(same["value"] - 0.1)
+    assert lower["high"] < 0
+
+
+def test_changes_that_follow_entropy_alone_leave_nothing_to_perplexity(study):
+    learning = study("what_learning_rests_on")
+    draw = np.random.default_rng(0)
+    entropy = draw.random(4000)
+    lengths = np.full(200, 20)
+    found = learning.Changes(entropy * 0.01, entropy, -entropy, entropy, lengths, np.arange(200) % 2.0)
+    told = learning.about_changes(found)
+    by_perplexity = [group["value"] for group in told["largest_fifth_by"]["perplexity"]]
+    assert told["largest_fifth_expected_from_entropy_by_perplexity"] == pytest.approx(by_perplexity, abs=1e-9)
+    assert by_perplexity[0] < 0.15 < 0.25 < by_perplexity[-1]  # which without that would look like an effect of it
+    assert told["within_bound"] == 1
+    assert [group["value"] for group in told["largest_fifth_by"]["entropy"]] == pytest.approx([0, 0, 0, 0, 1], abs=2e-3)

@@ -1,0 +1,75 @@
+"""The models of the studies of the STILL report (arXiv 2508.07534): the base, a longer SFT, and runs of RL.
+
+What lies in the folder of runs is taken as it is, the rest is made by ``outrider``: 2 minutes of a core for a run of
+1.2 M tokens, 5 for the SFT. A folder of runs is shared by the studies; an analysis lies beside the run that it is of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from _study import arguments
+
+from outrider.analyse.folder import AnalysisFolder
+from outrider.learn.options import SftOptions
+from outrider.learn.sft import fine_tune
+from outrider.model.load import load_policy, save_policy
+from outrider.tasks.countdown import Countdown
+
+BASE = "base:countdown"
+SEEDS = (0, 1, 2)
+_EVALUATE = ("evaluate.problems=300", "evaluate.n=64", "evaluate.greedy=false")
+_TRAIN = ("train.tokens=1200000", "train.ranks=1", "evaluate.before=false")
+
+
+def arguments_with_runs(docstring: str | None) -> argparse.ArgumentParser:
+    """The command line of a study with models: ``--out`` and ``--runs``."""
+    parser = arguments(docstring)
+    place = Path("runs/study-still")
+    parser.add_argument("--runs", type=Path, default=place, metavar="DIR", help="models, runs and analyses; kept")
+    return parser
+
+
+def longer_sft(runs: Path, steps: int = 3000, seed: int = 2) -> Path:
+    """The base, trained on for half as many steps again as it had, on fresh problems and at half its learning rate."""
+    model = runs / "sft"
+    if not model.exists():
+        torch.set_num_threads(1)
+        policy, losses = load_policy(BASE), []
+        options = SftOptions(steps=steps, learn={"lr": 1e-3, "warmup_steps": 50, "schedule": "cosine"})
+        fine_tune(policy, Countdown(seed=seed), options, lambda _, metrics: losses.append(metrics["loss"]))
+        save_policy(policy, model, {"from": BASE, "seed": seed, "loss": losses[:: max(1, steps // 20)]})
+    return model
+
+
+def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str) -> Path:
+    """The run ``name-seed`` of a recipe: 1.2 M generated tokens and an evaluation at the end, unless overridden."""
+    run = runs / f"{name}-{seed}"
+    if not run.exists():
+        _outrider("train", recipe, f"seed={seed}", *_TRAIN, *_EVALUATE, *overrides, "--out", run)
+    return run
+
+
+def evaluated(runs: Path, name: str, model: str | Path, *overrides: str) -> Path:
+    """64 samples of each of 300 held-out problems, kept as a run without steps."""
+    run = runs / name
+    if not run.exists():
+        asked = ["--task", "countdown", *_EVALUATE, "sample.max_tokens=96", *overrides]
+        _outrider("evaluate", model, *asked, "--out", run)
+    return run
+
+
+def analysed(runs: Path, kind: str, name: str, run: Path, *asked: object) -> Any:
+    """The table of ``outrider analyse KIND RUN``; one that was cut off goes on, a finished one is read."""
+    place = runs / f"{kind}-{name}"
+    _outrider("analyse", kind, run, *asked, "--out", place)
+    return AnalysisFolder(place).table()
+
+
+def _outrider(*words: object) -> None:
+    subprocess.run([sys.executable, "-m", "outrider", *map(str, words)], check=True)
