@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from outrider.config import dump_yaml, list_recipes, load_recipe
 from outrider.credit.novelty import Novelty
+from outrider.errors import UserError
 
 SHIPPED = [(info.name, profile) for info, profile in itertools.product(list_recipes(), ("countdown", None))]
 
@@ -124,3 +125,30 @@ def test_dars_as_in_the_paper_and_as_released(name, schedule, n_max, released):
             5e-6 if "breadth" in name else 1e-6,
         )
         assert recipe.train.problems == (3072 if "breadth" in name else 128)
+
+
+@pytest.mark.parametrize(("name", "n"), [("depth-naive", 32), ("breadth-naive", 8)])
+def test_the_comparators_of_dars_as_released_keep_their_one_pass(name, n):
+    recipe = load_recipe(name, ["profile=released"])
+    assert ([stage.n for stage in recipe.explore], recipe.objective.entropy.bonus) == ([n], 0.001)
+
+
+def test_what_nobody_has_released_has_no_such_profile():
+    with pytest.raises(UserError, match="there is no profile 'released'"):
+        load_recipe("dars-pivots", ["profile=released"])
+
+
+def test_an_inherited_profile_is_changed_in_places_replaced_or_left_behind(tmp_path):
+    base, own = tmp_path / "base.yaml", tmp_path / "own.yaml"
+    base.write_text(
+        "extends: dars-hw\n"
+        "profiles: {mine: {explore.1.n_max: 40, seed: 3, learn.lr: 0.5}, released: {explore.1.n_max: 48}, old: {}}"
+    )
+    released = load_recipe(str(base), ["profile=released"])
+    assert (released.explore[1].n_max, released.objective.entropy.bonus) == (48, 0.001)
+    head = f"extends: {base}\nexplore: [{{uniform: {{n: 4}}}}]\n"
+    own.write_text(head + "profiles: {mine: {explore: [{uniform: {n: 5}}], learn: {epochs: 2}}, old: null}")
+    mine = load_recipe(str(own), ["profile=mine"])
+    assert ([stage.n for stage in mine.explore], mine.seed, mine.learn.lr, mine.learn.epochs) == ([5], 3, 0.5, 2)
+    with pytest.raises(UserError, match=r"there is no profile 'old' \(known: countdown, mine, released\)"):
+        load_recipe(str(own), ["profile=old"])

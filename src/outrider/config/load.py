@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +31,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key
     counts. A profile is a mapping of such keys and values: first what is shipped for all recipes in
     ``recipes/profiles/<name>.yaml``, then what the file has of its own. A file that ``extends`` a recipe starts from
-    that one's values and profiles. A profile is chosen by ``profile=name`` among the
-    overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none.
+    that one's values and profiles, without a profile that it sets to null. A profile is chosen by ``profile=name``
+    among the overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none.
 
     Raises:
         UserError: no such recipe, profile or key; a value out of range; not YAML. Says where.
@@ -81,10 +81,22 @@ def _read(name_or_path: str, extended: tuple[str, ...] = ()) -> tuple[str, dict[
         assign(data, key, value, Origin(file))
     known = data.setdefault("profiles", {})
     for name, values in _mapping({} if profiles is None else profiles, file, "profiles").items():
-        layer = known.setdefault(name, {})
-        for key, value in _mapping(values, file, f"profiles.{name}").items():
-            assign(layer, key, value, Origin(file, f"profiles.{name}."))
+        if values is None and name in known:
+            del known[name]
+        else:
+            _extend(known.setdefault(name, {}), _mapping(values, file, f"profiles.{name}"), file, name)
     return file, data
+
+
+def _extend(layer: dict[str, Any], own: Mapping[str, Any], file: str, name: str) -> None:
+    """Write a file's own values of a profile over those that it inherits."""
+    for key, value in own.items():
+        for deeper in [old for old in layer if isinstance(value, list) and old.startswith(f"{key}.")]:
+            del layer[deeper]  # a place in the list that this one replaces
+        if key.split(".")[0] in layer:
+            assign(layer, key, value, Origin(file, f"profiles.{name}."))
+        else:
+            layer[key] = value  # for a part of the recipe that only the recipe itself has written
 
 
 def recipe_text(name_or_path: str) -> tuple[str, str]:
