@@ -95,6 +95,13 @@ class Gym(Task):
     def heldout(self, n: int) -> list[Problem]:
         return list(self._heldout.values())[:n]
 
+    def right(self, problem: Problem) -> str | None:
+        """The dataset's own answer; some datasets have none, as many answers are right."""
+        answer = problem.answer["answer"]
+        if answer is None:
+            return None
+        return f"<answer>{answer}</answer>" if self.answer == "tag" else str(answer)
+
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         return self.verify_all([(problem, text, finished)])[0]
 

@@ -102,6 +102,9 @@ class Table(Task):
         """The first ``n`` held-out problems, each level in turn; all of them where there are fewer."""
         return self._sides.heldout[:n]
 
+    def right(self, problem: Problem) -> str | None:
+        return self.judge.right(problem)
+
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """What the judge says; in a process that can be killed where it asks for one."""
         if self.judge.pooled:
@@ -130,8 +133,8 @@ class Table(Task):
     def _sides(self) -> _Sides:
         heldout = self._problems(self.heldout_data, heldout=True)
         table = self._problems(self.train_data, heldout=False)
-        seen = {_normalised(p.prompt) for p in heldout}
-        train = [p for p in table if _normalised(p.prompt) not in seen]
+        seen = {normalised(p.prompt) for p in heldout}
+        train = [p for p in table if normalised(p.prompt) not in seen]
         left_out = len(table) - len(train)
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
@@ -141,7 +144,7 @@ class Table(Task):
         problems: list[Problem] = []
         places: dict[str, str] = {}
         for row in read_rows(source, split="test" if heldout else "train"):
-            problem = self._problem(row, heldout)
+            problem = self.problem(row, heldout)
             if (first := places.setdefault(problem.id, row.place)) != row.place:
                 same = "prompt" if self.id is None else f"{self.id} {problem.id!r}"
                 raise UserError(f"{row.place}: the same {same} as {first}")
@@ -150,7 +153,8 @@ class Table(Task):
             raise UserError(f"{source}: holds no problems")
         return problems
 
-    def _problem(self, row: Row, heldout: bool) -> Problem:
+    def problem(self, row: Row, heldout: bool) -> Problem:
+        """The problem of one row, which is refused with its place and what is wrong with it."""
         names = [name for _, name, _, _ in string.Formatter().parse(self.prompt) if name is not None]
         fields = {name: _told(row, text_of, name) for name in names}
         prompt = self.prompt.format_map(fields)
@@ -182,8 +186,12 @@ def _hash(prompt: str) -> str:
     return hashlib.blake2b(prompt.encode(), digest_size=8).hexdigest()
 
 
-def _normalised(prompt: str) -> str:
-    """What two writings of the same prompt share."""
+def normalised(prompt: str) -> str:
+    """What two writings of the same prompt share: all but case, spacing and Unicode variants.
+
+    >>> normalised("Find  X!") == normalised("find x\uff01")
+    True
+    """
     return "".join(unicodedata.normalize("NFKC", prompt).casefold().split())
 
 

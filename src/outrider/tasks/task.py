@@ -41,6 +41,10 @@ class Task(Options):
         """The first ``n`` held-out problems, spread over the levels; fewer where the set is smaller."""
         raise NotImplementedError
 
+    def right(self, problem: Problem) -> str | None:
+        """A response that has to be judged correct; None where there is none to be had."""
+        return problem.metadata.get("solution")
+
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Judge a response. ``finished`` is False where it was cut off by a limit."""
         raise NotImplementedError
