@@ -50,7 +50,7 @@ LAYERS: dict[str, set[str]] = {
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
 }
 # the loop and the doors to it: they may import everything below, in this order
-ABOVE = ["train", "analyse", "bench", "report", "cli", "__main__"]
+ABOVE = ["train", "analyse", "bench", "report", "validate", "score", "cli", "__main__"]
 for above in ABOVE:
     LAYERS[above] = set(LAYERS)
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from outrider.cli.arguments import Commands, add_overrides, print_yaml
-from outrider.config import Evaluate, load_options, read_yaml
+from outrider.cli.task import add_task, task_asked
+from outrider.config import Evaluate, load_options
+from outrider.config.protocol import protocol
 
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("evaluate", help="measure a model on a task", description=__doc__, allow_abbrev=False)
     parser.add_argument("model", metavar="MODEL", help="base:<name> is shipped; else a folder or a name on the hub")
-    parser.add_argument("--task", required=True, metavar="NAME|JSON", help='countdown, or {"table": {…}}')
+    add_task(parser)
+    parser.add_argument(
+        "--protocol", metavar="NAME", help="sample and count as a paper does: dr-grpo, dars, xrpo, still"
+    )
     parser.add_argument("--n", type=int, metavar="N", help="samples per problem (evaluate.n)")
-    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (evaluate.problems)")
+    parser.add_argument(
+        "--problems", type=int, metavar="P", help="held-out problems (evaluate.problems; of a suite, all)"
+    )
     add_overrides(parser, "sample.max_tokens=96 evaluate.greedy=false")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the rollouts and the table in this folder")
     parser.set_defaults(run=run)
@@ -23,15 +31,21 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the evaluation together and run it, or show it."""
+    data = {"model": arguments.model, "task": task_asked(arguments), **protocol(arguments.protocol)}
     short = {"n": arguments.n, "problems": arguments.problems}
-    data = {
-        "model": arguments.model,
-        "task": read_yaml(arguments.task, f"--task {arguments.task}"),
-        "evaluate": {key: value for key, value in short.items() if value is not None},
-    }
+    if arguments.suite is not None and arguments.problems is None:
+        short["problems"] = _all_of(data["task"])
+    said = {key: value for key, value in short.items() if value is not None}
+    data["evaluate"] = {**data.get("evaluate", {}), **said}
     evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
     if arguments.dry_run:
         return print_yaml(evaluation.model_dump(mode="json"))
     from outrider.train.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)
+
+
+def _all_of(task: dict[str, Any]) -> int:
+    from outrider.tasks import Suite
+
+    return sum(Suite(**task["suite"]).counts.values())

@@ -2,9 +2,10 @@
 
 from outrider.tasks.countdown import Countdown
 from outrider.tasks.gym import Gym
+from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
 from outrider.tasks.task import Task
 
-TASKS = {"countdown": Countdown, "table": Table, "gym": Gym}
+TASKS = {"countdown": Countdown, "table": Table, "gym": Gym, "suite": Suite}
 
-__all__ = ["TASKS", "Countdown", "Gym", "Table", "Task"]
+__all__ = ["TASKS", "Countdown", "Gym", "Suite", "Table", "Task"]

@@ -51,7 +51,9 @@ class Table(Task):
         UserError: names the file, line and field of what is missing, broken, empty or there twice.
     """
 
-    train_data: str = Field(min_length=1, description="a .jsonl, .jsonl.gz or .parquet file, or hf:name@config:split")
+    train_data: str | None = Field(
+        None, min_length=1, description="a .jsonl, .jsonl.gz or .parquet file, or hf:name@config:split; null: none"
+    )
     heldout_data: str = Field(min_length=1, description="the same, for evaluation")
     prompt: str = Field("{problem}\n", description="text with fields of the table as {field}; {{ and }} for braces")
     answer: str = Field("answer", min_length=1, description="field of the right answer")
@@ -95,6 +97,8 @@ class Table(Task):
 
     def train(self, index: int) -> Problem:
         problems = self._sides.train
+        if not problems:
+            raise UserError("task.table has no train_data, so there is nothing to train on")
         epoch, position = divmod(index, len(problems))
         return problems[int(permutation(self.seed, epoch, len(problems))[position])]
 
@@ -132,13 +136,15 @@ class Table(Task):
     @cached_property
     def _sides(self) -> _Sides:
         heldout = self._problems(self.heldout_data, heldout=True)
+        if self.train_data is None:
+            return _Sides([], levels_in_turn(heldout), 0)
         table = self._problems(self.train_data, heldout=False)
         seen = {normalised(p.prompt) for p in heldout}
         train = [p for p in table if normalised(p.prompt) not in seen]
         left_out = len(table) - len(train)
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
-        return _Sides(train, _levels_in_turn(heldout), left_out)
+        return _Sides(train, levels_in_turn(heldout), left_out)
 
     def _problems(self, source: str, heldout: bool) -> list[Problem]:
         problems: list[Problem] = []
@@ -195,7 +201,7 @@ def normalised(prompt: str) -> str:
     return "".join(unicodedata.normalize("NFKC", prompt).casefold().split())
 
 
-def _levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
+def levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:
     """One problem of each level, then the next of each, …; within a level by a hash of the id."""
     levels: dict[str, list[Problem]] = {}
     for problem in sorted(problems, key=lambda p: (identity_seed("heldout", p.id), p.id)):

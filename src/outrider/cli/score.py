@@ -1,0 +1,49 @@
+"""``outrider score``: judge saved generations, without a model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pydantic import Field
+
+from outrider.cli.arguments import Commands, add_columns, columns
+from outrider.cli.task import add_task, task_asked
+from outrider.config import load_options
+from outrider.config.recipe import AnyTask
+from outrider.options import Options
+
+
+class _Asked(Options):
+    """What is scored."""
+
+    task: AnyTask
+    problems: int = Field(100_000, ge=1)
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("score", help="judge saved generations", description=__doc__, allow_abbrev=False)
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="generations: a run, or what another framework wrote (docs/import.md)"
+    )
+    add_task(parser)
+    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (all)")
+    add_columns(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep verdicts, numbers and table in this folder")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Put the task together and score the file."""
+    data = {"task": task_asked(arguments)}
+    if arguments.problems is not None:
+        data["problems"] = arguments.problems
+    asked = load_options(_Asked, data, [], "score")
+    from rich.console import Console
+
+    from outrider.score.score import score_command
+
+    return score_command(
+        arguments.file, asked.task, asked.problems, columns(arguments), arguments.out, Console(stderr=True)
+    )

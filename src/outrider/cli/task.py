@@ -1,0 +1,33 @@
+"""How commands that run no recipe are told their task: ``--task``, or ``--suite`` and ``--data``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from outrider.config import read_yaml, recipe_text
+from outrider.errors import UserError
+
+
+def add_task(parser: argparse.ArgumentParser) -> None:
+    """One of ``--task`` and ``--suite``."""
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--task", metavar="TASK", help='countdown, {"table": {…}}, or a YAML file of one')
+    either.add_argument("--suite", metavar="NAME", help="several sets at once: math, or a YAML file (docs/suites.md)")
+    parser.add_argument("--data", metavar="DIR", help="folder with the files of --suite; without it, the hub")
+
+
+def task_asked(arguments: argparse.Namespace) -> Any:
+    """The task as a recipe has it.
+
+    Raises:
+        UserError: ``--task`` is no YAML, or ``--data`` stands without ``--suite``.
+    """
+    if arguments.suite is not None:
+        return {"suite": {"suite": arguments.suite, "data": arguments.data}}
+    if arguments.data is not None:
+        raise UserError("--data is the folder of a suite's files; a table names its own (--task)")
+    if arguments.task.endswith((".yaml", ".yml")):
+        file, text = recipe_text(arguments.task)
+        return read_yaml(text, file)
+    return read_yaml(arguments.task, f"--task {arguments.task}")

@@ -1,0 +1,1 @@
+"""Scoring saved generations against a task: no model is needed."""

@@ -1,0 +1,63 @@
+"""Which problem of a task a saved response belongs to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from outrider.importers.text import stable_id
+from outrider.record import Problem
+from outrider.tasks.table import normalised
+
+
+class Matcher:
+    """Finds problems by what a dump knows of them, most certain first; ``found`` counts how.
+
+    1. ``id``: the dump's id is the problem's.
+    2. ``text``: the dump's prompt, or the text that its id is a hash of, is the problem's prompt or question, without
+       regard to case, spacing and Unicode variants.
+    3. ``within``: exactly one question of the task stands inside the dump's prompt, as with another template around it.
+       Of questions that contain each other the longest counts.
+
+    What none of these finds, or what several problems share, is not matched.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.found: Counter[str] = Counter()
+        self._ids = {problem.id: problem for problem in problems}
+        self._texts: dict[str, Problem | None] = {}  # None where several problems share the text
+        self._questions: set[str] = set()
+        for problem in problems:
+            question = problem.metadata.get("question") or problem.prompt
+            for text in {problem.prompt, question, question.strip()}:
+                for key in (normalised(text), stable_id(text)):
+                    shared = key in self._texts and self._texts[key] is not problem
+                    self._texts[key] = None if shared else problem
+            self._questions.add(normalised(question))
+        self._known: dict[tuple[str, str | None], Problem | None] = {}
+
+    def __call__(self, problem_id: str, prompt: str | None) -> Problem | None:
+        """The problem of a response, or None."""
+        key = (problem_id, prompt)
+        if key not in self._known:
+            self._known[key] = self._find(problem_id, prompt)
+        return self._known[key]
+
+    def _find(self, problem_id: str, prompt: str | None) -> Problem | None:
+        plain = None if prompt is None else normalised(prompt)
+        ways: Iterable[tuple[str, Problem | None]] = (
+            ("id", self._ids.get(problem_id)),
+            ("text", self._texts.get(problem_id)),
+            ("text", None if plain is None else self._texts.get(plain)),
+            ("within", None if plain is None else self._within(plain)),
+        )
+        for way, problem in ways:
+            if problem is not None:
+                self.found[way] += 1
+                return problem
+        return None
+
+    def _within(self, prompt: str) -> Problem | None:
+        inside = [question for question in self._questions if question and question in prompt]
+        longest = max(inside, key=len, default="")
+        return self._texts[longest] if inside and all(question in longest for question in inside) else None

@@ -1,0 +1,173 @@
+"""``outrider score``: judge saved generations with a task's own verifier."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from outrider.errors import UserError
+from outrider.importers.plain import PLAIN
+from outrider.measure.evaluation import Evaluation, evaluate
+from outrider.measure.table import as_markdown, as_table
+from outrider.record import Outcome, Problem, Rollout, StopReason, Verdict
+from outrider.record.disk import write_atomically
+from outrider.report.data import RunData
+from outrider.report.opened import open_any
+from outrider.score.match import Matcher
+from outrider.tasks.task import Task
+
+_CHUNK = 2048  # responses judged together: enough to keep a pool busy
+_NO_IDS = np.zeros(0, np.int32)
+
+
+class Scored(NamedTuple):
+    """Generations with their verdicts.
+
+    Attributes:
+        rollouts: of the plain form (:mod:`outrider.importers.plain`), verdicts and problem ids replaced.
+        evaluation: pass@k, majority and the rest; lengths are 0 where the file does not count tokens.
+        notes: sentences: how problems were found, what was left out, how the file's own verdicts differ.
+    """
+
+    rollouts: pa.Table
+    evaluation: Evaluation
+    notes: list[str]
+
+
+def score(run: RunData, task: Task, problems: Sequence[Problem], resamples: int = 2000) -> Scored:
+    """Judge the responses of a dump to the problems of a task.
+
+    Taken are the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
+    problems are found. Branches and responses to other problems are left out and counted. A response that its dump says
+    was cut off is judged as unfinished.
+
+    Raises:
+        UserError: not one response belongs to a problem of the task.
+    """
+    rows, notes = _chosen(run)
+    match = Matcher(problems)
+    belongs = [match(row["problem_id"], row["prompt"]) for row in rows]
+    taken = [(row, problem) for row, problem in zip(rows, belongs, strict=True) if problem is not None]
+    if not taken:
+        raise UserError(
+            f"{run.name}: none of its {len(rows)} responses is to one of the {len(problems)} problems of {task.name}; "
+            "name what tells its problems apart, as in --column problem=id or --column prompt=question"
+        )
+    notes += _told(rows, taken, match)
+    items = [(problem, row["text"], row["stop"] in (None, "stop")) for row, problem in taken]
+    verdicts = [v for start in range(0, len(items), _CHUNK) for v in task.verify_all(items[start : start + _CHUNK])]
+    notes += _disagreements([row["outcome"] for row, _ in taken], verdicts)
+    members: Counter[tuple[str, str]] = Counter()
+    rollouts = [_rollout(row, problem, v, members) for (row, problem), v in zip(taken, verdicts, strict=True)]
+    answered = {problem.id: problem for _, problem in taken}
+    if len(answered) < len(problems):
+        notes.append(f"{len(problems) - len(answered)} of {len(problems)} problems have no response and count nowhere.")
+    sampled = [r for r in rollouts if r.stage != "greedy"]
+    greedy = [r for r in rollouts if r.stage == "greedy"]
+    if any(row["tokens"] is None for row, _ in taken):
+        notes.append("Not every response says how many tokens it has; lengths and costs count those as 0.")
+    evaluation = evaluate(list(answered.values()), sampled, greedy, resamples)
+    return Scored(_table(taken, rollouts), evaluation, notes)
+
+
+def score_command(
+    path: Path, task: Task, problems: int, columns: Mapping[str, str], out: Path | None, console: Console
+) -> int:
+    """Score a file or folder, print the table, and with ``out`` keep rollouts, numbers and table there.
+
+    ``out`` is then a folder that ``outrider report`` and ``outrider compare`` read.
+
+    Raises:
+        UserError: nothing can be read or matched, or ``out`` holds something already.
+    """
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty; name a new folder")
+    run = open_any(path, columns)
+    try:
+        scored = score(run, task, task.heldout(problems))
+    finally:
+        task.close()
+    for sentence in [*run.notices, *scored.notes]:
+        console.print(sentence, soft_wrap=True, markup=False, highlight=False)
+    Console().print(as_table(scored.evaluation, title=f"{run.name} on {task.name}"))
+    if out is not None:
+        (out / "evaluations").mkdir(parents=True, exist_ok=True)
+        pq.write_table(scored.rollouts, out / "scored.parquet")
+        data = json.dumps(scored.evaluation.to_json(), allow_nan=False)
+        write_atomically(out / "evaluations" / "step-00000000.json", data.encode())
+        write_atomically(out / "table.md", as_markdown(scored.evaluation).encode())
+    return 0
+
+
+def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
+    """The roots of the last step, of evaluations where there are any, and what was left out."""
+    evaluated = "split IN ('evaluate', 'greedy')"
+    if not run.ask(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
+        evaluated = "true"
+    last = f"{evaluated} AND step = (SELECT max(step) FROM rollouts WHERE {evaluated})"
+    found = run.db.execute(f"SELECT {', '.join(PLAIN.names)} FROM rollouts WHERE {last} AND parent IS NULL").fetchall()
+    rows = [dict(zip(PLAIN.names, row, strict=True)) for row in found]
+    others = int(run.ask("SELECT count(*) AS n FROM rollouts")["n"][0]) - len(rows)
+    notes = [f"{others} rollouts are of other steps or splits, or branches, and were left out."] if others else []
+    return rows, notes
+
+
+def _told(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -> list[str]:
+    notes = []
+    if len(taken) < len(rows):
+        notes.append(f"{len(rows) - len(taken)} of {len(rows)} responses are to no problem of the task: left out.")
+    if match.found["within"]:
+        notes.append(f"{match.found['within']} problems were found by their question standing inside the prompt.")
+    return notes
+
+
+def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) -> list[str]:
+    """How the verdicts that a file came with differ from those of this task."""
+    known = [(old == Outcome.CORRECT, new.success) for old, new in zip(before, verdicts, strict=True) if old]
+    if not known:
+        return []
+    lost, won = known.count((True, False)), known.count((False, True))
+    return [
+        f"Of {len(known)} verdicts in the file {len(known) - lost - won} agree; {lost} were correct there and are not "
+        f"here, {won} the other way round."
+    ]
+
+
+def _rollout(row: Mapping[str, Any], problem: Problem, verdict: Verdict, members: Counter[tuple[str, str]]) -> Rollout:
+    """A record to count by; tokens are placeholders, as a dump holds texts."""
+    stage = "greedy" if row["split"] == "greedy" else "evaluate"
+    member = members[stage, problem.id]
+    members[stage, problem.id] += 1
+    return Rollout(
+        problem_id=problem.id,
+        group_id=f"{stage}:{problem.id}",
+        member=member,
+        prompt_ids=_NO_IDS,
+        token_ids=np.zeros(row["tokens"] or 0, np.int32),
+        logprobs_T=np.zeros(row["tokens"] or 0, np.float32),
+        prefix_ids=_NO_IDS,
+        stage=stage,
+        stop=StopReason(row["stop"] or "stop"),
+        text=row["text"],
+        verdict=verdict,
+    )
+
+
+def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], rollouts: Sequence[Rollout]) -> pa.Table:
+    rows = []
+    for (row, problem), rollout in zip(taken, rollouts, strict=True):
+        verdict = rollout.verdict
+        assert verdict is not None
+        identity = {"problem_id": problem.id, "group_id": rollout.group_id, "member": rollout.member}
+        judged = {name: getattr(verdict, name) for name in ("answer", "detail", "seconds")}
+        found = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": problem.level}
+        rows.append({**row, "split": rollout.stage, "step": 0, **identity, **judged, **found})
+    return pa.Table.from_pylist(rows, PLAIN)

@@ -1,0 +1,187 @@
+"""Several held-out sets measured as one task: each set is a level, so results come per set and pooled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from outrider.errors import UserError, nearest
+from outrider.options import Options
+from outrider.record import Problem, Verdict
+from outrider.tasks.rows import Row, read_rows
+from outrider.tasks.table import Table, levels_in_turn
+from outrider.tasks.task import Task
+
+if TYPE_CHECKING:
+    from outrider.verify.pool import Item
+
+_SHIPPED = resources.files("outrider") / "tasks" / "suites"
+
+
+class TestSet(Options):
+    """One set of a suite: where its rows are, and what differs from the suite's ``table``.
+
+    ``hub_fields`` says what the hub calls a field that the suite knows under another name.
+    """
+
+    data: str = Field(min_length=1, description="file below the folder that the user names")
+    hub: str | None = Field(None, description="hf:name@config:split, read where no folder is named")
+    hub_fields: dict[str, str] = Field(default_factory=dict, description="the suite's name of a field: the hub's")
+    table: dict[str, Any] = Field(default_factory=dict, description="options of this set's table")
+
+
+class SuiteFile(Options):
+    """What a suite's file says: options of every table, and the sets by name."""
+
+    table: dict[str, Any] = Field(default_factory=dict)
+    sets: dict[str, TestSet] = Field(min_length=1)
+
+
+class Suite(Task):
+    """The held-out problems of several sets. There is nothing to train on.
+
+    A problem's level is the name of its set, so an evaluation has a row per set and one for all problems pooled, each
+    problem with the same weight. With ``data`` every set is read from that folder, without it from the hub.
+
+    Raises:
+        UserError: no such suite or set, a set whose file is missing or broken, or the same problem twice in one set.
+    """
+
+    suite: str = Field("math", min_length=1, description="a shipped suite, or a YAML file of that form")
+    data: str | None = Field(None, description="folder with the sets' files; null: read them from the hub")
+    sets: list[str] = Field([], description="the sets to take; []: all")
+    table: dict[str, Any] = Field(default_factory=dict, description="options of every table, over the suite's own")
+
+    @property
+    def name(self) -> str:
+        return f"suite/{Path(self.suite).stem}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the problems, their answers and their sets."""
+        digest = hashlib.blake2b(digest_size=12)
+        for problem in self._problems:
+            digest.update(repr((problem.id, problem.prompt, problem.answer)).encode("utf-8", "surrogatepass"))
+        return f"{self.name}/{digest.hexdigest()}"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Problems of each set."""
+        counts = dict.fromkeys(self._tables, 0)
+        for problem in self._problems:
+            counts[problem.level] += 1
+        return counts
+
+    def train(self, index: int) -> Problem:
+        raise UserError(f"{self.name} is for evaluation, so there is nothing to train on")
+
+    def heldout(self, n: int) -> list[Problem]:
+        """The first ``n`` problems, each set in turn."""
+        return self._problems[:n]
+
+    def right(self, problem: Problem) -> str | None:
+        return self._tables[problem.level].right(problem)
+
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        return self._tables[problem.level].verify(problem, text, finished)
+
+    def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
+        """In order; sets of one judge are judged together, by one pool."""
+        verdicts: dict[int, Verdict] = {}
+        shares: dict[int, tuple[Table, list[int]]] = {}
+        for i, (problem, _, _) in enumerate(items):
+            table = self._tables[problem.level]
+            shares.setdefault(id(table), (table, []))[1].append(i)
+        for table, mine in shares.values():
+            verdicts |= zip(mine, table.verify_all([items[i] for i in mine]), strict=True)
+        return [verdicts[i] for i in range(len(items))]
+
+    def close(self) -> None:
+        for table in self.__dict__.get("_tables", {}).values():
+            table.close()
+
+    @cached_property
+    def _file(self) -> SuiteFile:
+        read = _read(self.suite)
+        for name in self.sets:
+            if name not in read.sets:
+                raise UserError(f"suite {self.suite!r} has no set {name!r} ({nearest(name, read.sets)})")
+        chosen = {name: entry for name, entry in read.sets.items() if not self.sets or name in self.sets}
+        return read.model_copy(update={"sets": chosen})
+
+    @cached_property
+    def _tables(self) -> dict[str, Table]:
+        """The table that judges each set; sets with equal judges share one."""
+        tables: list[Table] = []
+        found = {}
+        for name in self._file.sets:
+            table = self._table(name)
+            same = next((known for known in tables if known.judge == table.judge), None)
+            if same is None:
+                tables.append(table)
+            found[name] = same or table
+        return found
+
+    def _table(self, name: str) -> Table:
+        entry = self._file.sets[name]
+        options = {**self._file.table, **entry.table, **self.table}
+        try:
+            return Table(heldout_data=self._source(name), **options)
+        except (ValidationError, TypeError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise UserError(f"suite {self.suite!r}, set {name!r}: {reason}") from error
+
+    def _source(self, name: str) -> str:
+        entry = self._file.sets[name]
+        if self.data is not None:
+            return str(Path(self.data).expanduser() / entry.data)
+        if entry.hub is None:
+            raise UserError(f"suite {self.suite!r}: set {name!r} is not on the hub; name the folder of its file (data)")
+        return entry.hub
+
+    @cached_property
+    def _problems(self) -> list[Problem]:
+        return levels_in_turn(problem for name in self._file.sets for problem in self._of_set(name))
+
+    def _of_set(self, name: str) -> list[Problem]:
+        table, source, entry = self._table(name), self._source(name), self._file.sets[name]
+        theirs = {} if self.data is not None else entry.hub_fields
+        problems: dict[str, Problem] = {}
+        for row in read_rows(source, split="test"):
+            renamed = {mine: row.fields[field] for mine, field in theirs.items() if field in row.fields}
+            problem = table.problem(Row(row.place, {**row.fields, **renamed}), heldout=True)
+            if problem.id in problems:
+                raise UserError(f"{row.place}: the same problem stands before it in {source}")
+            metadata = {**problem.metadata, "level": problem.level} if problem.level else problem.metadata
+            problems[problem.id] = replace(problem, id=f"{name}/{problem.id}", level=name, metadata=metadata)
+        if not problems:
+            raise UserError(f"{source}: holds no problems")
+        return list(problems.values())
+
+
+def _read(name: str) -> SuiteFile:
+    if name.endswith((".yaml", ".yml")):
+        try:
+            text = Path(name).expanduser().read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"suite {name}: cannot be read ({error})") from error
+    else:
+        known = sorted(entry.name.removesuffix(".yaml") for entry in _SHIPPED.iterdir() if entry.name.endswith(".yaml"))
+        if name not in known:
+            raise UserError(f"there is no suite {name!r} ({nearest(name, known)}; or a .yaml file)")
+        text = (_SHIPPED / f"{name}.yaml").read_text("utf-8")
+    try:
+        return SuiteFile.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise UserError(f"suite {name}: not YAML ({' '.join(str(error).split())})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"suite {name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

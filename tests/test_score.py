@@ -1,0 +1,100 @@
+"""Scoring saved generations: every response finds its problem or is counted, and verdicts are the task's own."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from outrider.errors import UserError
+from outrider.measure.passk import pass_at_k
+from outrider.record import Problem
+from outrider.report.opened import open_any
+from outrider.score.match import Matcher
+from outrider.score.score import score, score_command
+from outrider.tasks import Table
+
+COLUMNS = {"prompt": "question", "text": "response"}
+
+
+@pytest.fixture
+def task(tmp_path):
+    rows = [{"id": f"p{i}", "problem": f"What is {i} and {i}?", "answer": str(2 * i)} for i in range(4)]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Table(heldout_data=str(tmp_path / "test.jsonl"), prompt="Q: {problem}\nA:", id="id")
+
+
+def dump(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_verdicts_are_the_tasks_own_and_counts_add_up(task, tmp_path):
+    """Problem 1 right twice of three, problem 2 never; one stranger; the file itself calls all of them right."""
+    rows = [{"question": "What is 1 and 1?", "response": text, "ok": True} for text in ("2", "it is 2.0", "3")]
+    rows += [{"question": "WHAT is 2  and 2?", "response": "5", "ok": True}]
+    rows += [{"question": "Who?", "response": "2", "ok": True}]
+    run = open_any(dump(tmp_path / "gen.jsonl", rows), {**COLUMNS, "success": "ok"})
+    found = score(run, task, task.heldout(99))
+    tallies = {t.problem: (t.scorable, t.successes) for t in found.evaluation.tallies}
+    assert tallies == {"p1": (3, 2), "p2": (1, 0)}
+    assert found.evaluation.overall.pass_at[1].value == pytest.approx(pass_at_k([3, 1], [2, 0], 1).mean())
+    told = " ".join(found.notes)
+    assert "1 of 5 responses are to no problem of the task" in told
+    assert "Of 4 verdicts in the file 2 agree; 2 were correct there and are not here, 0 the other way round" in told
+    assert "2 of 4 problems have no response" in told
+
+
+def test_what_is_kept_can_be_reported_and_has_the_new_verdicts(task, tmp_path):
+    rows = [{"question": f"What is {i} and {i}?", "response": "4"} for i in range(4)]
+    source, out = dump(tmp_path / "gen.jsonl", rows), tmp_path / "out"
+    assert score_command(source, task, 99, COLUMNS, out, Console(stderr=True)) == 0
+    table = pq.read_table(out / "scored.parquet")
+    assert dict(zip(table["problem_id"].to_pylist(), table["outcome"].to_pylist(), strict=True)) == {
+        "p0": "incorrect", "p1": "incorrect", "p2": "correct", "p3": "incorrect",
+    }  # fmt: skip
+    again = open_any(out)
+    assert again.evaluations[0].overall.pass_at[1].value == 0.25
+    with pytest.raises(UserError, match="is not empty"):
+        score_command(source, task, 99, COLUMNS, out, Console(stderr=True))
+
+
+def test_a_response_that_was_cut_off_is_judged_as_unfinished(task, tmp_path):
+    rows = [{"question": "What is 1 and 1?", "response": "so 2", "why": why} for why in ("stop", "length")]
+    run = open_any(dump(tmp_path / "gen.jsonl", rows), {**COLUMNS, "stop": "why"})
+    found = score(run, task, task.heldout(99))
+    assert found.rollouts["outcome"].to_pylist() == ["correct", "unparseable"]
+
+
+def test_nothing_that_belongs_is_an_error_that_says_what_to_name(task, tmp_path):
+    run = open_any(dump(tmp_path / "gen.jsonl", [{"question": "Who?", "response": "2"}]), COLUMNS)
+    with pytest.raises(UserError, match=r"none of its 1 responses .* --column prompt=question"):
+        score(run, task, task.heldout(99))
+
+
+def problems(*questions: str) -> list[Problem]:
+    return [Problem(f"id{i}", f"{q} ->", metadata={"question": q}) for i, q in enumerate(questions)]
+
+
+@pytest.mark.parametrize(
+    ("problem_id", "prompt", "index"),
+    [
+        ("id1", "anything", 1),  # the id decides
+        ("x", "one plus one", 0),  # the question
+        ("x", "One plus  one->", 0),  # the prompt, written otherwise
+        ("x", "<user> one plus one plus two <assistant>", 1),  # within: the longest of questions that hold each other
+        ("x", "compare one plus one with three", None),  # two questions, neither within the other
+        ("x", "nothing of the kind", None),
+        ("x", None, None),
+    ],
+)
+def test_a_problem_is_found_by_id_text_or_as_the_only_question_within(problem_id, prompt, index):
+    known = problems("one plus one", "one plus one plus two", "three")
+    found = Matcher(known)(problem_id, prompt)
+    assert found is (None if index is None else known[index])
+
+
+def test_a_question_of_two_problems_belongs_to_neither():
+    assert Matcher(problems("one", "one"))("x", "one") is None
