@@ -1,11 +1,10 @@
-"""A report as a whole: examples, what a dump lacks, several runs."""
+"""A report as a whole: examples, what a dump lacks."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,21 +146,16 @@ def test_runs_of_any_length_fit_into_the_same_figures(steps):
 
 
 def test_an_empty_run_makes_a_report_in_which_every_check_is_accounted_for():
-    report = build([run_of_rows([])])
+    report = build(run_of_rows([]))
     assert report.sections == []
     assert len(report.checked) + len(report.skipped) == len(CHECKS)
     assert report.facts["rollouts"] == 0
 
 
-def test_ids_are_unique_and_several_runs_stand_side_by_side():
-    runs = [replace(run_of_rows(random_rows(seed)), name=name) for seed, name in enumerate("ab")]
-    report = build(runs)
+def test_ids_of_figures_and_tables_are_unique():
+    report = build(run_of_rows(random_rows(0)))
     ids = [part.id for section in report.sections for part in (*section.figures, *section.tables)]
-    assert len(set(ids)) == len(ids)
-    assert {title.split(":")[0] for s in report.sections for title in (t.title for t in s.tables)} == {"a", "b"}
-    second = next(f for s in report.sections for f in s.figures if f.title == "b: Entropy along training")
-    assert second.series == entropy.section(runs[1]).figures[0].series
-    assert report.facts["a: rollouts"] == len(random_rows(0))
+    assert len(set(ids)) == len(ids) > 10
 
 
 def test_every_section_has_its_own_id_and_is_made_once():

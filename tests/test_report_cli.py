@@ -51,19 +51,11 @@ def test_findings_are_printed_with_their_advice_and_kept(tmp_path, capsys):
     assert finding["name"] not in printed.split("checked and not found:")[1]
 
 
-def test_several_runs_make_one_report_in_the_current_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    paths = [plain(tmp_path / folder / "same.parquet", random_rows(seed)) for seed, folder in enumerate("ab")]
-    assert main(["report", *map(str, paths)]) == 0
-    told = json.loads((tmp_path / "report.json").read_text())
-    assert {f"{path}: rollouts" for path in paths} < set(told["facts"])  # names are told apart by their paths
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["nowhere"], "there is nothing at nowhere"),
-        (["dump.parquet", "./dump.parquet"], "the same run is given twice"),
+        (["dump.parquet", "other"], "a report is of one run; several are compared by `outrider compare"),
         (["dump.parquet", "--watch", "--out", "x"], "--watch serves the page and writes nothing"),
     ],
 )

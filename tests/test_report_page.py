@@ -408,9 +408,9 @@ def test_steps_get_a_running_mean_that_is_said_and_intervals_get_none(odd, wide)
     steps, mean = odd.page.evaluate("document.querySelector('#levels-levels .plot').data.slice(0, 2).map((t) => t.y)")
     assert steps == pytest.approx(report_sample.wave(0.1, 0.0), rel=1e-5)
     assert [mean[0], mean[50], mean[-1]] == pytest.approx(
-        [sum(steps[:3]) / 3, sum(steps[48:53]) / 5, sum(steps[-3:]) / 3]  # 105 // 40 = 2 on either side
+        [sum(steps[:6]) / 6, sum(steps[45:56]) / 11, sum(steps[-6:]) / 6]  # of many lines: 105 // 20 = 5 on either side
     )
-    assert odd.page.locator("#levels-levels .unit").inner_text() == "success (thick: running mean of 5)"
+    assert odd.page.locator("#levels-levels .unit").inner_text() == "success (thick: running mean of 11)"
     assert wide.page.locator("#entropy-entropy .unit").inner_text() == "nats per token"
 
 

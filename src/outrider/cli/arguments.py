@@ -7,6 +7,7 @@ import sys
 from typing import Any, TypeAlias
 
 from outrider.config import dump_yaml
+from outrider.errors import UserError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -21,3 +22,29 @@ def print_yaml(data: dict[str, Any]) -> int:
     """The whole of ``--dry-run``."""
     sys.stdout.write(dump_yaml(data))
     return 0
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """``--column NAME=FIELD``, any number of times: how to read a dump of rollouts that names things otherwise."""
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="NAME=FIELD",
+        help="which field of a dump is which column: success='reward >= 1', problem=prompt",
+    )
+
+
+def columns(arguments: argparse.Namespace) -> dict[str, str]:
+    """Field by column, as ``--column`` was given.
+
+    Raises:
+        UserError: one of them is not ``NAME=FIELD``.
+    """
+    found = {}
+    for text in arguments.column:
+        name, equals, field = text.partition("=")
+        if not (name and equals and field):
+            raise UserError(f"--column {text}: name a column and a field, such as --column problem=prompt")
+        found[name.strip()] = field.strip()
+    return found

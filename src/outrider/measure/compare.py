@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from outrider.errors import UserError
 from outrider.measure.bootstrap import Interval, bootstrap_difference
 from outrider.measure.evaluation import Evaluation, pass_values
+from outrider.measure.passk import Floats
 from outrider.measure.tally import Tally
 
 
@@ -19,12 +22,14 @@ class Change:
         level: the label; ``"all"`` for all problems together.
         pass_at: for every k that both evaluations have.
         majority, greedy: as in :class:`Summary`.
+        entropy: difference of the nats per token, over problems where both recorded some.
     """
 
     level: str
     pass_at: Mapping[int, Interval]
     majority: Interval
     greedy: Interval
+    entropy: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +79,24 @@ def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int],
         pass_at={k: bootstrap_difference(pass_values(before, k), pass_values(after, k), resamples, seed) for k in ks},
         majority=bootstrap_difference([t.majority for t in before], [t.majority for t in after], resamples, seed),
         greedy=bootstrap_difference([t.greedy for t in before], [t.greedy for t in after], resamples, seed),
+        entropy=_entropy(pairs, resamples, seed),
     )
+
+
+def _entropy(pairs: Sequence[tuple[Tally, Tally]], resamples: int, seed: int) -> Interval:
+    """Every token has the same weight, so a side is a ratio of sums over problems, not a mean of theirs.
+
+    To first order as the ratio r varies with the problems, it is the mean of r + (nats - r tokens) / mean(tokens).
+    """
+    known = [pair for pair in pairs if all(t.entropy_tokens for t in pair)]
+    if not known:
+        return Interval(np.nan, np.nan, np.nan, 0)
+    before_P, after_P = (_linear(side) for side in zip(*known, strict=True))
+    return bootstrap_difference(before_P, after_P, resamples, seed)
+
+
+def _linear(tallies: Sequence[Tally]) -> Floats:
+    nats_P = np.array([t.entropy_sum for t in tallies])
+    tokens_P = np.array([t.entropy_tokens for t in tallies], dtype=np.float64)
+    ratio = nats_P.sum() / tokens_P.sum()
+    return np.asarray(ratio + (nats_P - ratio * tokens_P) / tokens_P.mean())

@@ -125,6 +125,11 @@ def evaluate(
         if len(greedy_of[problem.id]) > 1:
             raise ValueError(f"problem {problem.id} has more than one greedy rollout")
         tallies.append(Tally.of(problem, samples_of[problem.id], next(iter(greedy_of[problem.id]), None)))
+    return of_tallies(tallies, resamples, seed)
+
+
+def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
+    """The evaluation whose counts per problem are known; options and degenerate cases as in :func:`evaluate`."""
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     labels = sorted({t.level for t in tallies}, key=_natural)
     return Evaluation(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 
-Kind = Literal["line", "points", "bars", "stack"]
+Kind = Literal["line", "points", "bars", "stack", "sets"]
 Cell = str | float | int | None
 
 
@@ -33,7 +33,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One plot. ``kind``: ``stack`` is shares that add up; ``y_range`` None fits the data."""
+    """One plot; ``y_range`` None fits the data.
+
+    ``kind``: ``stack`` is shares that add up. ``sets`` draws one set per series: ``x`` names the regions, the same for
+    all of them, and ``y`` is the size of a region that lies in the set, NaN of one that does not.
+    """
 
     id: str
     title: str

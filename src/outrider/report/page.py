@@ -28,7 +28,8 @@ from outrider.report.safe_text import in_script, prose, visible
 Value = TypeVar("Value")
 
 PARTS = Path(__file__).parent / "page"
-SCRIPTS = ("plots.js", "reading.js", "live.js")
+SCRIPTS = ("sets.js", "plots.js", "reading.js", "live.js")
+_AROUND = 28  # characters on each side of a pivot that stand in the tree
 
 
 def render(report: Report) -> str:
@@ -42,7 +43,7 @@ def render(report: Report) -> str:
     """
     facts, anchors = _by_run(report.facts), _anchors(report)
     figures = {anchors["figure", i, j]: f for i, s in enumerate(report.sections) for j, f in enumerate(s.figures)}
-    colours = slots(figures.values())
+    colours = slots(figures.values(), [run for run in facts if run])
     page = "".join(_part(name) for name in SCRIPTS)
     scripts = {"theme": _part("theme.js"), "plotly": _plotly(), "page": page}
     template = _environment().get_template("page.html")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from outrider.report.content import Figure
@@ -18,18 +18,19 @@ MEANINGS = {  # names that mean the same on every page, as in the picture of a r
 }  # fmt: skip
 
 
-def slots(figures: Iterable[Figure]) -> list[dict[str, str]]:
+def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str, str]]:
     """For each figure the colour of every series, by name.
 
-    A name keeps its colour through the page, so a run is followed from plot to plot; within a figure colours repeat
-    only when it has more series than the palette has colours.
+    A name keeps its colour through the page, so a run is followed from plot to plot; names in ``first`` choose theirs
+    before all others, in this order. Within a figure colours repeat only when it has more series than the palette has
+    colours.
 
     >>> from outrider.report.content import Series
     >>> plot = lambda *names: Figure("f", "", "line", "", "", [Series(name, [], []) for name in names])
     >>> slots([plot("a", "solved"), plot("b", "a")])
     [{'a': 'blue', 'solved': 'green'}, {'b': 'vermilion', 'a': 'blue'}]
     """
-    known = dict(MEANINGS)
+    known = dict(zip(first, PALETTE, strict=False)) | MEANINGS
     found = []
     for figure in figures:
         names = list(dict.fromkeys(series.name for series in figure.series))

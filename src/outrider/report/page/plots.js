@@ -73,9 +73,11 @@ function band(series, colour) {
   return { type: "scatter", x, y, ...look, hoverinfo: "skip" };
 }
 
-// Centred running mean over a 20th of the series, shorter at the ends, as in the picture of a run; gaps stay gaps.
-function smooth(y) {
-  const half = Math.floor(y.length / 40);
+// Centred running mean over a 20th of the series, shorter at the ends, as in the picture of a run; gaps stay gaps. Over
+// a 10th where more than two such lines cross.
+const half = (plot, points) => Math.floor(points / (plot.series.length > 2 ? 20 : 40));
+
+function smooth(y, half) {
   const totals = [0], counts = [0];
   y.forEach((value, i) => {
     totals.push(totals[i] + (value ?? 0));
@@ -96,7 +98,7 @@ function lineTraces(plot, series, colour) {
     const thin = { type: "scatter", mode: "lines", opacity: 0.35, line: { color: colour, width: 1 } };
     const thick = { type: "scatter", mode: "lines", line: { color: colour, width: 2, dash }, hoverinfo: "skip" };
     const steps = common(plot, series);
-    return [{ ...steps, ...thin }, { x: steps.x, y: smooth(series.y), ...thick }];
+    return [{ ...steps, ...thin }, { x: steps.x, y: smooth(series.y, half(plot, series.y.length)), ...thick }];
   }
   const few = series.y.filter(finite).length <= 20;
   const alone = series.y.map((y, i) => finite(y) && !finite(series.y[i - 1]) && !finite(series.y[i + 1]));
@@ -178,6 +180,7 @@ function axes(plot) {
   else if (plot.series.every((s) => !s.low && s.y.every((value) => !value))) y.range = [0, 1]; // not from -1
   const values = [...new Set(plot.series.flatMap((series) => series.x))];
   if (values.some((value) => typeof value === "string")) Object.assign(x, { type: "category", ticks: "" });
+  else if (Math.max(...values) >= 1e5) x.exponentformat = "SI"; // tokens: 0.4M
   if (plot.xLog) {
     x.type = "log";
     if (values.length <= 12) Object.assign(x, { tickvals: values, ticktext: values.map(digits) });
@@ -234,7 +237,8 @@ function draw(element) {
   library();
   const figure = element.dataset.figure;
   const plot = whole(plots[figure]);
-  Plotly.react(element, traces(plot, figure), layout(plot), options(figure));
+  const drawing = plot.kind === "sets" ? sets(plot, figure) : { data: traces(plot, figure), layout: layout(plot) };
+  Plotly.react(element, drawing.data, drawing.layout, options(figure));
   element.classList.add("drawn");
 }
 
@@ -295,7 +299,7 @@ function preparePlots() {
     const plot = plots[element.dataset.figure];
     element.style.height = `${height(plot)}px`;
     const many = plot.series.filter((series) => noisy(plot, series)).map((series) => series.y.length);
-    const window = 2 * Math.floor(Math.max(...many) / 40) + 1;
+    const window = 2 * half(plot, Math.max(...many)) + 1;
     if (many.length) element.parentElement.querySelector(".unit").append(` (thick: running mean of ${window})`);
     legend(element);
     if (element.classList.contains("drawn")) draw(element);

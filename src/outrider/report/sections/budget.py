@@ -20,18 +20,23 @@ def section(run: RunData) -> Section | None:
     The first success of a group is that of the lowest member: members are numbered in the order in which stages asked
     for them. A dump without token counts is counted in rollouts. None without rollouts.
     """
-    total = one(ask(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
-    if not total["rollouts"]:
+    unit = unit_of(run)
+    if not unit:
         return None
-    unit = "tokens" if total["counted"] else "rollouts"
     trained = [_unused(run, unit)] if split(run) == "train" else []
     return Section(
         "budget",
         "Where the budget went",
         _TEXT + (_NO_TOKENS if unit == "rollouts" else ""),
-        [*_over_time(run, unit), *_returns(run, unit)],
-        [_stages(run, unit), *trained, _splits(run, unit)],
+        [*_over_time(run, unit), *returns(run, unit)],
+        [by_stage(run, unit), *trained, _splits(run, unit)],
     )
+
+
+def unit_of(run: RunData) -> str:
+    """What exploration is counted in, tokens or else rollouts; empty without rollouts."""
+    total = one(ask(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
+    return "tokens" if total["counted"] else "rollouts" if total["rollouts"] else ""
 
 
 def _cost(unit: str, which: str = "TRUE") -> str:
@@ -41,7 +46,8 @@ def _cost(unit: str, which: str = "TRUE") -> str:
     return f"coalesce(sum(tokens) FILTER ({which}), 0)::DOUBLE"
 
 
-def _stages(run: RunData, unit: str) -> Table:
+def by_stage(run: RunData, unit: str) -> Table:
+    """A row for each stage, stream and context: cost, success, and what 1000 tokens returned."""
     found = ask(
         run,
         f"""
@@ -121,7 +127,7 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
     return Figure(id, title, "stack", "step", f"share of {unit}", stack, y_range=(0.0, 1.0), note=note)
 
 
-def _returns(run: RunData, unit: str) -> list[Figure]:
+def returns(run: RunData, unit: str) -> list[Figure]:
     """Successes and first successes along training."""
     found = ask(
         run,

@@ -30,14 +30,20 @@ def section(run: RunData) -> Section | None:
     Tokens have the same weight each; without token counts, rollouts have. Estimated from log-probabilities, and named
     so, where there is no entropy. None where there is neither.
     """
-    there = one(ask(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
-    if not (there["exact"] or there["estimated"]):
+    value = _value(run)
+    if not value:
         return None
-    value = "entropy" if there["exact"] else "-logprob"
-    text = _TEXT + ("" if there["exact"] else _ESTIMATED)
-    figures = [_over_time(run, value), *_by_outcome(run, value), *_positions(run, exact=bool(there["exact"]))]
+    exact = value == "entropy"
+    text = _TEXT + ("" if exact else _ESTIMATED)
+    figures = [*over_time(run), *_by_outcome(run, value), *_positions(run, exact)]
     bought, law = exchange(run, _mean(value))
     return Section("entropy", "Entropy", text, [*figures, *bought], law)
+
+
+def _value(run: RunData) -> str:
+    """SQL: what stands for the entropy of a rollout; empty where nothing does."""
+    there = one(ask(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
+    return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
 
 
 def _mean(value: str) -> str:
@@ -46,12 +52,16 @@ def _mean(value: str) -> str:
     return f"sum({value} * {weight}) / nullif(sum({weight}) FILTER (isfinite({value})), 0)"
 
 
-def _over_time(run: RunData, value: str) -> Figure:
+def over_time(run: RunData) -> list[Figure]:
+    """The mean over tokens along training, exact or else estimated; no figure where there is neither."""
+    value = _value(run)
+    if not value:
+        return []
     found = ask(
         run, f"SELECT upto, {_mean(value)} AS mean FROM seen WHERE isfinite({value}) GROUP BY upto ORDER BY upto"
     )
     lines = [series(_name(value), found["upto"], found["mean"])]
-    return Figure("entropy-time", "Entropy along training", "line", "step", "nats per token", lines)
+    return [Figure("entropy-time", "Entropy along training", "line", "step", "nats per token", lines)]
 
 
 def _by_outcome(run: RunData, value: str) -> list[Figure]:

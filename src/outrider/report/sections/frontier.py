@@ -33,7 +33,7 @@ def section(run: RunData) -> Section | None:
     once.
     """
     points = {step: e.overall.pass_at for step, e in sorted(run.evaluations.items())}
-    points = {step: _defined(curve) for step, curve in points.items() if _defined(curve)}
+    points = {step: defined(curve) for step, curve in points.items() if defined(curve)}
     if points:
         first, last = min(points), max(points)
         chosen = {first: "before training" if first == 0 else f"step {first}", last: f"step {last}"}
@@ -45,7 +45,8 @@ def section(run: RunData) -> Section | None:
     return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [_curves(curves)])
 
 
-def _defined(curve: Curve) -> Curve:
+def defined(curve: Curve) -> Curve:
+    """The part of a curve that the data can say, by growing k."""
     return {k: interval for k, interval in sorted(curve.items()) if not np.isnan(interval.value)}
 
 
@@ -69,16 +70,17 @@ def _along(points: Mapping[int, Curve]) -> list[Figure]:
     for k in sorted({ks[0], ks[len(ks) // 2], ks[-1]}):
         there = [(step, curve[k]) for step, curve in points.items() if k in curve]
         steps, intervals = [step for step, _ in there], [interval for _, interval in there]
-        lines.append(_interval_series(f"pass@{k}", steps, intervals))
+        lines.append(interval_series(f"pass@{k}", steps, intervals))
     return [Figure("frontier-along", "pass@k along training", "line", "step", "pass@k", lines)]
 
 
 def _curves(curves: Mapping[str, Curve]) -> Figure:
-    lines = [_interval_series(name, list(curve), list(curve.values())) for name, curve in curves.items() if curve]
+    lines = [interval_series(name, list(curve), list(curve.values())) for name, curve in curves.items() if curve]
     return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True)
 
 
-def _interval_series(name: str, x: Sequence[int], intervals: Sequence[Interval]) -> Series:
+def interval_series(name: str, x: Sequence[float], intervals: Sequence[Interval]) -> Series:
+    """A line with its band; a tooltip says how many problems a point stands on."""
     low, high = [i.low for i in intervals], [i.high for i in intervals]
     return Series(name, list(x), [i.value for i in intervals], low, high, [f"{i.problems} problems" for i in intervals])
 
@@ -97,15 +99,16 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[Table]:
     for change in (*found.levels, found.overall):
         cells: list[Cell] = [change.level or "(none)", change.pass_at[ks[0]].problems]
         for k in ks:
-            cells += _signed(change.pass_at[k])
-        body.append([*cells, *_signed(change.greedy)])
+            cells += signed(change.pass_at[k])
+        body.append([*cells, *signed(change.greedy)])
     names = [f"pass@{k}" for k in ks] + ["greedy"]
     columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
     note = f"Step {last} minus step {first}, paired by problem."
     return [Table("frontier-changes", "What training changed", columns, body, note)]
 
 
-def _signed(interval: Interval) -> list[Cell]:
+def signed(interval: Interval) -> list[Cell]:
+    """Two cells of a table: a difference and its interval; empty where they are not known."""
     if np.isnan(interval.value):
         return [None, None]
     return [interval.value, None if np.isnan(interval.low) else f"{interval.low:+.3f} … {interval.high:+.3f}"]
@@ -130,4 +133,4 @@ def _training(run: RunData) -> dict[str, Curve]:
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
             resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves
             curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples) for k in ks}
-    return {name: _defined(curve) for name, curve in curves.items() if _defined(curve)}
+    return {name: defined(curve) for name, curve in curves.items() if defined(curve)}

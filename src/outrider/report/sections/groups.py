@@ -25,15 +25,18 @@ def section(run: RunData) -> Section | None:
     if not one(ask(run, "SELECT count(kind) AS judged FROM groups"))["judged"]:
         return None
     tables = [_levels(run), _again(run), _dead(run)]
-    return Section("groups", "Solved, mixed, unsolved", _TEXT, [_kinds(run), *_coverage(run)], [t for t in tables if t])
+    return Section("groups", "Solved, mixed, unsolved", _TEXT, [*kinds(run), *_coverage(run)], [t for t in tables if t])
 
 
-def _kinds(run: RunData) -> Figure:
+def kinds(run: RunData) -> list[Figure]:
+    """Shares of solved, mixed and unsolved groups along training; no figure where nothing was ever judged."""
     found = ask(
         run, "SELECT upto, kind, count(*) AS n FROM groups WHERE kind IS NOT NULL GROUP BY upto, kind ORDER BY upto"
     )
     stack = shares(found, "kind", "n", KINDS)
-    return Figure("groups-kinds", "Groups by outcome", "stack", "step", "share of groups", stack, y_range=(0.0, 1.0))
+    if not stack:
+        return []
+    return [Figure("groups-kinds", "Groups by outcome", "stack", "step", "share of groups", stack, y_range=(0.0, 1.0))]
 
 
 def _coverage(run: RunData) -> list[Figure]:

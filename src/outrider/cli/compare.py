@@ -1,0 +1,34 @@
+"""``outrider compare``: runs side by side at equal generated tokens, problem by problem, as one page and as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from outrider.cli.arguments import Commands, add_columns, columns
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "compare", help="see what differs between runs", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument(
+        "runs",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="run folder, also of `evaluate --out`, or rollouts of another framework; others are set against the first",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where compare.html and compare.json go (default: here)"
+    )
+    add_columns(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the comparison."""
+    from outrider.report.compare import compare
+
+    return compare(arguments.runs, arguments.out, columns(arguments))

@@ -1,0 +1,98 @@
+"""Several runs in, ``compare.html`` and ``compare.json`` out, and what differs in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+import outrider
+from outrider.errors import UserError
+from outrider.report.command import COLOURS, tell_notices, write
+from outrider.report.comparing import answers, branching, differences, frontier, settings, training, unsolved
+from outrider.report.comparing.equal import at_equal_tokens
+from outrider.report.content import Cell, Report
+from outrider.report.data import RunData
+from outrider.report.findings import examine
+from outrider.report.opened import open_any
+from outrider.report.run import gather, is_run
+
+_FEWEST = 2
+
+
+def compare(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
+    """Compare the runs at ``paths``, the first with each other one, and return 0, whatever was found.
+
+    Both files go to ``out``, by default the current folder, and replace those of an earlier comparison.
+
+    Raises:
+        UserError: fewer than two runs, one is given twice or cannot be read, or the disk refuses.
+    """
+    if len(paths) < _FEWEST:
+        raise UserError("a comparison needs at least two runs; one is told by `outrider report`")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UserError("the same run is given twice")
+    runs = [open_any(path, None if is_run(path) else columns) for path in paths]
+    if len({run.name for run in runs}) < len(runs):
+        runs = [replace(run, name=str(path)) for run, path in zip(runs, paths, strict=True)]
+    try:
+        made, sentences = comparison(runs, {run.name: path for run, path in zip(runs, paths, strict=True)})
+        notices = [notice for run in runs for notice in run.notices]
+    finally:
+        for run in runs:
+            run.db.close()
+    console = Console()
+    written = write(made, out or Path(), "compare")
+    tell_notices(notices)
+    _tell(made, sentences, console)
+    console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
+    return 0
+
+
+def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Report, list[str]]:
+    """The page of a comparison, and a sentence about each run but the first.
+
+    ``folders`` says where the runs lie, by name; analyses of their tokens are looked for there.
+    """
+    for run in runs:
+        gather(run)
+    budget, compared = at_equal_tokens(runs)
+    told, sentences = differences.section(compared)
+    made = [
+        settings.section(compared, budget),
+        told,
+        frontier.section(compared),
+        *training.sections(compared),
+        unsolved.section(compared),
+        answers.section(compared),
+        branching.section(folders),
+    ]
+    found = {one.name: examine(one.run) for one in compared}
+    findings = [replace(finding, run=name) for name, of in found.items() for finding in of.findings]
+    names = [run.name for run in runs]
+    facts: dict[str, Cell] = {"Outrider": outrider.__version__}
+    report = Report(
+        title=f"Comparison of {' and '.join(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
+        facts=settings.facts(compared) | facts,
+        findings=sorted(findings, key=lambda finding: finding.severity),
+        checked=[f"{name}: {check}" for name, of in found.items() for check in of.checked],
+        skipped={f"{name}: {check}": why for name, of in found.items() for check, why in of.skipped.items()},
+        sections=[section for section in made if section is not None],
+    )
+    return report, sentences
+
+
+def _tell(made: Report, sentences: Sequence[str], console: Console) -> None:
+    """Print how runs were compared, what differs from the first, and the names of the findings in each."""
+    console.print(Text(made.title, "bold"))
+    for sentence in (*made.sections[0].text.split("\n\n"), *sentences):
+        console.print(Text("\n" + sentence.replace("`", "")))
+    by_run: dict[str, list[tuple[str, str]]] = {}
+    for finding in made.findings:
+        by_run.setdefault(finding.run, []).append((f"{finding.severity}: {finding.name}", COLOURS[finding.severity]))
+    for name, found in by_run.items():
+        parts = [part for one in found for part in (one, ", ")][:-1]
+        console.print(Text.assemble((f"\nfindings in {name}: ", "bold"), *parts))

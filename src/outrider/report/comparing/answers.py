@@ -1,0 +1,113 @@
+"""How different the tries are: answers and texts on the same problems, at equal numbers of tries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from outrider.measure import Interval, bootstrap_mean, powers_of_two
+from outrider.measure.diversity import distinct_at_k, text_diversity, words
+from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
+from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.sections.frontier import interval_series, signed
+
+_PROBLEMS, _TRIES = 100, 16  # whose texts are compared, at most
+_ORDER = 4  # words that make a phrase
+
+_TEXT = (
+    "What k tries give besides successes: distinct answers among k of the answers to a problem, in expectation. Right "
+    "and wrong ones count alike, so a policy that gets better has fewer; one that has fewer and is no better has "
+    "stopped to search. Texts are compared word by word: the share of phrases of {order} words that no other try at "
+    "the problem has (novelty), how much of a text is in the others (overlap, as in self-BLEU), and texts that an "
+    "earlier try has word for word."
+)
+
+Texts = Mapping[str, list[list[str]]]  # words of each try, by problem
+
+
+def section(compared: Sequence[Compared]) -> Section | None:
+    """Distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
+
+    None with fewer than two runs whose rollouts are at hand, with less than two tries, and without a common problem.
+    """
+    there = at_hand(compared)
+    k = common_tries(there) if len(there) > 1 else 0
+    if k < 2:
+        return None
+    answers = {one.name: _answers(one, k) for one in there}
+    common = sorted(set.intersection(*map(set, answers.values())))
+    if not common:
+        return None
+    curves = {name: _curve([of[p] for p in common], k) for name, of in answers.items()}
+    lines = [interval_series(name, list(curve), list(curve.values())) for name, curve in curves.items() if curve]
+    figures = [Figure("distinct", "Distinct answers", "line", "tries with an answer", "answers", lines, x_log=True)]
+    chosen = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, min(_PROBLEMS, len(common))).astype(int))]
+    rows = [_row(one, k, curves[one.name], chosen) for one in there]
+    texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _TRIES)} tries at each"
+    table = Table("answers", "Answers and texts", _COLUMNS, rows, f"Texts: {texts}. Intervals are over problems.")
+    return Section(
+        "diversity", "Diversity of answers and texts", _TEXT.format(order=_ORDER), figures if lines else [], [table]
+    )
+
+
+_COLUMNS = [
+    "run",
+    "two answers differ",
+    "interval",
+    "novelty",
+    "novelty interval",
+    "overlap",
+    "overlap interval",
+    "repeated",
+]
+
+
+def _row(one: Compared, k: int, curve: Mapping[int, Interval], chosen: Sequence[str]) -> list[Cell]:
+    differ = _less_one(curve[2]) if 2 in curve else Interval(np.nan, np.nan, np.nan, 0)
+    texts = _texts(one, min(k, _TRIES), chosen)
+    flat = [(problem, text) for problem, tries in texts.items() for text in tries]
+    found = text_diversity([text for _, text in flat], [problem for problem, _ in flat], order=_ORDER)
+    repeated = float(found.duplicates_P.sum() / max(found.responses_P.sum(), 1))
+    return [
+        one.name,
+        *signed(differ),
+        *signed(bootstrap_mean(found.novelty_P)),
+        *signed(bootstrap_mean(found.overlap_P)),
+        repeated,
+    ]
+
+
+def _less_one(interval: Interval) -> Interval:
+    """Of two answers 1 + P(differ) are distinct."""
+    value, low, high, problems = interval
+    return Interval(value - 1, low - 1, high - 1, problems)
+
+
+def _answers(one: Compared, k: int) -> dict[str, list[str]]:
+    """The answers of the first ``k`` tries at each problem; without one: ``""``."""
+    columns = ask_tries(one, "SELECT problem_id, answer FROM tries WHERE try < ? ORDER BY problem_id, try", [k])
+    found: dict[str, list[str]] = defaultdict(list)
+    for problem, answer in zip(columns["problem_id"].tolist(), columns["answer"].tolist(), strict=True):
+        found[problem].append(answer or "")
+    return found
+
+
+def _curve(answers: Sequence[Sequence[str]], k: int) -> dict[int, Interval]:
+    """Distinct answers among 1, 2, 4, … of those to a problem, mean over the problems that have so many."""
+    curve = {i: bootstrap_mean([distinct_at_k(of, i) for of in answers]) for i in powers_of_two(k)}
+    return {i: interval for i, interval in curve.items() if not np.isnan(interval.value)}
+
+
+def _texts(one: Compared, k: int, chosen: Sequence[str]) -> Texts:
+    columns = ask_tries(
+        one,
+        "SELECT problem_id, text FROM tries WHERE try < ? AND problem_id = ANY(?) ORDER BY problem_id, try",
+        [k, list(chosen)],
+    )
+    found: dict[str, list[list[str]]] = defaultdict(list)
+    for problem, text in zip(columns["problem_id"].tolist(), columns["text"].tolist(), strict=True):
+        found[problem].append(words(text))
+    return found

@@ -1,0 +1,129 @@
+"""What differs from the first run, problem by problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from outrider.errors import UserError
+from outrider.measure import Change, Comparison, Interval, compare
+from outrider.report.comparing.equal import Compared
+from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.sections.frontier import defined, interval_series, signed
+
+_TEXT = (
+    "Each run minus the first one, `{first}`, on the held-out problems that both have. Intervals are 95 % bootstrap "
+    "over problems, paired: they say whether the difference would stay on other problems of this kind. They do not "
+    "cover the seeds of the runs, so a difference here may be one of seeds and not of methods (`outrider bench` "
+    "repeats recipes over seeds); and of twenty intervals where nothing differs, one excludes 0 by chance."
+)
+
+
+def section(compared: Sequence[Compared]) -> tuple[Section, list[str]]:
+    """Paired differences from the first run as figures and tables, and a sentence about each other run.
+
+    Where no two runs can be paired there is only text, which says why.
+    """
+    first, *others = compared
+    changes = {one.name: _paired(first, one) for one in others}
+    found = {name: change for name, change in changes.items() if isinstance(change, Comparison)}
+    sentences = [_sentence(first.name, name, c) if isinstance(c, Comparison) else c for name, c in changes.items()]
+    text = "\n\n".join([_TEXT.format(first=first.name), *sentences] if found else sentences)
+    if not found:
+        return Section("differences", "Differences", text), sentences
+    return Section("differences", "Differences", text, _figures(found), _tables(first.name, found)), sentences
+
+
+def _paired(first: Compared, one: Compared) -> Comparison | str:
+    """What differs, or a sentence why nothing can be paired."""
+    for unknown in (first, one):
+        if unknown.evaluation is None:
+            return (
+                f"`{unknown.name}` has no evaluation to compare, so `{one.name}` cannot be paired with `{first.name}`."
+            )
+    assert first.evaluation is not None
+    assert one.evaluation is not None
+    try:
+        return compare(first.evaluation, one.evaluation)
+    except UserError:
+        return f"`{one.name}` and `{first.name}` have no problem in common, so nothing can be paired."
+
+
+def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
+    """What is told of a change: pass@1, pass@8 and that of the largest k, greedy, majority, entropy; those known."""
+    ks = sorted(k for k in change.pass_at if k in (1, 8, max(change.pass_at)))
+    known = [(f"pass@{k}", change.pass_at[k]) for k in ks]
+    known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
+    return ((name, interval) for name, interval in known if interval.value == interval.value)
+
+
+def _sentence(first: str, name: str, found: Comparison) -> str:
+    told = list(quantities(found.overall))
+    differ = [f"{what} ({i.value:+.3f}, {i.low:+.3f} to {i.high:+.3f})" for what, i in told if i.excludes_zero]
+    same = [what for what, i in told if not i.excludes_zero]
+    parts = [f"the interval excludes 0 for {_and(differ)}"] * bool(differ)
+    parts += [f"it does not for {_and(same)}" if differ else f"no interval excludes 0 ({_and(same)})"] * bool(same)
+    paired = f"{found.problems:,} problems are paired"
+    if found.unpaired:
+        paired += f", and {found.unpaired:,} that only one of the two has are left out"
+    return (
+        f"`{name}` minus `{first}`: {'; '.join(parts) or 'nothing is known of both'}. {paired[0].upper()}{paired[1:]}."
+    )
+
+
+def _and(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _figures(found: dict[str, Comparison]) -> list[Figure]:
+    lines = []
+    for name, change in found.items():
+        curve = defined(change.overall.pass_at)
+        lines.append(interval_series(name, list(curve), list(curve.values())))
+    figures = [Figure("over-k", "Difference of pass@k", "line", "k", "difference", lines, x_log=True)]
+    for k in sorted(
+        {min(c.overall.pass_at) for c in found.values()} | {max(c.overall.pass_at) for c in found.values()}
+    ):
+        bars = [_by_level(name, change, k) for name, change in found.items()]
+        if any(len(series.x) > 1 for series in bars):
+            figures.append(
+                Figure(f"level-pass-{k}", f"Difference of pass@{k} by level", "bars", "level", "difference", bars)
+            )
+    return figures
+
+
+def _by_level(name: str, found: Comparison, k: int) -> Series:
+    there = [change for change in found.levels if k in change.pass_at]
+    intervals = [change.pass_at[k] for change in there]
+    return Series(
+        name,
+        [change.level or "(none)" for change in there],
+        [i.value for i in intervals],
+        [i.low for i in intervals],
+        [i.high for i in intervals],
+        [f"{i.problems} problems" for i in intervals],
+    )
+
+
+def _tables(first: str, found: dict[str, Comparison]) -> list[Table]:
+    overall = [(name, "", change.problems, change.overall) for name, change in found.items()]
+    levels = [
+        (name, change.level or "(none)", max((i.problems for _, i in quantities(change)), default=0), change)
+        for name, comparison in found.items()
+        for change in comparison.levels
+    ]
+    tables = [_table("all", f"Minus {first}: all problems", overall)]
+    return [*tables, _table("by-level", f"Minus {first}: by level", levels)] if levels else tables
+
+
+def _table(id: str, title: str, changes: Sequence[tuple[str, str, int, Change]]) -> Table:
+    told = [(name, level, problems, dict(quantities(change))) for name, level, problems, change in changes]
+    names = list(dict.fromkeys(what for *_, known in told for what in known))
+    names.sort(key=lambda what: (not what.startswith("pass@"), int(what[5:]) if what.startswith("pass@") else 0))
+    levels = any(level for _, level, *_ in told)
+    rows: list[list[Cell]] = []
+    for name, level, problems, known in told:
+        cells = [cell for what in names for cell in (signed(known[what]) if what in known else [None, None])]
+        rows.append([name, *([level] if levels else []), problems, *cells])
+    columns = ["run", *(["level"] if levels else []), "problems"]
+    return Table(id, title, columns + [text for what in names for text in (what, f"{what} interval")], rows)

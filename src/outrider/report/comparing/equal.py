@@ -1,0 +1,115 @@
+"""Runs at equal generated tokens: each as it would be had it been stopped at what the shortest one spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from outrider.measure import Evaluation
+from outrider.measure.passk import Floats
+from outrider.report.comparing.evaluated import evaluations_of, judged_split
+from outrider.report.data import RunData
+from outrider.report.run import gather
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One run as it is compared.
+
+    Attributes:
+        run: as it was when it was stopped: rollouts, metrics and evaluations up to there.
+        steps_S, tokens_S: its training steps up to there, and what was generated in training up to and with each.
+            Empty for a run without training, and where the tokens are not known.
+        total_steps, total_tokens: of all of its training; 0, and NaN where the tokens are not known.
+        step: of the last evaluation; None if there is none.
+        split: the rollouts that this evaluation judged.
+    """
+
+    run: RunData
+    steps_S: Floats
+    tokens_S: Floats
+    total_steps: int
+    total_tokens: float
+    step: int | None
+    split: str
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """On the held-out problems; None if there is none."""
+        return None if self.step is None else self.run.evaluations[self.step]
+
+    def tokens_at(self, step: float) -> float:
+        """Generated in training up to and with a step; 0 before the first, NaN where it is not known."""
+        if step <= 0:
+            return 0.0
+        at = int(np.searchsorted(self.steps_S, step, side="right"))
+        return float(self.tokens_S[at - 1]) if at else math.nan
+
+
+def at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[Compared]]:
+    """The number of generated tokens that runs are compared at, and each run as it was then.
+
+    That is the smallest total of those that were trained, NaN where none was or none says what it spent. A run ends
+    with the first step that reaches it, as ``train.tokens`` would have ended it: runs of the same limit therefore end
+    where they did, though the last step of each went a little beyond. Runs without training are compared as they are,
+    as are those whose tokens are not known.
+    """
+    spent = [_spent(run) for run in runs]
+    budget = min((float(tokens_S[-1]) for _, tokens_S in spent if len(tokens_S)), default=math.nan)
+    return budget, [_compared(run, *known, budget) for run, known in zip(runs, spent, strict=True)]
+
+
+def _spent(run: RunData) -> tuple[Floats, Floats]:
+    """Training steps, and the tokens generated up to and with each; two empty arrays where they are not known."""
+    if "tokens" in run.metrics:
+        steps_S, tokens_S = run.metrics["step"], run.metrics["tokens"]
+        known_S = ~np.isnan(tokens_S)
+        return steps_S[known_S], tokens_S[known_S]
+    found = run.ask(
+        "SELECT step, sum(tokens)::DOUBLE AS tokens, count(*) = count(tokens) AS known FROM rollouts "
+        "WHERE split = 'train' GROUP BY step ORDER BY step"
+    )
+    if not found["known"].all() or judged_split(run) == "train":
+        return np.zeros(0), np.zeros(0)
+    return found["step"].astype(np.float64), np.cumsum(found["tokens"])
+
+
+def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) -> Compared:
+    kept = min(int(np.searchsorted(tokens_S, budget)) + 1, len(tokens_S))
+    if kept < len(tokens_S):
+        run = _stopped(run, int(steps_S[kept - 1]))
+    run = replace(run, evaluations=evaluations_of(run))
+    steps = len(steps_S) or int(run.ask("SELECT count(DISTINCT step) AS n FROM rollouts WHERE split = 'train'")["n"][0])
+    return Compared(
+        run=run,
+        steps_S=steps_S[:kept],
+        tokens_S=tokens_S[:kept],
+        total_steps=steps,
+        total_tokens=float(tokens_S[-1]) if len(tokens_S) else math.nan,
+        step=max(run.evaluations, default=None),
+        split=judged_split(run),
+    )
+
+
+def _stopped(run: RunData, step: int) -> RunData:
+    """The same run without anything that came after a step. The original is not to be used any more."""
+    gather(run)
+    if run.has("gathered"):
+        run.db.execute(f"DELETE FROM gathered WHERE step > {step}")
+    else:  # a table in memory
+        run.db.execute(f"CREATE TEMP TABLE kept AS SELECT * FROM rollouts WHERE step <= {step}")
+        run.db.unregister("rollouts")
+        run.db.execute("CREATE TEMP VIEW rollouts AS SELECT * FROM kept")
+    kept_S = run.metrics["step"] <= step if run.metrics else None
+    return replace(
+        run,
+        metrics={name: values_S[kept_S] for name, values_S in run.metrics.items()},
+        evaluations={at: found for at, found in run.evaluations.items() if at <= step},
+    )

@@ -1,0 +1,61 @@
+"""The frontiers of all runs in one picture: pass@k where they are compared, and pass@1 and pass@k on the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.overlay import TOKENS, over_tokens
+from outrider.report.content import Figure, Section, Series
+from outrider.report.sections.frontier import Curve, defined, interval_series
+
+_TEXT = (
+    "pass@1 is how often one try succeeds, pass@k whether one of k does: what a policy can reach at all. A run whose "
+    "curve begins higher and ends lower has sharpened what it had and lost some of what it could. Bands are 95 % "
+    "bootstrap over problems of each run by itself; whether runs differ is told better by the paired ones above."
+)
+
+
+def section(compared: Sequence[Compared]) -> Section | None:
+    """pass@k of all runs, the plane of pass@1 and pass@k, and both over generated tokens; None without evaluations."""
+    curves = {one.name: _curves(one) for one in compared if one.step is not None}
+    ends = [series for one in compared if (series := _end(one, curves)) is not None]
+    if not ends:
+        return None
+    figures = [Figure("curves", "pass@k", "line", "k", "pass@k", ends, x_log=True)]
+    k = max(set.intersection(*(set(along[max(along)]) for along in curves.values() if along)), default=1)
+    if k > 1:
+        figures += _plane(curves, k)
+    trained = [one for one in compared if len(one.tokens_S) and len(curves.get(one.name, {})) > 1]
+    for each in sorted({1, k}):
+        lines = [_over_tokens(one, curves[one.name], each) for one in trained]
+        if lines:
+            figures.append(Figure(f"pass-{each}", f"pass@{each} along training", "line", TOKENS, f"pass@{each}", lines))
+    return Section("frontier", "The frontier", _TEXT, figures)
+
+
+def _curves(one: Compared) -> dict[int, Curve]:
+    """pass@k by step, up to where the run is compared."""
+    curves = {step: defined(e.overall.pass_at) for step, e in sorted(one.run.evaluations.items())}
+    return {step: curve for step, curve in curves.items() if curve}
+
+
+def _end(one: Compared, curves: dict[str, dict[int, Curve]]) -> Series | None:
+    curve = curves.get(one.name, {}).get(-1 if one.step is None else one.step)
+    return interval_series(one.name, list(curve), list(curve.values())) if curve else None
+
+
+def _plane(curves: dict[str, dict[int, Curve]], k: int) -> list[Figure]:
+    lines = []
+    for name, along in curves.items():
+        path = [(step, curve) for step, curve in along.items() if 1 in curve and k in curve]
+        x, y = ([curve[n].value for _, curve in path] for n in (1, k))
+        lines.append(Series(name, x, y, hover=[f"step {step:,}" for step, _ in path]))
+    title = f"pass@1 against pass@{k}"
+    note = "Along training, as far as there are evaluations; right is sharper, up is wider."
+    return [Figure("plane", title, "line", "pass@1", f"pass@{k}", lines, note=note)]
+
+
+def _over_tokens(one: Compared, along: dict[int, Curve], k: int) -> Series:
+    there = [(step, curve[k]) for step, curve in along.items() if k in curve]
+    return over_tokens(one, one.name, Series("", [step for step, _ in there], [i.value for _, i in there]))

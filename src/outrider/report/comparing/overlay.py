@@ -1,0 +1,41 @@
+"""One figure for all runs: a series of each run's own report, over generated tokens instead of steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from outrider.report.comparing.equal import Compared
+from outrider.report.content import Figure, Series
+from outrider.report.data import RunData
+
+TOKENS = "tokens generated in training"
+
+
+def overlay(
+    compared: Sequence[Compared], figures: Callable[[RunData], Sequence[Figure]], name: str, id: str, title: str, y: str
+) -> list[Figure]:
+    """The series ``name`` of what ``figures`` draws for a run, one line per run; no figure where no run has it.
+
+    Estimates of the same thing go by the name ``estimated …`` and are taken along, marked so. A run whose tokens are
+    not known is left out.
+    """
+    lines = []
+    for one in compared:
+        if not len(one.tokens_S):
+            continue
+        for series in (series for figure in figures(one.run) for series in figure.series):
+            if series.name in (name, f"estimated {name}"):
+                shown = one.name if series.name == name else f"{one.name} (estimated)"
+                lines.append(over_tokens(one, shown, series))
+    return [Figure(id, title, "line", TOKENS, y, lines)] if lines else []
+
+
+def over_tokens(one: Compared, name: str, series: Series) -> Series:
+    """The same series under the run's name, each step at the tokens generated up to it; others have no place."""
+    at = [one.tokens_at(step) for step in series.x]
+    kept = [i for i, tokens in enumerate(at) if not math.isnan(tokens)]
+    chosen = {
+        part: [values[i] for i in kept] if (values := getattr(series, part)) else [] for part in ("y", "low", "high")
+    }
+    return Series(name, [at[i] for i in kept], **chosen, hover=[f"step {series.x[i]:,}" for i in kept])

@@ -1,0 +1,106 @@
+"""How the runs are set up: what they are compared at, and where their configurations differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from outrider.report.comparing.equal import Compared
+from outrider.report.content import Cell, Section, Table
+
+_TEXT = (
+    "Training is compared at equal generated tokens, {budget:,.0f}: the smallest total. Each run is read as if it had "
+    "been stopped by the first step that reached that; what it did later is not on this page. What evaluations cost is "
+    "not counted."
+)
+_UNTRAINED = (
+    "None of these runs was trained here, or none says how many tokens it generated; they are compared as they are."
+)
+_TOLD = ("name", "model", "seed")  # in the table of runs
+_LABELS = ("paper", "summary", "from_profile")
+
+
+def section(compared: Sequence[Compared], budget: float) -> Section:
+    """What is compared with what, what could not be made equal, and the settings that differ."""
+    sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
+    sentences += [told for one in compared if (told := _unequal(one, budget))]
+    table = _settings(compared)
+    return Section("compared", "How they are compared", "\n\n".join(sentences), [], [table] if table else [])
+
+
+def facts(compared: Sequence[Compared]) -> dict[str, Cell]:
+    """The table of the runs, as facts named "run: thing"."""
+    return {f"{one.name}: {name}": value for one in compared for name, value in _facts(one).items()}
+
+
+def _facts(one: Compared) -> dict[str, Cell]:
+    config, evaluation = one.run.config, one.evaluation
+    found: dict[str, Cell] = {key: str(config[key]) for key in _TOLD if key in config}
+    found = {"recipe" if key == "name" else key: value for key, value in found.items()}
+    if one.total_steps:
+        found["steps"] = one.total_steps
+        found["tokens"] = None if math.isnan(one.total_tokens) else int(one.total_tokens)
+    if evaluation is not None:
+        found["read at step"] = one.step
+        if len(one.tokens_S):
+            found["tokens there"] = int(one.tokens_at(one.step or 0))
+        found["held-out problems"] = evaluation.overall.problems
+        found["samples of each"] = max((t.samples for t in evaluation.tallies), default=0)
+    if one.run.notices:
+        found["not read"] = "; ".join(one.run.notices)
+    return found
+
+
+def _unequal(one: Compared, budget: float) -> str:
+    """A sentence if a run's numbers are not those at the common number of tokens."""
+    if math.isnan(budget):
+        return ""
+    if not len(one.tokens_S):
+        why = "does not say how many tokens its training generated" if one.total_steps else "was not trained here"
+        return f"`{one.name}` {why}, so it is compared as it is."
+    if one.step is None:
+        return f"`{one.name}` has no evaluation up to there, so only its training is compared."
+    if one.step < one.steps_S[-1]:
+        there = one.tokens_at(one.step)
+        return (
+            f"`{one.name}` was evaluated last at step {one.step:,}, {there:,.0f} tokens: its held-out numbers are "
+            f"those after {there / budget:.0%} of the tokens."
+        )
+    return ""
+
+
+def _settings(compared: Sequence[Compared]) -> Table | None:
+    """Settings that differ, among the parts of a configuration that all of those that have one share."""
+    configs = {one.name: one.run.config for one in compared if one.run.config}
+    if len(configs) < 2:
+        return None
+    shared = [key for key in next(iter(configs.values())) if all(key in config for config in configs.values())]
+    rows: list[list[Cell]] = []
+    for key in shared:
+        if key not in (*_TOLD, *_LABELS):
+            rows += _differing(key, [config[key] for config in configs.values()])
+    return Table("settings", "Settings that differ", ["setting", *configs], rows) if rows else None
+
+
+def _differing(path: str, values: Sequence[Any]) -> list[list[Cell]]:
+    """Rows for the deepest keys below ``path`` at which values differ.
+
+    >>> _differing("learn", [{"lr": 1, "clip": {"low": 2}}, {"lr": 1, "clip": {"low": 3}}])
+    [['learn.clip.low', '2', '3']]
+    >>> _differing("credit", [{"main": ["opo"]}, {"main": ["rloo", "x"]}])
+    [['credit.main', '[opo]', '[rloo, x]']]
+    """
+    if all(value == values[0] for value in values):
+        return []
+    if all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
+        values = [dict(enumerate(value)) for value in values]
+    if all(isinstance(value, Mapping) for value in values) and set.intersection(*map(set, values)):
+        keys = dict.fromkeys(key for value in values for key in value)
+        return [row for key in keys for row in _differing(f"{path}.{key}", [value.get(key) for value in values])]
+    return [[path, *map(_shown, values)]]
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value).replace('"', "")

@@ -1,0 +1,82 @@
+"""What training did on the way: where tokens went and what they returned, kinds of groups, entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.overlay import overlay
+from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.data import RunData
+from outrider.report.sections import budget, entropy, groups
+from outrider.report.sections.seen import KINDS
+
+_BUDGET = (
+    "Every run spent about the same; what differs is where, and what came back. A first success is that of a group "
+    "that had none: it is what exploration is for."
+)
+_GROUPS = (
+    "Only mixed groups, with successes and failures, have a signal. Groups are those of all stages of a step, on the "
+    "problems that each run drew, so runs that choose their problems are not on the same ones."
+)
+_ENTROPY = (
+    "Nats per sampled token, in training. Entropy is what exploration draws from; which run bought more with it stands "
+    "under the differences."
+)
+
+
+def sections(compared: Sequence[Compared]) -> list[Section]:
+    """Budget, groups and entropy over generated tokens; without runs that were trained, and know their tokens, none."""
+    trained = [one for one in compared if len(one.tokens_S)]
+    made = [_budget(trained), _groups(trained), _entropy(trained)] if trained else []
+    return [section for section in made if section.figures]
+
+
+def _budget(trained: Sequence[Compared]) -> Section:
+    tables = {one.name: budget.by_stage(one.run, "tokens") for one in trained}
+    what = {
+        "successes": "Successes per 1000 tokens",
+        "first successes of a group": "First successes of a group per 1000 tokens",
+    }
+    figures = [
+        figure
+        for name, title in what.items()
+        for figure in overlay(trained, _returns, name, name.split()[0], title, "per 1000 tokens")
+    ]
+    first = next(iter(tables.values()))
+    rows = [[name, *row] for name, table in tables.items() for row in table.rows]
+    table = Table("stages", first.title, ["run", *first.columns], rows, first.note)
+    return Section("budget", "Where the budget went", _BUDGET, [*_stages(tables), *figures], [table])
+
+
+def _returns(run: RunData) -> list[Figure]:
+    return budget.returns(run, "tokens")
+
+
+def _stages(tables: dict[str, Table]) -> list[Figure]:
+    """Shares of tokens by stage; says something where a run has several."""
+    shares: dict[str, dict[str, float]] = {}
+    for name, table in tables.items():
+        stage, share = table.columns.index("stage"), table.columns.index("share of tokens")
+        shares[name] = {}
+        for row in table.rows:
+            key = str(row[stage])
+            shares[name][key] = shares[name].get(key, 0.0) + float(row[share] or 0.0)
+    if max(map(len, shares.values())) < 2:
+        return []
+    bars = [Series(name, list(of), list(of.values())) for name, of in shares.items()]
+    return [Figure("by-stage", "Share of tokens by stage", "bars", "stage", "share of tokens", bars, y_range=(0, 1))]
+
+
+def _groups(trained: Sequence[Compared]) -> Section:
+    figures = [
+        figure
+        for kind in KINDS
+        for figure in overlay(trained, groups.kinds, kind, kind, f"{kind.capitalize()} groups", "share of groups")
+    ]
+    return Section("groups", "Solved, mixed, unsolved", _GROUPS, figures)
+
+
+def _entropy(trained: Sequence[Compared]) -> Section:
+    figures = overlay(trained, entropy.over_time, "entropy", "entropy", "Entropy along training", "nats per token")
+    return Section("entropy", "Entropy", _ENTROPY, figures)

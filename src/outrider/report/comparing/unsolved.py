@@ -1,0 +1,119 @@
+"""Problems that k tries do not solve: how many each run has, whose they are, and how many are only bad luck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rates, overlap, pass_rate_bound, unsolved
+from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
+from outrider.report.content import Cell, Figure, Section, Series, Table
+
+_TEXT = (
+    "A problem is unsolved by a run if none of its first {k} tries succeeds ({k} is what all runs have). Training "
+    "moves the boundary both ways: a problem that only one run leaves unsolved is one that the others can do. Unsolved "
+    "is not unsolvable: with 95 % confidence the pass rate of one such problem is at most {bound:.3g}, and among many "
+    "some fail by bad luck alone; the table says how many of them as many tries again would be expected to solve."
+)
+_COUNTS = (
+    "SELECT problem_id, any_value(level) AS level, count(*) AS n, sum(success)::BIGINT AS c FROM tries WHERE try < ? "
+    "GROUP BY problem_id ORDER BY problem_id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """The unsolved problems of one run, the chance that as many tries again solve one of them, and all levels."""
+
+    found: Unsolved
+    luck: float
+    levels: Mapping[str, str]
+
+
+def section(compared: Sequence[Compared]) -> Section | None:
+    """Sizes, intersections and members of the sets, with a picture for two to four runs.
+
+    Rollouts of the evaluations are needed; None with fewer than two runs that have them, or no problem in common.
+    """
+    there = at_hand(compared)
+    if len(there) < 2:
+        return None
+    k = common_tries(there)
+    sets = {one.name: sets_of(one, k) for one in there}
+    decided = frozenset.intersection(*(s.found.unsolved | s.found.solved for s in sets.values()))
+    if not decided:
+        return None
+    asked = frozenset().union(*(s.found.unsolved | s.found.solved | s.found.undecided for s in sets.values()))
+    text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _left_out(decided, asked)]
+    text += [f"`{one.name}` is not among them: its rollouts are not at hand." for one in compared if one not in there]
+    figures, tables = [], [_sizes(sets, decided)]
+    if MODELS[0] <= len(sets) <= MODELS[1]:
+        found = overlap({name: s.found for name, s in sets.items()})
+        figures, tables = [_picture(found, k)], [*tables, _regions(found)]
+    tables.append(_members(sets, decided))
+    return Section(
+        "unsolved", f"Problems that {k} tries do not solve", "\n\n".join(filter(None, text)), figures, tables
+    )
+
+
+def sets_of(one: Compared, k: int) -> Sets:
+    """What the first ``k`` judged tries of each problem leave unsolved."""
+    columns = ask_tries(one, _COUNTS, [k])
+    problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
+    found = unsolved(problems, n, c, k)
+    luck = fit_pass_rates(n, c).unlucky([k], more=k)
+    levels = zip(problems, (level or "" for level in columns["level"].tolist()), strict=True)
+    return Sets(found, luck, dict(levels))
+
+
+def _left_out(decided: frozenset[str], asked: frozenset[str]) -> str:
+    missing = len(asked) - len(decided)
+    told = f"{len(decided):,} problems are compared"
+    return (
+        f"{told}; {missing:,} that a run was not asked, or not often enough, are left out." if missing else f"{told}."
+    )
+
+
+def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> Table:
+    mine = {name: s.found.unsolved & decided for name, s in sets.items()}
+    rows: list[list[Cell]] = []
+    for name, problems in mine.items():
+        others = [theirs for other, theirs in mine.items() if other != name]
+        alone, all_of_them = problems.difference(*others), problems.intersection(*others)
+        again = len(problems) * sets[name].luck
+        rows.append([name, len(problems), len(alone), len(all_of_them), None if np.isnan(again) else again])
+    columns = ["run", "unsolved", "by this run alone", "by all runs", "as many tries again would solve"]
+    note = (
+        "The last column is what pass rates as spread as those of this run (a beta distribution, fitted to all its "
+        "problems) lead to expect; it leans to too many where some problems cannot be solved at all."
+    )
+    return Table("sizes", "Unsolved problems of each run", columns, rows, note)
+
+
+def _picture(found: Overlap, k: int) -> Figure:
+    """One series per run over all regions: the region's size where the run is among those that fail, else a gap."""
+    names = [" and ".join(region) for region in found.regions]
+    series = [
+        Series(model, names, [float(size) if model in region else np.nan for region, size in found.sizes.items()])
+        for model in found.models
+    ]
+    note = f"{len(found.solved_by_all):,} problems are solved by every run."
+    return Figure("sets", f"Unsolved by {k} tries", "sets", "runs that fail", "problems", series, note=note)
+
+
+def _regions(found: Overlap) -> Table:
+    rows: list[list[Cell]] = [[", ".join(region), size] for region, size in found.sizes.items()]
+    rows.append(["none", len(found.solved_by_all)])
+    return Table("regions", "Problems by the runs that leave them unsolved", ["unsolved by exactly", "problems"], rows)
+
+
+def _members(sets: Mapping[str, Sets], decided: frozenset[str]) -> Table:
+    """Every problem that some run leaves unsolved, those that most runs fail on first."""
+    levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
+    failing = {p: [name for name, s in sets.items() if p in s.found.unsolved] for p in decided}
+    order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
+    rows: list[list[Cell]] = [[p, levels[p], ", ".join(failing[p])] for p in order]
+    return Table("members", "Which they are", ["problem", "level", "unsolved by"], rows)
