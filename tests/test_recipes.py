@@ -3,13 +3,17 @@
 import itertools
 import pickle
 import re
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 from pydantic import BaseModel
 
 from outrider.config import dump_yaml, list_recipes, load_recipe
 from outrider.credit.novelty import Novelty
 from outrider.errors import UserError
+from outrider.record import Outcome
+from scripted import Ragged, Run, World, always
 
 SHIPPED = [(info.name, profile) for info, profile in itertools.product(list_recipes(), ("countdown", None))]
 
@@ -152,3 +156,40 @@ def test_an_inherited_profile_is_changed_in_places_replaced_or_left_behind(tmp_p
     assert ([stage.n for stage in mine.explore], mine.seed, mine.learn.lr, mine.learn.epochs) == ([5], 3, 0.5, 2)
     with pytest.raises(UserError, match=r"there is no profile 'old' \(known: countdown, mine, released\)"):
         load_recipe(str(own), ["profile=old"])
+
+
+@dataclass
+class Long(Run):
+    """Responses that fill what they may."""
+
+    most: int = 0
+
+    def rollout(self, request, index):
+        made = super().rollout(request, index)
+        ids = np.resize(made.token_ids, self.most - made.branch_at)
+        made = replace(made, token_ids=ids, logprobs_T=-ids.astype(np.float32), entropies_T=ids.astype(np.float32))
+        self.drawn[made.id] = made
+        return made
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "leaves"),
+    [
+        ("treerl", None, 30),  # M (1 + N L T) = 6 (1 + 2 * 1 * 2)
+        ("treerl", "countdown", 12),  # 4 (1 + 2 * 1)
+        ("tree-grpo", None, 6),  # m k = 2 * 3
+        ("tree-grpo", "countdown", 12),  # 4 * 3
+        ("treepo", None, 16),  # the width
+        ("treepo", "countdown", 16),
+        ("deep-grpo", None, 72),  # 8 roots and 8 branches of each failure
+        ("deep-grpo-p2b4", None, 72),
+        ("deep-grpo-expand-all", None, 72),
+        ("arpo", None, 16),  # M
+    ],
+)
+def test_a_tree_recipe_has_the_leaves_of_its_paper(name, profile, leaves):
+    """Of a problem that nobody solves, whose responses are as long as they may be."""
+    recipe = load_shipped(name, profile)
+    run = Long(recipe.explore, World(1, Ragged, always(Outcome.INCORRECT)), most=recipe.sample.max_tokens)
+    (group,) = run.next()
+    assert group.size == leaves
