@@ -372,7 +372,10 @@ def test_a_corpus_that_cannot_be_used_is_refused_when_the_recipe_is_parsed(tmp_p
     path.write_text(text)
     with pytest.raises(ValidationError, match=complaint):
         Seed(corpus=str(path))
-    with pytest.raises(ValidationError, match="cannot be read"):
+    path.write_bytes(b"\xff")
+    with pytest.raises(ValidationError, match=r"solved\.jsonl is not a text file in UTF-8"):
+        Seed(corpus=str(path))
+    with pytest.raises(ValidationError, match=r"cannot read .*none: No such file or directory"):
         Seed(corpus=str(tmp_path / "none"))
 
 

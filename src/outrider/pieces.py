@@ -51,15 +51,19 @@ class PieceOf:
         elif isinstance(value, str):
             value = {value: {}}
         if not isinstance(value, dict) or len(value) != 1:
-            raise PydanticCustomError("piece", "a {noun} is a name, or one name with its options", {"noun": self.noun})
+            raise PydanticCustomError("piece", "{noun} is a name, or one name with its options", {"noun": self._a_noun})
         [(name, options)] = value.items()
         if name not in self.table:
             raise PydanticCustomError(
                 "piece",
-                "{name} is not a {noun} ({hint})",
-                {"name": repr(name), "noun": self.noun, "hint": nearest(str(name), self.table)},
+                "{name} is not {noun} ({hint})",
+                {"name": repr(name), "noun": self._a_noun, "hint": nearest(str(name), self.table)},
             )
         return {name: {} if options is None else options}
+
+    @property
+    def _a_noun(self) -> str:
+        return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
 
     def _name(self, piece: BaseModel) -> str:
         return next((name for name, known in self.table.items() if type(piece) is known), type(piece).__name__)

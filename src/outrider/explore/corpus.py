@@ -92,8 +92,10 @@ def read_corpus(path: str) -> dict[str, Entry]:
                 if line.strip():
                     key, entry = _entry(line, f"{path}, line {number}")
                     entries[key] = entry
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read ({error})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file in UTF-8") from error
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from error
     if not entries:
         raise ValueError(f"{path} holds no solved problem; leave corpus out to begin without any")
     return entries
