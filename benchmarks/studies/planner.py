@@ -5,11 +5,16 @@ times the uniform baseline where it is uncertain (appendix J, Figure 6); a step 
 
 - ``allocation``: the stage in an explorer, 16 problems with 4 rollouts each and 128 in all, outcomes Bernoulli with
   pass rates u even in [0, 1], or u^3; by reading of the paper: level of the interval and lambda (here 0.95 and 0.1).
-- ``overhead``: the stage per step (8 rollouts per problem) against steps 2 to 5 of GRPO on the embedded task, taken to
-  grow with the problems; and steps of ``xrpo-plan-only`` against GRPO's, per token. Medians, in CPU time of one thread.
+- ``steps``: CPU time of one thread per generated token, by phase of a step on the embedded task: GRPO, GRPO whose 256
+  rollouts are drawn in the planner's waves of 128, 64 and 64, ``xrpo-plan-only``, ``xrpo``. In turn, with a learning
+  rate of nearly 0, so that all have one policy.
+- ``overhead``: the stage per step (8 rollouts per problem) against such a step of GRPO, taken to grow with the
+  problems. Medians.
+- ``waves``: CPU time of one wave of rollouts, by their number.
 
-Shows (2026-11-21): with lambda 0.1 the planner moves little; planning is 0.2 % of a step, the whole step 11 % more.
-Command: ``python benchmarks/studies/planner.py`` (1 minute of one core). Seed 0; see ``README.md``.
+Shows (2026-11-21): with lambda 0.1 the planner moves little; planning is 0.3 % of a step. The step costs 31 % more CPU
+time per token than GRPO's, of which 29 come of drawing in three waves and the rest of more mixed groups to learn from.
+Command: ``python benchmarks/studies/planner.py`` (2 minutes of one core). Seed 0; see ``README.md``.
 """
 
 from __future__ import annotations
@@ -30,11 +35,13 @@ from outrider.config import load_recipe
 from outrider.explore import Uniform
 from outrider.explore.explorer import Explorer
 from outrider.explore.prioritise import Prioritise
+from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import View
 from outrider.model.load import load_policy
 from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, correct, incorrect, uniforms
 from outrider.train.clock import Clock
+from outrider.train.loop import Trainer
 from outrider.train.ranks import Ranks
 from outrider.train.run import build
 
@@ -92,16 +99,70 @@ def simulate(stage: Timed, problems: int, steps: int, power: float = 1) -> list[
     return [group for step in range(steps) for group in explorer.explore(step + 1, problems, judged)]
 
 
-def real_steps(name: str) -> tuple[float, float]:
-    """CPU seconds of a real step, and per token, over 5 steps without the first."""
-    recipe = load_recipe(name)
-    trainer, rows = build(recipe, load_policy(recipe.model), Ranks(), Clock()), []
-    for _ in range(5):
-        begin = time.process_time()
-        _, metrics = trainer.step()
-        rows.append((time.process_time() - begin, metrics["step_tokens"]))
-    seconds, tokens = np.array(rows[1:]).T
-    return np.median(seconds), seconds.sum() / tokens.sum()
+class Waves(Stage):
+    """Two rounds of two more for every problem: what the planner draws, without planning."""
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        return [SampleRequest(group.problem, n=2) for group in view.groups] if view.round < 2 else []
+
+
+class CpuClock(Clock):
+    """Phases in CPU time of this process."""
+
+    def _switch(self) -> None:
+        now = time.process_time()
+        if self._stack:
+            self.seconds[self._stack[-1]] = self.seconds.get(self._stack[-1], 0.0) + now - self._since
+        self._since = now
+
+
+def trainer(name: str) -> Trainer:
+    recipe = load_recipe(name, ["learn.lr=1e-12"])
+    return build(recipe, load_policy(recipe.model), Ranks(), CpuClock())
+
+
+def steps(axes: Axes) -> dict[str, Any]:
+    """Seconds of a step, and microseconds per token by phase; two steps to warm up, then five."""
+    arms = {"grpo": trainer("grpo"), "grpo, in waves": trainer("grpo")}
+    arms["grpo, in waves"].explorer.stages = [Uniform(n=4), Waves()]
+    arms |= {name: trainer(name) for name in ("xrpo-plan-only", "xrpo")}
+    rows: dict[str, list[Counter[str]]] = {name: [] for name in arms}
+    for _ in range(7):
+        for name, arm in arms.items():
+            arm.clock.take()
+            groups, metrics = arm.step()
+            trained = sum(len(r.token_ids) for g in groups for r in g.rollouts if not r.unused)
+            rows[name].append(Counter(arm.clock.take()) + Counter(tokens=metrics["step_tokens"], trained=trained))
+    told = {}
+    for x, (name, found) in enumerate(rows.items()):
+        sums, below = sum(found[2:], Counter()), 0.0
+        tokens, trained = sums.pop("tokens"), sums.pop("trained")
+        phases = {phase: 1e6 * sums.pop(phase) / tokens for phase in ("sample", "learn", "explore")}
+        phases["rest"] = 1e6 * sums.total() / tokens
+        told[name] = {"step": sum(phases.values()) * tokens / 5e6, "per_token": sum(phases.values()), **phases}
+        told[name] |= {"tokens": tokens / 5, "share_trained": trained / tokens}
+        for (phase, height), colour in zip(phases.items(), (BLUE, ORANGE, RED, GREY), strict=True):
+            axes.bar(x, height, bottom=below, color=colour, width=0.7, label="" if x else phase)
+            below += height
+    axes.set(ylabel="CPU µs per token", xlim=(-0.6, 3.6))
+    axes.set_xticks(range(4), ["grpo", "in waves", "plan only", "xrpo"])
+    return told
+
+
+def waves() -> dict[int, dict[str, float]]:
+    """One wave of 32 or more problems, 2 to 32 rollouts each."""
+    arm, told = trainer("grpo"), {}
+    problems = [arm.recipe.task.train(i) for i in range(32)]
+    for n in (2, 4, 8, 16, 32):
+        seconds, longest = [], []
+        for repeat in range(5):
+            requests = [SampleRequest(p, n, prompt_ids=arm.encode(p), group_id=f"{repeat}:{p.id}") for p in problems]
+            begin = time.process_time()
+            drawn = arm.collect.sampler.sample(requests)
+            seconds.append(time.process_time() - begin)
+            longest.append(max(len(r.token_ids) for r in drawn))
+        told[32 * n] = {"ms": 1e3 * np.median(seconds[1:]), "ms_per_decoding_step": 1e3 * sum(seconds) / sum(longest)}
+    return told
 
 
 def allocation(axes: Axes) -> dict[str, Any]:
@@ -120,8 +181,7 @@ def allocation(axes: Axes) -> dict[str, Any]:
     return told
 
 
-def overhead(axes: Axes) -> dict[str, Any]:
-    (step, per_token), (_, planned) = real_steps("grpo"), real_steps("xrpo-plan-only")
+def overhead(axes: Axes, step: float) -> dict[str, Any]:
     counts, milliseconds = np.array([16, 32, 64, 128, 256, 1024]), []
     for problems in map(int, counts):
         simulate(Timed(total=8 * problems), problems, 5)
@@ -134,15 +194,16 @@ def overhead(axes: Axes) -> dict[str, Any]:
     axes.set_xticks(counts, map(str, counts))
     axes.minorticks_off()
     table = {p: {"ms": ms, "share_of_grpo_step": ms / of} for p, ms, of in zip(counts, milliseconds, grpo, strict=True)}
-    return {"planner": table, "grpo_step_cpu_seconds": step, "xrpo_plan_only_over_grpo_per_token": planned / per_token}
+    return table
 
 
 def main() -> None:
     out = arguments(__doc__).parse_args().out
     torch.set_num_threads(1)
-    figure, (left, right) = panels(["rollouts by true pass rate", "planning"], (10, 4))
-    numbers = {"allocation": allocation(left), "overhead": overhead(right)}
-    left.legend(frameon=False), right.legend(frameon=False, fontsize=8)
+    figure, (left, middle, right) = panels(["rollouts by true pass rate", "a step by phase", "planning"], (14, 4))
+    numbers: dict[str, Any] = {"allocation": allocation(left), "steps": steps(middle), "waves": waves()}
+    numbers["planner"] = overhead(right, numbers["steps"]["grpo"]["step"])
+    left.legend(frameon=False), middle.legend(frameon=False), right.legend(frameon=False, fontsize=8)
     keep("planner", numbers, figure, out, seeds=[0])
 
 
