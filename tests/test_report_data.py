@@ -234,5 +234,18 @@ def test_prompts_are_decoded_where_the_run_has_its_tokenizer_and_seeds_do_not_sh
     assert run.prompts([]) == {}
 
 
+def test_beginnings_of_rollouts_are_decoded_by_the_same_tokenizer(tmp_path):
+    folder = stored(tmp_path, steps=1)
+    tokens = np.array([1, 0, 1], np.int32)
+    RolloutStore(folder / "rollouts").write(2, [drawn(m, step=2, token_ids=tokens) for m in range(2)])
+    run = open_run(folder)
+    places = [(2, "train:2:p/1", 2), (2, "train:2:p/1", 0), (2, "train:2:p/7", 1), (1, "train:2:p/0", 1)]
+    assert run.beginnings(places) == {}
+    (folder / "model").mkdir()
+    Tokenizer(WordLevel({"world": 0, "hello": 1}, "world")).save(str(folder / "model/tokenizer.json"))
+    assert run.beginnings(places) == {places[0]: "hello world", places[1]: "", places[3]: "hello"}  # no member 7
+    assert run.beginnings([]) == {}
+
+
 def test_a_digit_is_no_name(tmp_path):
     assert open_run(stored(tmp_path / "grpo" / "0")).name == "grpo/0"

@@ -10,6 +10,9 @@ from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.run import gather
 from outrider.report.sections import (
+    analysis_intervene,
+    analysis_shift,
+    analysis_tokens,
     budget,
     credit,
     diversity,
@@ -29,9 +32,12 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     budget.section,
     groups.section,
     entropy.section,
+    analysis_tokens.section,
     diversity.section,
     lengths.section,
     credit.section,
+    analysis_shift.section,
+    analysis_intervene.section,
     verdicts.section,
     sampler.section,
     examples.section,

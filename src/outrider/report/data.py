@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -14,9 +15,18 @@ from numpy.typing import NDArray
 from outrider.measure import Evaluation
 
 Columns = dict[str, NDArray[Any]]
+Place = tuple[int, str, int]  # step, id of a rollout, own tokens before the place
+
+# SQL: rollouts that are samples of the policy. The stage `greedy` adds the most likely response, a yardstick; on record
+# it is told by the stage's name, "<place>-greedy".
+SAMPLED = "NOT suffix(stage, '-greedy')"
 
 
 def _no_prompts(problem_ids: Sequence[str]) -> dict[str, str]:
+    return {}
+
+
+def _no_beginnings(places: Sequence[Place]) -> dict[Place, str]:
     return {}
 
 
@@ -34,6 +44,9 @@ class RunData:
         evaluations: by step; step 0 is the policy before training.
         notices: one sentence for everything that could not be read.
         prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are left out.
+        beginnings: for places in rollouts (step, id, own tokens before it), the text of those tokens; where it cannot
+            be had, nothing.
+        folder: where the run lies; None for a file and for a table in memory.
     """
 
     name: str
@@ -43,6 +56,8 @@ class RunData:
     evaluations: Mapping[int, Evaluation] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     prompts: Callable[[Sequence[str]], Mapping[str, str]] = _no_prompts
+    beginnings: Callable[[Sequence[Place]], Mapping[Place, str]] = _no_beginnings
+    folder: Path | None = None
 
     @staticmethod
     def of(

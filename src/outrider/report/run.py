@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
@@ -21,7 +21,7 @@ from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.measure import Evaluation
 from outrider.record.store import SCHEMA, SCHEMA_VERSION
-from outrider.report.data import Columns, RunData
+from outrider.report.data import Columns, Place, RunData
 from outrider.train.folder import RunFolder
 
 MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
@@ -70,6 +70,7 @@ def open_run(path: str | Path) -> RunData:
     if path.is_file():
         return RunData(name, db, notices=notices)
     folder = RunFolder(path)
+    tokenizer = path / "model" / "tokenizer.json" if files.kind == "run" else None
     return RunData(
         name,
         db,
@@ -77,7 +78,9 @@ def open_run(path: str | Path) -> RunData:
         metrics=_told(notices, {}, lambda: columns(folder.metrics())),
         evaluations=_evaluations(path / "evaluations", notices),
         notices=notices,
-        prompts=partial(_prompts, db, path / "model" / "tokenizer.json") if files.kind == "run" else lambda ids: {},
+        prompts=partial(_prompts, db, tokenizer),
+        beginnings=partial(_beginnings, db, tokenizer),
+        folder=path,
     )
 
 
@@ -267,16 +270,38 @@ def _evaluations(folder: Path, notices: list[str]) -> dict[int, Evaluation]:
     return found
 
 
-def _prompts(db: duckdb.DuckDBPyConnection, tokenizer: Path, problem_ids: Sequence[str]) -> dict[str, str]:
+def _prompts(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
     """Prompts decoded by the tokenizer that the run has exported; none before it has."""
-    if not tokenizer.is_file() or not problem_ids:
+    query = (
+        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # plain before seeded
+        "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id"
+    )
+    return _decoded(tokenizer, lambda: db.execute(query, [list(problem_ids)]).fetchall() if problem_ids else [])
+
+
+def _beginnings(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: Sequence[Place]) -> dict[Place, str]:
+    """The texts of the first own tokens of rollouts, decoded by the same."""
+    tokens = "SELECT group_id || '/' || member AS id, token_ids FROM files WHERE step IN (SELECT unnest(?))"
+
+    def read() -> list[tuple[Place, list[int]]]:
+        if not places:
+            return []
+        steps, ids = list({step for step, _, _ in places}), list({id for _, id, _ in places})
+        found = dict(db.execute(f"SELECT * FROM ({tokens}) WHERE id IN (SELECT unnest(?))", [steps, ids]).fetchall())
+        return [(place, found[place[1]][: place[2]]) for place in places if place[1] in found]
+
+    return _decoded(tokenizer, read)
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _decoded(tokenizer: Path | None, read: Callable[[], Sequence[tuple[Key, Sequence[int]]]]) -> dict[Key, str]:
+    """Texts of token ids without special tokens; none where there is no tokenizer."""
+    if tokenizer is None or not tokenizer.is_file():
         return {}
     from tokenizers import Tokenizer
 
-    rows = db.execute(
-        "SELECT problem_id, arg_min(prompt_ids, context_kind) FROM files "  # plain before seeded
-        "WHERE problem_id IN (SELECT unnest(?)) GROUP BY problem_id",
-        [list(problem_ids)],
-    ).fetchall()
+    rows = read()
     texts = Tokenizer.from_file(str(tokenizer)).decode_batch([list(ids) for _, ids in rows])
-    return {problem: text for (problem, _), text in zip(rows, texts, strict=True)}
+    return {key: text for (key, _), text in zip(rows, texts, strict=True)}

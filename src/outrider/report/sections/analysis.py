@@ -1,0 +1,198 @@
+"""What ``outrider analyse`` left beside a run: read once for the section that shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from outrider.measure.categories import Lexicon
+from outrider.measure.groups import Label, Mean, Profile, means_by_group
+from outrider.measure.ragged import Floats, Ints
+from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.data import Columns, RunData
+
+OUTCOMES = ("not correct", "correct")
+PLACES = 20  # parts of a response
+_MOST_PARTS = 128  # of 16,384 tokens each
+_CATEGORISED = 2000  # responses whose words are looked up
+_RESAMPLES = 200
+_KEYS = ("step", "group_id", "member")
+
+
+@dataclass(frozen=True, eq=False)
+class Analysed:
+    """The rows of an analysis: one per token, or per position.
+
+    Attributes:
+        about: its settings.
+        rows: columns, in the order of the rollouts; null is NaN.
+        owners_T: which response each row is of, from 0 on, in order.
+        success_R: of each response: 1, 0, or NaN where it was not judged.
+        words: the text of every token id; empty where it cannot be read.
+    """
+
+    about: dict[str, Any]
+    rows: Columns
+    owners_T: Ints
+    success_R: Floats
+    words: list[str]
+
+    @property
+    def outcome_T(self) -> Ints:
+        """Index into ``OUTCOMES``, -1 where not judged."""
+        return np.nan_to_num(self.success_R[self.owners_T], nan=-1).astype(np.int64)
+
+    @property
+    def source(self) -> str:
+        """Which rollouts these are, for a note."""
+        first, last = int(self.rows["step"].min()), int(self.rows["step"].max())
+        steps = f"step {first}" if first == last else f"steps {first:,} to {last:,}"
+        return f"{len(self.success_R):,} responses of {steps}, drawn to {self.about.get('split', 'train')}"
+
+    def means(self, values_T: NDArray[Any], groups_T: Ints, labels: Sequence[Label]) -> Profile:
+        """Means by group, with 95 % intervals over responses."""
+        return means_by_group(values_T, groups_T, self.owners_T, labels, resamples=_RESAMPLES)
+
+    def along(self, values_T: NDArray[Any], kinds_T: Ints, names: Sequence[str]) -> list[Series]:
+        """Means by relative position in the whole response, one series for each kind of token that occurs."""
+        places_T = self.rows["position"].astype(np.int64) * PLACES // np.maximum(self.rows["length"], 1)
+        middles = [(i + 0.5) / PLACES for i in range(PLACES)]
+        found = []
+        for kind, name in enumerate(names):
+            profile = self.means(values_T, np.where(kinds_T == kind, places_T, -1), middles)
+            if any(mean.n for mean in profile.means):
+                found.append(mean_series(name, middles, profile.means))
+        return found
+
+    def categories(self) -> tuple[Ints, tuple[str, ...]]:
+        """The category of every token of the first ``_CATEGORISED`` responses by the built-in lexicon; -1 elsewhere."""
+        lexicon = Lexicon.load()
+        kinds_T = np.full(len(self.owners_T), -1, dtype=np.int64)
+        ends = np.cumsum(np.bincount(self.owners_T)).tolist()[:_CATEGORISED] if self.words else []
+        for start, end in zip([0, *ends], ends, strict=False):
+            ids = self.rows["token_id"][start:end].tolist()
+            kinds_T[start:end] = lexicon.categorise_pieces([self.words[i] for i in ids])
+        return kinds_T, tuple(name.replace("_", " ") for name in lexicon.names)
+
+
+Show = Callable[[Analysed], tuple[list[Figure], list[Table]]]
+
+
+def analysis_section(
+    run: RunData, kind: str, title: str, text: str, columns: Sequence[str], show: Show
+) -> Section | None:
+    """The section of one analysis in the run's folder; None where it was never begun.
+
+    A part that is missing is said to be; one that is damaged is left out, with one of the run's ``notices``. Of an
+    analysis that is very large, parts are read that are spread evenly over it.
+    """
+    folder = None if run.folder is None else run.folder / "analysis" / kind
+    if folder is None or not folder.is_dir():
+        return None
+    broken: list[str] = []
+    about = _about(folder, broken)
+    found, said = _read(folder, about, columns, broken)
+    run.notices.extend(broken)
+    text = " ".join([text, *said, *broken])
+    if found is None:
+        return Section(f"analysis-{kind}", title, text)
+    figures, tables = show(_judged(run, about, found, _words(folder)))
+    return Section(f"analysis-{kind}", title, text, figures, tables)
+
+
+def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
+    """Means with their intervals; a tooltip says how many rows each stands on."""
+    low, high = [m.low for m in means], [m.high for m in means]
+    return Series(name, list(x), [m.value for m in means], low, high, [f"{m.n:,} {rows}" for m in means])
+
+
+def interval(mean: Mean) -> str | None:
+    """The interval of a mean for the cell of a table; None where there is none.
+
+    >>> interval(Mean(0.5, 0.25, 0.75, 9, 3))
+    '0.250 … 0.750'
+    """
+    return None if np.isnan(mean.low) else f"{mean.low:#.3g} … {mean.high:#.3g}"
+
+
+def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
+    """The settings; with one of ``broken`` and without parts where they cannot be read."""
+    file = folder / "about.json"
+    if not file.exists():  # the command has only just begun
+        return {"parts": []}
+    try:
+        about = json.loads(file.read_bytes())
+        if isinstance(about["parts"], list) and all(isinstance(name, str) for name in about["parts"]):
+            return dict(about)
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    broken.append(f"{folder} was left out: {file.name} is damaged or says nothing of parts.")
+    return {"parts": []}
+
+
+def _read(
+    folder: Path, about: dict[str, Any], columns: Sequence[str], broken: list[str]
+) -> tuple[pa.Table | None, list[str]]:
+    """The rows of the parts that are there, None if there are none, and what a reader must know of the others."""
+    names = about["parts"]
+    there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
+    said = []
+    if not names and not broken:
+        said.append(f"`{folder}` has only begun: nothing is there yet.")
+    elif len(there) < len(names):
+        said.append(f"`{folder}` is not finished: {len(there):,} of {len(names):,} parts are there.")
+    if len(there) > _MOST_PARTS:
+        said.append(f"Of {len(there):,} parts, {_MOST_PARTS} are read, spread evenly.")
+        there = [there[i * len(there) // _MOST_PARTS] for i in range(_MOST_PARTS)]
+    tables = [table for path in there if (table := _part(path, columns, broken)) is not None and len(table)]
+    return (pa.concat_tables(tables, promote_options="default") if tables else None), said
+
+
+def _part(path: Path, columns: Sequence[str], broken: list[str]) -> pa.Table | None:
+    needed = (*_KEYS, *columns)
+    try:
+        there = pq.read_schema(path).names
+        if missing := [name for name in needed if name not in there]:
+            broken.append(f"{path} was left out: it has no column {missing[0]}.")
+            return None
+        return pq.read_table(path, columns=[n for n in there if n in needed or n.startswith("branching_")])
+    except (pa.ArrowException, OSError) as error:
+        broken.append(f"{path} was left out: it is damaged ({str(error).splitlines()[0][:120]}).")
+        return None
+
+
+def _words(folder: Path) -> list[str]:
+    try:
+        texts = pq.read_table(folder / "vocabulary.parquet", columns=["text"])["text"]
+        return [text or "" for text in texts.to_pylist()]
+    except (pa.ArrowException, OSError):
+        return []
+
+
+def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[str]) -> Analysed:
+    """Rows put together by response, with the verdicts of the run."""
+    texts = table["group_id"].combine_chunks().dictionary_encode()
+    codes_T, groups = texts.indices.to_numpy(zero_copy_only=False), texts.dictionary.to_pylist()
+    rows = {n: table[n].to_numpy() for n in table.column_names if n != "group_id"}
+    new_T = np.ones(len(codes_T), dtype=bool)
+    new_T[1:] = (np.diff(codes_T) != 0) | (np.diff(rows["member"]) != 0) | (np.diff(rows["step"]) != 0)
+    first_R = np.flatnonzero(new_T)
+    known = run.ask(
+        f"SELECT group_id, member, (outcome = 'correct')::INT AS success "
+        f"FROM {'gathered' if run.has('gathered') else 'rollouts'} "
+        "WHERE split = ? AND outcome IS NOT NULL AND step IN (SELECT unnest(?))",
+        [about.get("split", "train"), np.unique(rows["step"]).tolist()],
+    )
+    success = {(g, m): s for g, m, s in zip(*(c.tolist() for c in known.values()), strict=True)}
+    responses = zip(codes_T[first_R].tolist(), rows["member"][first_R].tolist(), strict=True)
+    success_R = np.array([success.get((groups[code], member), np.nan) for code, member in responses], dtype=np.float64)
+    words = words if len(words) > int(rows["token_id"].max()) else []
+    return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, words)

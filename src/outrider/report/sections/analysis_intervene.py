@@ -1,0 +1,91 @@
+"""What single tokens decide: success with a token against success with the best alternative."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.measure.groups import Profile, means_by_group
+from outrider.measure.intervention import by_entropy, by_perplexity, by_position, effects, squared_effects
+from outrider.measure.ragged import Floats
+from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.data import RunData
+from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_section, interval, mean_series
+
+_COLUMNS = ("position", "length", "token_id", "relative_position", "entropy", "ppl", "success", "k")
+_COUNTS = ("kept_successes", "replaced_successes", "generated_tokens")
+_RESAMPLES = 500
+
+_TEXT = (
+    "From `outrider analyse intervene`: a token is replaced by the most likely other one, and the response is "
+    "continued from both and judged. The effect is success with the token less success with its replacement: above 0 "
+    "the token helped, near 0 it did not matter. Means are over the positions that were tried, not over all tokens."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over responses.
+
+    None without the analysis.
+    """
+    return analysis_section(run, "intervene", "What single tokens decide", _TEXT, (*_COLUMNS, *_COUNTS), _show)
+
+
+def _show(found: Analysed) -> tuple[list[Figure], list[Table]]:
+    kept_N, replaced_N, k_N = (found.rows[name] for name in ("kept_successes", "replaced_successes", "k"))
+    effect_N = effects(replaced_N, kept_N, k_N)
+    named = _profiles(found, effect_N)
+    squares = _profiles(found, squared_effects(replaced_N, kept_N, k_N))
+    there = [
+        (by, str(label), mean, squares[by].means[i].value)
+        for by, profile in named.items()
+        for i, (label, mean) in enumerate(zip(profile.groups, profile.means, strict=True))
+        if mean.n
+    ]
+    labels = [f"{by} {label}".strip() for by, label, _, _ in there]
+    bars = [mean_series("effect of a token", labels, [mean for _, _, mean, _ in there], "positions")]
+    title, note = "What replacing a token costs", "Entropy and PPL in quantiles of the positions and responses tried."
+    figure = Figure(
+        "intervene-effects", title, "bars", "", "success with the token, less with another", bars, note=note
+    )
+    body: list[list[Cell]] = [
+        [by, label, mean.n, mean.responses, mean.value, interval(mean), _size(square)]
+        for by, label, mean, square in there
+    ]
+    columns = ["by", "", "positions", "responses", "effect", "95 %", "typical size"]
+    return [figure] if there else [], [Table("intervene-table", title, columns, body, _note(found, effect_N))]
+
+
+def _profiles(found: Analysed, values_N: Floats) -> dict[str, Profile]:
+    rows, owners_N = found.rows, found.owners_T
+    success_N = np.nan_to_num(rows["success"].astype(np.float64), nan=-1).astype(np.int64)
+    every_N = np.zeros(len(owners_N), dtype=np.int64)
+    return {
+        "": means_by_group(values_N, every_N, owners_N, ["all positions"], resamples=_RESAMPLES),
+        "position": by_position(values_N, rows["relative_position"], owners_N, resamples=_RESAMPLES),
+        "entropy": by_entropy(values_N, rows["entropy"], owners_N, resamples=_RESAMPLES),
+        "PPL": by_perplexity(values_N, rows["ppl"], owners_N, resamples=_RESAMPLES),
+        "response": means_by_group(values_N, success_N, owners_N, OUTCOMES, resamples=_RESAMPLES),
+    }
+
+
+def _size(square: float) -> float | None:
+    """Root of the mean square without sampling noise, which may leave less than nothing."""
+    return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
+
+
+def _note(found: Analysed, effect_N: Floats) -> str:
+    judged_N = ~np.isnan(effect_N)
+    k = found.rows["k"]
+    kept, replaced = (
+        (found.rows[name][judged_N] / k[judged_N]).mean() if judged_N.any() else np.nan
+        for name in ("kept_successes", "replaced_successes")
+    )
+    lost = len(effect_N) - int(judged_N.sum())
+    left = f" {lost:,} positions are left out: a continuation could not be judged." if lost else ""
+    chosen = "highest entropy of its stretch" if found.about.get("choose") == "entropy" else "random"
+    return (
+        f"{found.source}; positions: {chosen}; {int(k.max())} continuations of each token by the model "
+        f"`{found.about.get('model', '?')}`, {int(found.rows['generated_tokens'].sum()):,} tokens. Success "
+        f"{kept:.3f} with the token, {replaced:.3f} with its replacement.{left} The typical size is the root of the "
+        "mean square without sampling noise: effects of both signs cancel in a mean."
+    )

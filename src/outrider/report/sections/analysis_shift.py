@@ -1,0 +1,123 @@
+"""What training changed: the probability of the same tokens before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.measure.groups import Label
+from outrider.measure.intervention import quantile_labels
+from outrider.measure.ragged import Floats, Ints, quantile_groups
+from outrider.measure.shift import LARGE, largest_by_group, moved, perplexities, perplexity_against_change
+from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.data import RunData
+from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_section, mean_series
+
+_COLUMNS = ("position", "length", "token_id", "logprob_before", "entropy_before", "shift")
+_EDGES = (0.2, 0.8)
+_SHARE = 0.2  # of the tokens are "the largest changes"
+_DRAWN = 400  # responses in the cloud
+_WORDS = 12
+
+_TEXT = (
+    "From `outrider analyse shift`: the probability of each token under the model after, less that under the model "
+    "before. Learning raises tokens of correct responses and lowers those of others; the question is on how few tokens "
+    "and on which responses that rests. A model finds likely what it drew itself, so tokens of late rollouts seem to "
+    "have risen, and those of early ones to have fallen: compare outcomes and groups, not with 0."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """Change of probability by outcome, position, entropy, perplexity and category, and the tokens it falls on.
+
+    None without the analysis.
+    """
+    return analysis_section(run, "shift", "What training changed in the tokens", _TEXT, _COLUMNS, _show)
+
+
+def _show(found: Analysed) -> tuple[list[Figure], list[Table]]:
+    lengths_R = np.bincount(found.owners_T)
+    ppl_R = perplexities(found.rows["logprob_before"], lengths_R)
+    figures = [*_along(found), _largest(found, lengths_R, ppl_R), *_cloud(found, lengths_R, ppl_R)]
+    return figures, [_moved(found, lengths_R), *_words(found)]
+
+
+def _along(found: Analysed) -> list[Figure]:
+    lines = found.along(found.rows["shift"], found.outcome_T, OUTCOMES)
+    title, x = "Change of probability by position", "share of the response"
+    return [Figure("shift-position", title, "line", x, "mean change", lines)] if lines else []
+
+
+def _largest(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
+    """How large a part of each group is among the largest changes: an even spread is ``_SHARE`` everywhere."""
+    quantiles = quantile_labels(_EDGES)
+    kinds_T, names = found.categories()
+    groups: dict[str, tuple[Ints, list[Label]]] = {
+        "PPL": (quantile_groups(ppl_R, _EDGES)[found.owners_T], quantiles),
+        "entropy": (quantile_groups(found.rows["entropy_before"], _EDGES), quantiles),
+        "": (kinds_T, [*names]),
+    }
+    labels, means = [], []
+    for by, (groups_T, words) in groups.items():
+        profile = largest_by_group(found.rows["shift"], lengths_R, groups_T, words, by, _SHARE, resamples=200)
+        for word, mean in zip(words, profile.means, strict=True):
+            if mean.n:
+                labels.append(f"{by} {word}".strip())
+                means.append(mean)
+    bars = [mean_series("share of its tokens", labels, means)]
+    note = f"Changed evenly, every group would have {_SHARE:.0%}. PPL is of whole responses, before; entropy of tokens."
+    title = f"Tokens among the {_SHARE:.0%} largest changes"
+    return Figure("shift-largest", title, "bars", "", "share of the group's tokens", bars, note=note)
+
+
+def _cloud(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
+    """Perplexity of a response against the mean size of its changes."""
+    size_R = np.bincount(found.owners_T, np.abs(found.rows["shift"]), len(lengths_R)) / np.maximum(lengths_R, 1)
+    rank = perplexity_against_change(ppl_R, found.rows["shift"], lengths_R, resamples=200)
+    if np.isnan(rank.value):
+        return []
+    chosen_R = np.zeros(len(ppl_R), dtype=bool)
+    chosen_R[np.linspace(0, len(ppl_R) - 1, min(_DRAWN, len(ppl_R))).astype(int)] = True
+    clouds = []
+    for kind, name in enumerate(OUTCOMES):
+        at = chosen_R & (found.success_R == kind)
+        if at.any():
+            clouds.append(Series(name, ppl_R[at].tolist(), size_R[at].tolist()))
+    note = (
+        f"Rank correlation {rank.value:+.2f} ({rank.low:+.2f} to {rank.high:+.2f}) over {rank.responses:,} responses."
+    )
+    title, x = "Perplexity against change", "perplexity of the response before"
+    return (
+        [Figure("shift-perplexity", title, "points", x, "mean size of a change", clouds, note=note)] if clouds else []
+    )
+
+
+def _moved(found: Analysed, lengths_R: Ints) -> Table:
+    told = moved(found.rows["shift"], lengths_R, found.success_R)
+    body: list[list[Cell]] = [
+        [_NAMES[name], m.tokens, m.size, m.risen, m.fallen, m.beyond] for name, m in told.items() if m.tokens
+    ]
+    columns = ["responses", "tokens", "mean size", "sum of rises", "sum of falls", f"beyond {LARGE}"]
+    before, after = (found.about.get(name, "?") for name in ("before", "after"))
+    note = f"{found.source}: from the model `{before}` to `{after}`."
+    return Table("shift-moved", "How much probability moved", columns, body, note)
+
+
+_NAMES = {"correct": "correct", "incorrect": "not correct", "all": "all"}
+
+
+def _words(found: Analysed) -> list[Table]:
+    """The tokens on which most of the change falls."""
+    if not found.words:
+        return []
+    ids_T, shift_T = found.rows["token_id"], found.rows["shift"].astype(np.float64)
+    counts_V, sums_V = np.bincount(ids_T), np.bincount(ids_T, shift_T)
+    before_V = np.bincount(ids_T, np.exp(found.rows["logprob_before"].astype(np.float64)))
+    order = np.argsort(-np.abs(sums_V), kind="stable")[:_WORDS]
+    body: list[list[Cell]] = [
+        [repr(found.words[v]), n, float(before_V[v]) / n, float(sums_V[v]) / n, float(sums_V[v])]
+        for v in sorted(order.tolist(), key=lambda v: -sums_V[v])
+        if (n := int(counts_V[v]))
+    ]
+    columns = ["token", "times", "mean probability before", "mean change", "sum of changes"]
+    note = "Those with the largest sums, risen first."
+    return [Table("shift-tokens", "Tokens that moved most", columns, body, note)]
