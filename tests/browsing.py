@@ -28,10 +28,13 @@ def chromium() -> Iterator[Any]:
 
 
 class Tab:
-    """A place for one page after the other, with everything that the last one complained of and asked for."""
+    """A place for one page after the other, with everything that the last one complained of and asked for.
 
-    def __init__(self, browser: Any, **context: Any) -> None:
-        self.page = browser.new_context(**{"viewport": {"width": 1300, "height": 900}} | context).new_page()
+    A renderer takes seconds to start, and each page some for reading plotly: tests share both where they can.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self.page = browser.new_context().new_page()
         self.page.set_default_timeout(1000 * PATIENCE)
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -40,6 +43,7 @@ class Tab:
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def open(self, address: str, color_scheme: str = "light") -> Tab:
+        self.page.set_viewport_size({"width": 1300, "height": 900})
         self.page.emulate_media(color_scheme=color_scheme)
         self.complaints.clear()
         self.requests.clear()

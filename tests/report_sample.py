@@ -176,9 +176,9 @@ def tree() -> Example:
         for m in range(5)
     ]
     branches = [
-        Node("g/8", "g/1", "1-branch, 13 tokens, reward 0", "incorrect", "8 27;27-8=19", 41),
-        Node("g/9", "g/1", "1-branch, 15 tokens, reward 1", "correct", "8 27;8+27=35,35;35-20=15", 41),
-        Node("g/10", "g/1", "1-branch, 64 tokens, reward 0", "unparseable", "so so so " * 30, 17),
+        Node("g/8", "g/1", "1-branch, 13 tokens, reward 0", "incorrect", "8 27;27-8=19", 41, 41),
+        Node("g/9", "g/1", "1-branch, 15 tokens, reward 1", "correct", "8 27;8+27=35,35;35-20=15", 41, 41),
+        Node("g/10", "g/1", "1-branch, 64 tokens, reward 0", "unparseable", "so so so " * 30, 17, 17),
         Node("g/11", "g/9", "2-branch, 4 tokens", "", "35;", 11),
         Node("g/12", "g/4", "1-branch, 9 tokens", "timeout", "", 0),
     ]

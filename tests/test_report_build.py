@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
-from collections.abc import Callable
+from dataclasses import replace
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
+from outrider.report import sections
 from outrider.report.build import SECTIONS, build
 from outrider.report.content import Report, Section
 from outrider.report.data import RunData
 from outrider.report.findings import CHECKS
 from outrider.report.sections import (
-    budget,
-    credit,
-    diversity,
-    entropy,
     examples,
-    frontier,
-    groups,
-    lengths,
-    sampler,
-    verdicts,
 )
 from plain_rows import random_rows, row, run_of_rows
 
@@ -158,13 +152,30 @@ def test_ids_of_figures_and_tables_are_unique():
     assert len(set(ids)) == len(ids) > 10
 
 
-def test_every_section_has_its_own_id_and_is_made_once():
-    made: list[Callable[..., Any]] = [
-        budget.section,
-        credit.section,
-        diversity.section,
-        entropy.section,
-        examples.section,
+def test_a_branch_says_where_it_cuts_the_text_of_its_parent():
+    rows = [row(text="abcdef"), row(member=1, parent="train:1:p/0", branch_at=3, text="x")]
+    rows += [
+        row(member=2, parent="train:1:p/1", branch_at=5, text="y"),
+        row(member=3, parent="train:1:p/0", branch_at=9),
     ]
-    made += [frontier.section, groups.section, lengths.section, sampler.section, verdicts.section]
-    assert set(made) == set(SECTIONS)
+    asked: list[Any] = []
+
+    def beginnings(places: Any) -> dict[Any, str]:
+        asked.extend(places)
+        return {places[0]: "abc", places[1]: "x\ufffd", places[2]: "something else"}
+
+    run = replace(run_of_rows(rows), beginnings=beginnings)
+    (example,) = examples.section(run).examples
+    assert asked == [(1, "train:1:p/0", 3), (1, "train:1:p/1", 2), (1, "train:1:p/0", 9)]
+    assert {node.id[-1]: (node.at, node.cut) for node in example.nodes} == {
+        "0": (0, None),
+        "1": (3, 3),
+        "2": (2, 1),  # a character was cut in two, and stands behind the pivot
+        "3": (9, None),
+    }
+
+
+def test_every_file_of_sections_that_has_a_section_makes_one_of_the_report():
+    modules = [importlib.import_module(f"outrider.report.sections.{m.name}") for m in iter_modules(sections.__path__)]
+    made = [module.section for module in modules if hasattr(module, "section")]
+    assert sorted(made, key=id) == sorted(SECTIONS, key=id)

@@ -146,10 +146,33 @@ def test_a_forest_is_nested_with_its_branches_in_order_of_their_pivots():
     nodes += [Node("orphan", "unknown", "", "", ""), Node("own", "own", "", "", "")]
 
     def names(rollouts):
-        return [(r.node.id, [(at, names(branches)) for at, branches in r.pivots]) for r in rollouts]
+        return [(r.node.id, [(pivot.at, names(pivot.branches)) for pivot in r.pivots]) for r in rollouts]
 
     b, c, e = ("b", [(1, [("d", [])])]), ("c", []), ("e", [])
     assert names(forest(Example("", "", nodes))) == [("a", [(3, [c]), (7, [b, e])]), ("orphan", []), ("own", [])]
+
+
+def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what_it_had_there():
+    text = "".join(map(str, range(50)))
+    cuts = [
+        (9, 40),
+        (3, 4),
+        (9, 40),
+        (5, None),
+        (60, len(text)),
+    ]  # by tokens: characters; of one the place is not known
+    nodes = [Node("a", None, "", "", text), *(Node(f"{i}", "a", "", "", "", *cut) for i, cut in enumerate(cuts))]
+    (root,) = forest(Example("", "", nodes))
+    assert root.pieces == [(False, text[:4]), (True, text[4:40]), (True, text[40:]), (True, "")]
+    around = {pivot.at: (pivot.before, pivot.after) for pivot in root.pivots}
+    assert around == {
+        3: (text[:4], text[4:32] + "…"),
+        5: ("", ""),
+        9: ("…" + text[12:40], text[40:68] + "…"),
+        60: ("…" + text[-28:], ""),
+    }
+    (whole,) = forest(Example("", "", nodes[:1]))
+    assert (whole.pieces, whole.pivots) == ([(False, text)], [])
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10), max_size=5))
@@ -201,18 +224,24 @@ def at(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wide(browser, at, sample) -> Tab:
-    tab = Tab(browser).open(at(sample))
-    height = tab.page.evaluate("document.body.scrollHeight")
-    tab.draw_all()
-    assert tab.page.evaluate("document.body.scrollHeight") == height  # nothing moves while one reads
-    return tab
+def tab(browser) -> Tab:
+    return Tab(browser)
 
 
 @pytest.fixture(scope="module")
-def tab(browser) -> Tab:
-    """For one test after the other: a renderer takes seconds to start."""
-    return Tab(browser)
+def sample_at(at, sample) -> str:
+    return at(sample)
+
+
+@pytest.fixture
+def wide(tab, sample_at) -> Tab:
+    """The sample with all plots drawn, left as the test before left it."""
+    if tab.page.url != sample_at:
+        tab.open(sample_at)
+        height = tab.page.evaluate("document.body.scrollHeight")
+        tab.draw_all()
+        assert tab.page.evaluate("document.body.scrollHeight") == height  # nothing moves while one reads
+    return tab
 
 
 def quiet(tab: Tab) -> bool:
@@ -236,6 +265,7 @@ def test_every_plot_is_drawn_with_all_of_its_series_and_nothing_is_asked_of_the_
         "entropy-entropy": 4, "entropy-exchange": 2, "entropy-categories": 2,
     }  # fmt: skip
     assert wide.page.locator("#entropy-missing").inner_text().endswith("no data")
+    assert wide.page.locator("#entropy-entropy .unit").inner_text() == "nats per token"  # intervals need no mean
     assert quiet(wide)
 
 
@@ -298,14 +328,19 @@ def test_a_point_says_its_numbers_and_its_text_under_the_mouse(wide):
 def test_a_tree_opens_by_mouse_and_by_keyboard(wide):
     tree = wide.page.locator("#examples .tree").first
     nodes = tree.locator(".node")
-    assert tree.locator(".pivot").all_inner_texts() == [
-        "1 branch before token 18", "2 branches before token 42", "1 branch before token 12", "1 branch from the start",
-    ]  # fmt: skip
+    assert [pivot.inner_text().splitlines() for pivot in tree.locator(".pivot").all()] == [
+        ["1 branch before token 18", "2+10=12,8 6 9 12;6+9=15,8 12 15;12+15=27,8 27…"],
+        ["2 branches before token 42", "… 12;6+9=15,8 12 15;12+15=27,8 27;27-8=19"],
+        ["1 branch before token 12"],
+        ["1 branch from the start"],
+    ]
     text = nodes.nth(1).locator("pre")
     assert not text.is_visible()
     nodes.nth(1).locator("summary").click()
     assert text.is_visible()
     assert text.inner_text() == report_sample.tree().nodes[1].text
+    assert text.locator(".cut").count() == 2  # where branches leave it, and nothing of it is lost
+    assert all(mark.is_visible() for mark in text.locator(".cut").all())
     wide.page.keyboard.press("ArrowDown")
     wide.page.keyboard.press("Enter")
     assert nodes.nth(2).locator("pre").is_visible()
@@ -330,14 +365,10 @@ def test_a_phone_scrolls_down_only_and_wide_tables_in_their_box(wide):
 
 def test_dark_is_followed_and_the_switch_is_remembered(tab, at):
     light, dark = "rgb(247, 247, 245)", "rgb(18, 20, 23)"
-    tab.open(at(render(report_sample.healthy())), color_scheme="dark")
+    tab.open(at(render(Report("t", {}, [], [], {}, []))), color_scheme="dark")
     assert tab.style("body", "backgroundColor") == dark
-    tab.draw_all()
-    line = ".js-line"
-    assert tab.style(line, "stroke") == "rgb(79, 168, 222)"
     tab.page.locator("#theme").click()
     assert tab.style("body", "backgroundColor") == light
-    tab.until("getComputedStyle(document.querySelector('.js-line')).stroke === 'rgb(0, 114, 178)'")
     tab.page.reload()
     assert tab.style("body", "backgroundColor") == light
     tab.page.locator("#theme").click()  # back to what the system says, and to following it
@@ -347,8 +378,17 @@ def test_dark_is_followed_and_the_switch_is_remembered(tab, at):
     assert quiet(tab)
 
 
-def test_hostile_text_is_read_and_never_run(tab, at, attacked):
-    tab.open(at(attacked))
+@pytest.fixture(scope="module")
+def small_attack() -> str:
+    """Something hostile in every kind of text that a browser shows: two plots are as good as six."""
+    report = report_sample.sample()
+    budget, entropy = report_sample.budget(), report_sample.entropy()
+    parts = [replace(budget, figures=budget.figures[:1]), replace(entropy, figures=entropy.figures[1:2])]
+    return render(hostile(replace(report, sections=[*parts, report_sample.examples()])))
+
+
+def test_hostile_text_is_read_and_never_run(tab, at, small_attack):
+    tab.open(at(small_attack))
     tab.draw_all()
     assert tab.page.locator(".prompt").first.text_content() == report_sample.tree().prompt + SHOWN
     assert tab.page.locator(".legend button").first.text_content() == "solved" + SHOWN
@@ -369,20 +409,9 @@ def test_what_slips_through_is_stopped_by_the_policy(tab, at):
     assert len([text for text in tab.complaints if "Content Security Policy" in text]) == 3  # script, picture, handler
 
 
-def test_a_long_page_draws_what_is_near_and_all_of_it_for_paper(tab, at):
-    tab.open(at(render(report_sample.long(10))))
-    drawn = tab.page.locator(".plot.drawn")
-    drawn.first.wait_for()
-    assert 2 <= drawn.count() <= 8
-    tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert drawn.count() == 10
-    assert max(tab.page.evaluate("[...document.querySelectorAll('.main-svg')].map((s) => s.clientWidth)")) <= 672
-    assert quiet(tab)
-
-
 @pytest.fixture(scope="module")
-def odd(tab, at) -> Tab:
-    """What a run may have and the sample has not: gaps, more series than colours, nothing."""
+def odd_at(at) -> str:
+    """What a run may have and the sample has not: gaps, more series than colours, nothing; and length."""
     y = [1.0, 2.0, math.nan, 3.0, math.nan, *map(float, range(30))]
     line = Figure("f", "F", "line", "x", "y", [Series("s", list(range(35)), y)])
     shares = [Series("a", [1, 2, 3], [0.5, math.nan, 0.5]), Series("b", [1, 2, 3], [0.5, 0.5, 0.5])]
@@ -390,9 +419,37 @@ def odd(tab, at) -> Tab:
     figures += [Figure("never", "N", "line", "x", "y", [Series("s", [1, 2], [0.0, 0.0])])]
     section = Section("s", "S", "", figures, [Table("t", "T", ["a"], [])])
     healthy = report_sample.healthy()
-    tab.open(at(render(replace(healthy, sections=[section, *healthy.sections]))))
-    tab.draw_all()
+    return at(render(replace(healthy, sections=[section, *healthy.sections, *report_sample.long(4).sections])))
+
+
+@pytest.fixture
+def odd(tab, odd_at) -> Tab:
+    """That page, with everything drawn as for paper."""
+    if tab.page.url != odd_at:
+        tab.open(odd_at)
+        tab.page.locator(".plot.drawn").first.wait_for()
+        tab.drawn_at_first = tab.page.locator(".plot.drawn").count()
+        tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        tab.printed = tab.page.evaluate("[...document.querySelectorAll('.main-svg')].map((s) => s.clientWidth)")
+        tab.page.evaluate("dispatchEvent(new Event('afterprint'))")
     return tab
+
+
+def test_a_long_page_draws_what_is_near_and_all_of_it_for_paper(odd):
+    assert 2 <= odd.drawn_at_first <= 6
+    assert odd.page.locator(".plot.drawn").count() == 8
+    assert max(odd.printed) <= 672
+    assert odd.page.locator("html.printing").count() == 0
+    fits = "(plot) => plot.querySelector('.main-svg').clientWidth === plot.clientWidth"
+    assert odd.page.evaluate(f"[...document.querySelectorAll('.plot')].every({fits})")
+    assert quiet(odd)
+
+
+def test_plots_follow_the_colours_of_the_page(odd):
+    line = "#s-f .js-line"
+    for scheme, colour in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(79, 168, 222)"), ("light", "rgb(0, 114, 178)")):
+        odd.page.emulate_media(color_scheme=scheme)
+        odd.until(f"getComputedStyle(document.querySelector('{line}')).stroke === '{colour}'")
 
 
 def test_more_series_than_colours_differ_in_their_dashes(odd):
@@ -404,14 +461,13 @@ def test_more_series_than_colours_differ_in_their_dashes(odd):
     assert "all 2 checks made found no fault" in odd.page.locator("#findings").inner_text()
 
 
-def test_steps_get_a_running_mean_that_is_said_and_intervals_get_none(odd, wide):
+def test_steps_get_a_running_mean_that_is_said(odd):
     steps, mean = odd.page.evaluate("document.querySelector('#levels-levels .plot').data.slice(0, 2).map((t) => t.y)")
     assert steps == pytest.approx(report_sample.wave(0.1, 0.0), rel=1e-5)
     assert [mean[0], mean[50], mean[-1]] == pytest.approx(
-        [sum(steps[:6]) / 6, sum(steps[45:56]) / 11, sum(steps[-6:]) / 6]  # of many lines: 105 // 20 = 5 on either side
+        [sum(steps[:6]) / 6, sum(steps[45:56]) / 11, sum(steps[-6:]) / 6]  # of many series 105 // 20 = 5 on either side
     )
     assert odd.page.locator("#levels-levels .unit").inner_text() == "success (thick: running mean of 11)"
-    assert wide.page.locator("#entropy-entropy .unit").inner_text() == "nats per token"
 
 
 def test_what_never_happened_is_drawn_at_the_foot_of_its_plot(odd):

@@ -176,7 +176,8 @@ def test_a_bug_in_the_report_ends_the_watch_with_its_traceback(watched):
 
 def test_an_open_page_takes_the_new_one_over_where_the_reader_is_and_says_when_the_watch_has_ended():
     served = Served()
-    sections = [report_sample.entropy(), report_sample.examples()]
+    entropy, budget = report_sample.entropy(), report_sample.budget()
+    sections = [replace(entropy, figures=entropy.figures[:2]), report_sample.examples()]
     report = replace(report_sample.sample(), sections=sections)
     served.take(render(report))
     with chromium() as browser:
@@ -194,7 +195,7 @@ def test_an_open_page_takes_the_new_one_over_where_the_reader_is_and_says_when_t
             page.evaluate("document.querySelector('#entropy-exchange').scrollIntoView()")
             place = page.locator("#entropy-exchange").bounding_box()["y"]
 
-            longer = [report_sample.budget(), *sections]  # a chapter more, above the reader
+            longer = [replace(budget, figures=budget.figures[:1]), *sections]  # a chapter more, above the reader
             served.take(render(replace(report, title="further", sections=longer)))
             tab.until("document.title === 'further'")
             assert page.locator("#contents li").count() == 4

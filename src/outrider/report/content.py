@@ -69,7 +69,8 @@ class Node:
         id, parent: of the rollout; ``parent`` None for a root.
         label: a few words: member, stage, tokens, reward.
         outcome: of the verdict; "" for none.
-        at: own tokens of the parent before which it branches.
+        at: own tokens of the parent before it branches.
+        cut: characters of the parent's ``text`` before it branches; None where they cannot be told.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Node:
     outcome: str
     text: str
     at: int = 0
+    cut: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -63,6 +63,21 @@ def render(report: Report) -> str:
     return html.encode("utf-8", "replace").decode()
 
 
+class Pivot(NamedTuple):
+    """Where branches leave their parent.
+
+    Attributes:
+        at: own tokens of the parent before it.
+        branches: what goes on from there.
+        before, after: what the parent has right there; empty where the place in its text is not known.
+    """
+
+    at: int
+    branches: list[Rollout]
+    before: str
+    after: str
+
+
 @dataclass
 class Rollout:
     """A node of the forest with what branches off it."""
@@ -71,8 +86,27 @@ class Rollout:
     forks: dict[int, list[Rollout]] = field(default_factory=dict)  # by the token before which they branch
 
     @property
-    def pivots(self) -> list[tuple[int, list[Rollout]]]:
-        return sorted(self.forks.items())
+    def pivots(self) -> list[Pivot]:
+        """In order."""
+        return [Pivot(at, branches, *self._around(branches[0].node.cut)) for at, branches in sorted(self.forks.items())]
+
+    @property
+    def pieces(self) -> list[tuple[bool, str]]:
+        """The text from one known pivot to the next; all but the first piece begin at one."""
+        cuts = {branch.node.cut for branches in self.forks.values() for branch in branches} - {None}
+        starts = sorted(cut for cut in cuts if cut is not None)
+        ends = [*starts, len(self.node.text)]
+        return [
+            (start is not None, self.node.text[start or 0 : end])
+            for start, end in zip([None, *starts], ends, strict=True)
+        ]
+
+    def _around(self, cut: int | None) -> tuple[str, str]:
+        if cut is None:
+            return "", ""
+        text = self.node.text
+        before, after = text[max(0, cut - _AROUND) : cut], text[cut : cut + _AROUND]
+        return "…" * (cut > _AROUND) + before, after + "…" * (len(text) > cut + _AROUND)
 
 
 def forest(example: Example) -> list[Rollout]:

@@ -233,12 +233,12 @@ function library() {
   document.head.append(script);
 }
 
-function draw(element) {
+function draw(element, width) {
   library();
   const figure = element.dataset.figure;
   const plot = whole(plots[figure]);
   const drawing = plot.kind === "sets" ? sets(plot, figure) : { data: traces(plot, figure), layout: layout(plot) };
-  Plotly.react(element, drawing.data, drawing.layout, options(figure));
+  Plotly.react(element, drawing.data, { ...drawing.layout, width }, options(figure));
   element.classList.add("drawn");
 }
 
@@ -312,8 +312,8 @@ function paper(on) {
   document.documentElement.classList.toggle("printing", on);
   document.documentElement.dataset.theme = on ? "light" : theme.now();
   document.querySelectorAll(on ? ".plot" : ".plot.drawn").forEach((element) => {
-    draw(element);
-    Plotly.Plots.resize(element);
+    draw(element, on ? element.clientWidth : undefined); // a resize would come after the print
+    if (!on) Plotly.relayout(element, { autosize: true });
   });
   document.querySelectorAll(".finding details").forEach((details) => {
     if (on) details.dataset.was = String(details.open);

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from outrider.report.content import Example, Node, Section
-from outrider.report.data import RunData
+from outrider.report.data import Place, RunData
 from outrider.report.sections.seen import ask, one
+
+Member = dict[str, Any]  # a row
 
 _NODES = 16  # rollouts of a group that are shown
 _LONGEST = 3000  # characters of a text
@@ -68,11 +70,14 @@ def section(run: RunData) -> Section | None:
         titles |= dict.fromkeys(found["place"].tolist(), kind.title)
     groups = _members(run, list(titles))
     prompts = run.prompts([group[0]["problem_id"] for group in groups.values() if group[0]["prompt"] is None])
-    examples = [_example(title, groups[place], prompts) for place, title in titles.items()]
+    texts = run.beginnings(
+        [at for group in groups.values() for member in group if (at := _place(member, _by_id(group)))]
+    )
+    examples = [_example(title, groups[place], prompts, texts) for place, title in titles.items()]
     return Section("examples", "Rollouts to read", _TEXT, examples=examples)
 
 
-def _members(run: RunData, places: list[str]) -> dict[str, list[dict[str, Any]]]:
+def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
     """The rollouts of the groups at ``places``; all texts are had in one pass."""
     found = ask(
         run,
@@ -82,30 +87,30 @@ def _members(run: RunData, places: list[str]) -> dict[str, list[dict[str, Any]]]
         "FROM told WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
         [places],
     )
-    groups: dict[str, list[dict[str, Any]]] = {place: [] for place in places}
+    groups: dict[str, list[Member]] = {place: [] for place in places}
     for row in zip(*(column.tolist() for column in found.values()), strict=True):
         groups[row[0]].append(dict(zip(found, row, strict=True)))
     return groups
 
 
-def _example(title: str, members: list[dict[str, Any]], prompts: Mapping[str, str]) -> Example:
-    by_id = {member["id"]: member for member in members}
+def _example(title: str, members: list[Member], prompts: Mapping[str, str], beginnings: Mapping[Place, str]) -> Example:
+    by_id = _by_id(members)
     shown = _chosen(members, by_id)
     problem = members[0]["problem_id"]
     prompt = members[0]["prompt"] or prompts.get(problem, "")
     more = f", {len(shown)} of {len(members)} rollouts" if len(shown) < len(members) else ""
-    nodes = [_node(member, by_id) for member in shown]
+    nodes = [_node(member, by_id, beginnings) for member in shown]
     return Example(f"{title} (step {members[0]['step']}, {problem}{more})", prompt, nodes)
 
 
-def _chosen(members: list[dict[str, Any]], by_id: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
     """At most ``_NODES`` members with all that they continue, successes and failures in turn; parents first."""
     seen: dict[str | None, int] = {}
     turns = []
     for member in members:
         turn = seen[member["outcome"]] = seen.get(member["outcome"], -1) + 1
         turns.append((turn, member["member"], member))
-    kept: dict[str, dict[str, Any]] = {}
+    kept: dict[str, Member] = {}
     for _, _, member in sorted(turns, key=lambda item: item[:2]):
         line = [m for m in _ancestry(member, by_id) if m["id"] not in kept]
         if len(kept) + len(line) <= _NODES:
@@ -113,7 +118,7 @@ def _chosen(members: list[dict[str, Any]], by_id: Mapping[str, dict[str, Any]]) 
     return sorted(kept.values(), key=lambda m: (len(_ancestry(m, by_id)), m["member"]))
 
 
-def _ancestry(member: dict[str, Any], by_id: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _ancestry(member: Member, by_id: Mapping[str, Member]) -> list[Member]:
     """A member and what it continues, nearest first. A parent that is not in the group, and a loop, end the line."""
     line = [member]
     while (parent := by_id.get(line[-1]["parent"] or "")) is not None and parent not in line:
@@ -121,8 +126,32 @@ def _ancestry(member: dict[str, Any], by_id: Mapping[str, dict[str, Any]]) -> li
     return line
 
 
-def _node(member: dict[str, Any], by_id: Mapping[str, dict[str, Any]]) -> Node:
+def _by_id(members: list[Member]) -> dict[str, Member]:
+    return {member["id"]: member for member in members}
+
+
+def _place(member: Member, by_id: Mapping[str, Member]) -> Place | None:
+    """Where a member leaves its parent; None for a root. It may leave before the parent's own tokens begin."""
     parent = by_id.get(member["parent"] or "")
+    if parent is None:
+        return None
+    return int(parent["step"]), parent["id"], max(0, int(member["branch_at"]) - int(parent["branch_at"]))
+
+
+def _cut(text: str, beginning: str | None) -> int | None:
+    r"""Characters of a text that its first tokens make; None where they make other ones, or were left out of it.
+
+    A character may be cut: then its first tokens are decoded to replacement characters, and it counts as behind.
+
+    >>> _cut("a€b", "a\ufffd"), _cut("a€b", "a€"), _cut("a€b", "b"), _cut("abc", None)
+    (1, 2, None, None)
+    """
+    whole = None if beginning is None else beginning.rstrip("\ufffd")
+    return len(whole) if whole is not None and text.startswith(whole) else None
+
+
+def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place, str]) -> Node:
+    parent, place = by_id.get(member["parent"] or ""), _place(member, by_id)
     words = [f"{member['member']}", member["stage"], "seeded" if member["context"] == "seeded" else ""]
     words += [f"{member['tokens']:.0f} tokens" if _is(member["tokens"]) else ""]
     words += [f"reward {member['reward']:.3g}" if _is(member["reward"]) else ""]
@@ -135,7 +164,8 @@ def _node(member: dict[str, Any], by_id: Mapping[str, dict[str, Any]]) -> Node:
         label=" · ".join(word for word in words if word),
         outcome=member["outcome"] or "",
         text=member["text"] + (f"… (+{cut:,} characters)" if cut > 0 else ""),
-        at=max(0, int(member["branch_at"]) - int(parent["branch_at"])) if parent else 0,
+        at=place[2] if place else 0,
+        cut=_cut(parent["text"], beginnings.get(place)) if parent and place else None,
     )
 
 
