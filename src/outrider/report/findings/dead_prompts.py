@@ -8,7 +8,7 @@ import numpy as np
 
 from outrider.measure.unsolvable import pass_rate_bound
 from outrider.report.content import Finding
-from outrider.report.data import RunData
+from outrider.report.data import SAMPLED, RunData
 from outrider.report.findings.base import Lacking, percent, share
 from outrider.report.findings.view import SCORABLE, SUCCESS, late_groups, main_split
 
@@ -89,7 +89,7 @@ def _hopeless(run: RunData) -> dict[str, float]:
         WITH problems AS (
             SELECT problem_id, count(DISTINCT group_id) AS visits, count(*) FILTER ({SCORABLE}) AS n,
                 count(*) FILTER ({SUCCESS}) AS c, coalesce(sum(tokens), count(*))::DOUBLE AS tokens
-            FROM rollouts WHERE split = '{main_split(run).name}' GROUP BY problem_id
+            FROM rollouts WHERE split = '{main_split(run).name}' AND {SAMPLED} GROUP BY problem_id
         )
         SELECT count(*) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS problems,
             median(n) FILTER (c = 0 AND visits >= {VISITS} AND n > 0) AS tries,

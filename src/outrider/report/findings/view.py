@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from outrider.report.data import Columns, RunData
+from outrider.report.data import SAMPLED, Columns, RunData
 from outrider.report.findings.base import MIN_STEPS, Lacking
 
 SUCCESS = "(outcome = 'correct')"
@@ -159,7 +159,7 @@ def success_by_step(run: RunData) -> Columns:
 
 @once
 def by_group(run: RunData) -> Columns:
-    """One row for each group of the main split, all its rollouts counted, in no particular order.
+    """One row for each group of the main split, all its rollouts counted but a baseline's, in no particular order.
 
     Columns: ``step``, ``tokens``; counts of rollouts: ``judged``, ``scorable``, ``successes``, ``timeouts``,
     ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended`` (judged and not
@@ -184,7 +184,7 @@ def by_group(run: RunData) -> Columns:
             count(*) FILTER ({ended} AND outcome = 'unparseable') AS ended_unparseable,
             count(answer) FILTER ({SUCCESS}) AS answering, count(*) FILTER ({SUCCESS} AND answer = '') AS silent,
             coalesce(sum(tokens) FILTER ({cut}), 0) AS cut_tokens
-        FROM rollouts WHERE split = '{split.name}' GROUP BY group_id
+        FROM rollouts WHERE split = '{split.name}' AND {SAMPLED} GROUP BY group_id
         """
     )
     return {name: np.asarray(column, dtype=np.float64) for name, column in rows.items()}

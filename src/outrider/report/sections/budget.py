@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.report.content import Figure, Section, Series, Table
-from outrider.report.data import RunData
+from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.seen import KINDS, ask, known, one, rows, series, shares, split
 
 _TEXT = (
@@ -58,7 +58,7 @@ def by_stage(run: RunData, unit: str) -> Table:
         FROM (
             SELECT stage, stream, context, count(*) AS rollouts, {_cost(unit)} AS cost, avg(success) AS success,
                 sum(success)::DOUBLE AS successes, {_cost(unit, "unused = ''")} AS trained
-            FROM seen GROUP BY stage, stream, context
+            FROM spent GROUP BY stage, stream, context
         )
         LEFT JOIN (
             SELECT first_stage AS stage, first_stream AS stream, first_context AS context, count(*) AS firsts
@@ -72,6 +72,11 @@ def by_stage(run: RunData, unit: str) -> Table:
     columns = ["stage", "stream", "context", "rollouts", *(["tokens"] if unit == "tokens" else [])]
     columns += [f"share of {unit}", "success", f"successes per 1000 {unit}", f"first successes per 1000 {unit}"]
     note = "First successes: groups that had none before, and got one from this stage."
+    if one(ask(run, f"SELECT count(*) AS n FROM spent WHERE NOT {SAMPLED}"))["n"]:
+        note += (
+            " Rollouts of the stage `greedy` are no samples: this table has what they cost and returned, and no "
+            "statistic of groups, answers, lengths or entropy has them."
+        )
     columns.append(f"share of {unit} trained on")
     return Table("budget-stages", "What each stage cost and returned", columns, rows(found), note)
 
@@ -82,7 +87,7 @@ def _unused(run: RunData, unit: str) -> Table:
         f"""
         SELECT CASE WHEN unused = '' THEN 'trained on' ELSE unused END AS why, count(*) AS rollouts,
             {_cost(unit)} / nullif(sum({_cost(unit)}) OVER (), 0) AS share
-        FROM seen GROUP BY unused ORDER BY unused <> '', rollouts DESC, why
+        FROM spent GROUP BY unused ORDER BY unused <> '', rollouts DESC, why
         """,
     )
     title = "What was trained on, and why the rest was not"
@@ -105,7 +110,7 @@ def _splits(run: RunData, unit: str) -> Table:
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
     """Shares by stage, where there are several, and by what the groups turned out to be."""
-    stages = ask(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM seen GROUP BY upto, stage ORDER BY upto")
+    stages = ask(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
     if len(names) > 1:

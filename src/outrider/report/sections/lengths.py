@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from outrider.report.content import Figure, Section, Series, Table
+import numpy as np
+
+from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
+from outrider.report.content import Cell, Figure, Section, Series, Table
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, by, known, one, rows, series
+from outrider.report.sections.seen import ask, by, known, one, series
 
 _BARS = 12  # more do not fit side by side on a phone
 
@@ -17,7 +20,8 @@ _CHARACTERS = " These rollouts do not say how many tokens they have: lengths are
 
 
 def section(run: RunData) -> Section | None:
-    """Mean length by outcome, quantiles and truncation over time, its distribution, and both ends of training.
+    """Mean length by outcome, quantiles and truncation over time, its distribution, both ends of training, and whether
+    novelty sharpening prefers long responses.
 
     In characters where tokens are not counted. None without rollouts.
     """
@@ -28,7 +32,7 @@ def section(run: RunData) -> Section | None:
     _measure(run, unit)
     figures = [*_by_outcome(run, unit), _quantiles(run, unit), *_truncated(run), _bars(run, unit)]
     text = _TEXT + (_CHARACTERS if unit == "characters" else "")
-    return Section("lengths", "Lengths and truncation", text, figures, [_table(run)])
+    return Section("lengths", "Lengths and truncation", text, figures, [_table(run, unit), *_sharpened(run)])
 
 
 def _measure(run: RunData, unit: str) -> None:
@@ -96,18 +100,74 @@ def _bars(run: RunData, unit: str) -> Figure:
     return Figure("lengths-bars", "Lengths by outcome", "bars", unit, "share of the outcome", lines)
 
 
-def _table(run: RunData) -> Table:
+def _table(run: RunData, unit: str) -> Table:
+    """Both ends of training by outcome, and how the mean moved between them."""
+    found = ask(
+        run,
+        "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, (stop <> 'stop')::DOUBLE AS cut "
+        "FROM measured WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1",
+    )
+    body: list[list[Cell]] = []
+    for phase, name in {"early": "first fifth of the steps", "late": "last fifth", "all": "all"}.items():
+        at = found["phase"] == phase
+        outcomes = found["outcome"][at].tolist()
+        for told in lengths_by_outcome(found["size"][at], outcomes, found["cut"][at]) if outcomes else []:
+            numbers = (told.mean, told.std, told.p10, told.median, told.p90, told.longest, told.truncated)
+            cells = [None if np.isnan(value) else value for value in numbers]
+            body.append([name, told.outcome, told.responses, *cells])
+    columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
+    return Table("lengths-table", "Lengths at both ends of training", columns, body, _drift(run, unit))
+
+
+def _drift(run: RunData, unit: str) -> str:
+    found = ask(run, "SELECT upto, avg(size) AS mean FROM measured GROUP BY upto ORDER BY upto")
+    moved = drift(found["upto"], found["mean"])
+    if np.isnan(moved.per_doubling_error):
+        return ""
+    return (
+        f"Whenever the number of steps doubled, the mean changed by {moved.per_doubling:+.2g} {unit} (standard error "
+        f"{moved.per_doubling_error:.1g})."
+    )
+
+
+def _sharpened(run: RunData) -> list[Table]:
+    """Responses that novelty sharpening preferred, against their groups: only in a run whose recipe has it.
+
+    It prefers successes that the policy thought less likely than the mean of the group's members.
+    """
+    if not _has_novelty(run):
+        return []
     found = ask(
         run,
         """
-        SELECT coalesce(phase, 'all') AS phase, outcome, count(*) AS rollouts, avg(size) AS mean,
-            quantile_cont(size, 0.5) AS median, quantile_cont(size, 0.95) AS high,
-            avg((stop <> 'stop')::INT) AS truncated
-        FROM measured WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1
-        GROUP BY coalesce(phase, 'all'), outcome ORDER BY 1, 2
+        SELECT (hash(step, group_id, stream) >> 1)::BIGINT AS code, tokens::DOUBLE AS size, success::DOUBLE AS success,
+            success = 1 AND advantage > 0
+                AND logprob < avg(logprob) OVER (PARTITION BY step, group_id, stream) AS shaped
+        FROM seen WHERE unused = '' AND isfinite(advantage) AND logprob IS NOT NULL
         """,
     )
-    names = {"early": "first fifth of the steps", "late": "last fifth", "all": "all"}
-    columns = ["when", "outcome", "rollouts", "mean", "median", "95 %", "cut off"]
-    body = [[names[row[0]], *row[1:]] for row in rows(found)]
-    return Table("lengths-table", "Lengths at both ends of training", columns, body)
+    told = shaped_lengths(found["size"], found["code"], found["success"], found["shaped"])
+    body: list[list[Cell]] = [
+        [_REFERENCES[name], row.z_responses, row.z, row.z_error, row.ratio_responses, row.ratio]
+        for name, row in told.items()
+        if row.ratio_responses
+    ]
+    if not body:
+        return []
+    columns = ["against", "responses with a z-score", "mean z-score", "standard error", "with a ratio", "mean ratio"]
+    note = (
+        "Own tokens of successes that novelty sharpening preferred, as they were less likely than the mean of their "
+        "group. A z-score above 0 means that it prefers longer responses. The first two references hold the preferred "
+        "responses themselves, which pulls them towards 0."
+    )
+    return [Table("lengths-sharpened", "Does novelty prefer long responses?", columns, body, note)]
+
+
+_REFERENCES = {"correct": "successes of the group", "group": "whole group", "unshaped": "its other successes"}
+
+
+def _has_novelty(run: RunData) -> bool:
+    credit = run.config.get("credit")
+    chains = credit.values() if isinstance(credit, dict) else []
+    pieces = [piece for chain in chains if isinstance(chain, list) for piece in chain]
+    return any(piece == "novelty" or (isinstance(piece, dict) and "novelty" in piece) for piece in pieces)

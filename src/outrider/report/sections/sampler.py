@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,8 @@ _GAUGES = {
     "Effective share of the samples": ("share", ("weight_ess",)),
     "Gradient norm": ("norm", ("grad_norm",)),
 }
+
+_ROUNDING = 1e-7  # what is smaller says nothing: float32 has as many digits
 
 _TEXT = (
     "Rollouts are drawn by one set of weights and learnt from by another: several updates a step, asynchronous "
@@ -45,8 +48,16 @@ def _gauge(run: RunData, title: str) -> Figure | None:
         for key, values in run.metrics.items()
         if key.startswith("learn/") and key.rsplit("/", 1)[-1] in names and known(values)
     ]
+    note = ""
+    if (
+        lines
+        and all(abs(y) < _ROUNDING for line in lines for y in line.y if y == y)
+        and any(map(any, (s.y for s in lines)))
+    ):
+        lines = [replace(line, y=[0.0 * y for y in line.y]) for line in lines]
+        note = f"All within {_ROUNDING:g} of 0, which is rounding: drawn as 0."
     id = "sampler-" + re.sub(r"[^a-z]+", "-", title.lower())
-    return Figure(id, title, "line", "step", unit, lines) if lines else None
+    return Figure(id, title, "line", "step", unit, lines, note=note) if lines else None
 
 
 def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.report.content import Series
-from outrider.report.data import Columns, RunData
+from outrider.report.data import SAMPLED, Columns, RunData
 
 BINS = 100  # points along training: more are not told apart on a screen
 SPLITS = ("train", "evaluate", "greedy")
@@ -29,31 +29,37 @@ FROM (
 _SEEN = """
 CREATE TEMP VIEW {name} AS
 SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success, tokens + branch_at AS length
-FROM {source} JOIN bins USING (step) WHERE split = '{split}'
+FROM {source} JOIN bins USING (step) WHERE split = '{split}' AND {which}
 """
 _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
     any_value(problem_id) AS problem_id, any_value(level) AS level,
-    count(*) AS n, count(success) AS judged, coalesce(sum(success), 0) AS successes, sum(tokens) AS tokens,
+    count(*) AS n, count(success) AS judged, coalesce(sum(success), 0) AS successes,
+    sum(tokens) + coalesce(any_value(greedy_tokens), 0) AS tokens,
     arg_min(stage, member) FILTER (success = 1) AS first_stage,
     arg_min(stream, member) FILTER (success = 1) AS first_stream,
     arg_min(context, member) FILTER (success = 1) AS first_context,
     CASE WHEN count(success) = 0 THEN NULL WHEN coalesce(sum(success), 0) = 0 THEN 'unsolved'
         WHEN sum(success) = count(success) THEN 'solved' ELSE 'mixed' END AS kind
-FROM seen GROUP BY step, group_id
+FROM seen LEFT JOIN (
+    SELECT step, group_id, sum(tokens) AS greedy_tokens FROM spent WHERE NOT {sampled} GROUP BY step, group_id
+) USING (step, group_id)
+GROUP BY step, group_id
 """
 
 
 def ask(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """Ask with four relations more than ``rollouts``, of the split that was drawn to learn from (or, in a dump that
+    """Ask with five relations more than ``rollouts``, of the split that was drawn to learn from (or, in a dump that
     has no ``train``, to evaluate).
 
     ``told``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix), ``upto``
     (last step of the bin of steps; at most ``BINS`` of them) and ``phase`` (early: first fifth of the steps, late: last
-    fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much quicker. ``groups``: one row
-    per step and group: ``n``, ``judged``, ``successes``, ``tokens``, ``kind`` (solved, mixed, unsolved; null if never
-    judged), and stage, stream and context of its first success, null without one. ``bins``: steps.
+    fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much quicker. ``spent``: the same
+    with the greedy rollouts of a baseline, which cost tokens and are no samples: the other two are without. ``groups``:
+    one row per step and group: ``n``, ``judged``, ``successes``, ``tokens`` (greedy ones too), ``kind`` (solved, mixed,
+    unsolved; null if never judged), and stage, stream and context of its first success, null without one. ``bins``:
+    steps.
     """
     try:
         return run.ask(sql, values)
@@ -68,11 +74,13 @@ def _prepare(run: RunData) -> None:
     there = run.ask("SELECT DISTINCT split FROM rollouts")["split"].tolist()
     split = next((name for name in (*SPLITS, *sorted(there)) if name in there), "train")
     run.db.execute(_BINS.format(split=split, bins=BINS))
-    run.db.execute(_SEEN.format(name="told", source="rollouts", without="", split=split))
+    told = {"name": "told", "source": "rollouts", "without": ""}
+    run.db.execute(_SEEN.format(**told, split=split, which=SAMPLED))
     gathered = run.has("gathered")
     source, without = ("gathered", "EXCLUDE (row_key)") if gathered else ("rollouts", "EXCLUDE (text, prompt)")
-    run.db.execute(_SEEN.format(name="seen", source=source, without=without, split=split))
-    run.db.execute(_GROUPS)
+    for name, which in (("seen", SAMPLED), ("spent", "true")):
+        run.db.execute(_SEEN.format(name=name, source=source, without=without, split=split, which=which))
+    run.db.execute(_GROUPS.format(sampled=SAMPLED))
 
 
 def split(run: RunData) -> str:
