@@ -171,6 +171,22 @@ def test_every_value_of_a_sweep_is_a_recipe_that_differs_in_it_alone(study):
             assert (recipe.explore[1].pivots, recipe.explore[1].branches) == (int(value[1]), int(value[3]))
 
 
+def test_numbers_of_branches_are_compared_without_a_cap_and_apart_from_the_rest(study, monkeypatch):
+    from outrider.config import load_recipe
+
+    pivots, asked = study("pivots"), []
+    monkeypatch.setattr(pivots.subprocess, "run", lambda command, check: asked.append(command))
+    assert pivots.bench(["pivots", "gamma"], Path("there"), ["--seeds", "3", "--dry-run"]) == {}
+    folders = [command[command.index("--out") + 1] for command in asked]
+    assert folders == [str(Path("there/capped")), str(Path("there/uncapped"))]
+    assert [command[-1] for command in asked] == ["--dry-run", "explore.1.cap=null"]
+    recipes = asked[1][asked[1].index("bench") + 1 : asked[1].index("--base")]
+    stages = [load_recipe(recipe, ["explore.1.cap=null"]).explore[1] for recipe in recipes]
+    assert [(s.pivots, s.branches, s.which, s.cap) for s in stages] == [
+        (1, 8, "failed", None), (1, 4, "failed", None), (2, 4, "failed", None), (1, 8, "all", None)
+    ]  # fmt: skip
+
+
 def test_only_failed_rollouts_are_branched_by_deep_grpo_and_deeper_is_likelier(study):
     pivots = study("decision_tree").pivots
     assert pivots("DEEP-GRPO", ("B", "F")) == [(1.0, [])]  # F is correct
