@@ -75,7 +75,7 @@ def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Re
     names = [run.name for run in runs]
     facts: dict[str, Cell] = {"Outrider": outrider.__version__}
     report = Report(
-        title=f"Comparison of {' and '.join(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
+        title=f"Comparison of {differences.joined(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
         facts=settings.facts(compared) | facts,
         findings=sorted(findings, key=lambda finding: finding.severity),
         checked=[f"{name}: {check}" for name, of in found.items() for check in of.checked],

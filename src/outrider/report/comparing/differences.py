@@ -60,8 +60,8 @@ def _sentence(first: str, name: str, found: Comparison) -> str:
     told = list(quantities(found.overall))
     differ = [f"{what} ({i.value:+.3f}, {i.low:+.3f} to {i.high:+.3f})" for what, i in told if i.excludes_zero]
     same = [what for what, i in told if not i.excludes_zero]
-    parts = [f"the interval excludes 0 for {_and(differ)}"] * bool(differ)
-    parts += [f"it does not for {_and(same)}" if differ else f"no interval excludes 0 ({_and(same)})"] * bool(same)
+    parts = [f"the interval excludes 0 for {joined(differ)}"] * bool(differ)
+    parts += [f"it does not for {joined(same)}" if differ else f"no interval excludes 0 ({joined(same)})"] * bool(same)
     paired = f"{found.problems:,} problems are paired"
     if found.unpaired:
         paired += f", and {found.unpaired:,} that only one of the two has are left out"
@@ -70,8 +70,12 @@ def _sentence(first: str, name: str, found: Comparison) -> str:
     )
 
 
-def _and(words: Sequence[str]) -> str:
-    """``a, b and c``."""
+def joined(words: Sequence[str]) -> str:
+    """Words as one says them.
+
+    >>> joined(["a", "b", "c"]), joined(["a"])
+    ('a, b and c', 'a')
+    """
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
