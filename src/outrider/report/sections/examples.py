@@ -16,7 +16,7 @@ _LONGEST = 3000  # characters of a text
 
 _TEXT = (
     "Numbers say that something happened, rollouts say what. These groups were picked by rule, one of each kind that "
-    "occurs. A branch stands under the rollout that it continues."
+    "occurs. A branch stands under the rollout that it continues; a mark in that text shows where."
 )
 
 
