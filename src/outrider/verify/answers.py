@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Literal
 
@@ -16,18 +17,20 @@ Match = Literal["exact", "number"]
 
 LONGEST_NUMBER = 100  # characters; longer strings of digits are no final answer
 LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not end
+SCALES = r"(?:hundred|thousand|million|billion|trillion|dozen|half|or|and|more|less|than|not|no)\b"  # are no units
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
-_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)({_DECIMAL})(?:/({_DIGITS}))?%?")
-_LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}")
+_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
+_LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
+_ANSWER_LINE = re.compile(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
 _BOX_TOKENS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 _TEXT = re.compile(r"\\(?:text|textbf|textrm|mathrm|mbox)\{([^{}]*)\}")
-_UNIT = re.compile(rf"(?<=.)\s*{_TEXT.pattern}\s*$")
-_NOTHING = re.compile(r"\\[,!]|\\?\$|\\(?:left|right)(?![A-Za-z])")
-_SPACE = re.compile(r"\\[;: ]|~")
+_UNIT = re.compile(rf"(?<=.)\s*(?!\\[a-z]+\{{[^{{}}]*\b{SCALES}){_TEXT.pattern}\s*$")
+_NOTHING = re.compile(r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right)(?![A-Za-z])")
+_SPACE = re.compile(r"(?<!\\)\\[;: ]|~")
 _NEEDLESS_SPACE = re.compile(r"(?<![0-9]) | (?![0-9])")  # between two digits it means something: 1 1/2 is not 11/2
 _SHORT_FRACTION = re.compile(r"\\[dt]?frac(?:([0-9])([0-9]))?")
 
@@ -40,18 +43,55 @@ def last_box(text: str) -> str | None:
     >>> last_box(r"first \boxed{1}, then \boxed{\frac{1}{2}}, then \boxed{3")
     '\\frac{1}{2}'
     """
+    last = deque(_boxes(text), maxlen=1)
+    return text[slice(*last[0])] if last else None
+
+
+def boxes(text: str) -> list[str]:
+    r"""The contents of all closed ``\boxed{…}`` in order, without those that stand inside another.
+
+    >>> boxes(r"\boxed{1} or \boxed{x + \boxed{2}}, not \boxed{3")
+    ['1', 'x + \\boxed{2}']
+    """
+    outer: list[tuple[int, int]] = []
+    for begin, end in _boxes(text):
+        while outer and outer[-1][0] > begin:
+            outer.pop()
+        outer.append((begin, end))
+    return [text[slice(*box)] for box in outer]
+
+
+def _boxes(text: str) -> Iterator[tuple[int, int]]:
+    """Where the contents of boxes begin and end, in the order in which they close."""
     if "\\boxed" not in text:
-        return None
+        return
     opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
-    found: tuple[int, int] | None = None
     for token in _BOX_TOKENS.finditer(text):
         if token[0].startswith("\\boxed"):
             opened.append(token.end())
         elif token[0] == "{":
             opened.append(None)
         elif token[0] == "}" and opened and (start := opened.pop()) is not None:
-            found = (start, token.start())
-    return None if found is None else text[slice(*found)]
+            yield start, token.start()
+
+
+def answer_line(text: str) -> str | None:
+    """What follows ``Answer:``, ``Final answer:`` or ``####`` on the last line that begins with one of them, or None.
+
+    >>> answer_line("Answer: 3, or rather\\n**Answer:** $4$\\nas shown")
+    '$4$'
+    """
+    found = None
+    for line in text.splitlines():
+        if marked := _ANSWER_LINE.match(line):
+            found = line[marked.end() :].strip().strip("*").strip()
+    return found or None
+
+
+def last_number(text: str) -> str | None:
+    """The last number-like string, or None."""
+    numbers = deque(_NUMBER_IN_TEXT.finditer(text), maxlen=1)
+    return numbers[0][0] if numbers else None
 
 
 def extract(text: str, finished: bool = True) -> str | None:
@@ -71,8 +111,7 @@ def extract(text: str, finished: bool = True) -> str | None:
     _, marker, after = text.rpartition("####")
     if marker and (line := after.strip().partition("\n")[0].strip()):
         return line
-    numbers = deque(_NUMBER_IN_TEXT.finditer(text), maxlen=1)
-    return numbers[0][0] if numbers else None
+    return last_number(text)
 
 
 def normalise(answer: str) -> str:
@@ -89,10 +128,11 @@ def normalise(answer: str) -> str:
 def number(answer: str) -> Fraction | None:
     r"""The exact value of an answer that is one number, else None.
 
-    Understood: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, a leading ``x=``; a currency
-    sign, a percent sign and a last unit in ``\text{…}`` are ignored (50\% is read as 50, as the answer keys of maths
-    sets have it). None as well beyond ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and
-    for a zero below the line, so that no answer costs more than some microseconds.
+    Understood: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, mixed numbers such as 1 1/2, a
+    leading ``x=``; a currency sign, a percent sign and a last unit in ``\text{…}`` are ignored (50\% is read as 50, as
+    the answer keys of maths sets have it; "million" and "or more" are no units). None as well beyond
+    ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and for a zero below the line, so that
+    no answer costs more than some microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
     (Fraction(2001, 2), Fraction(-1, 2), None, None)
@@ -103,14 +143,16 @@ def number(answer: str) -> Fraction | None:
     match = _RATIO.fullmatch(plain) or _LATEX_RATIO.fullmatch(plain)
     if match is None:
         return None
-    sign, above, below = match.groups()
+    sign, whole, above, below = match.groups()
     mantissa, _, exponent = above.replace(",", "").lower().partition("e")
     if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
         return None
     denominator = Fraction((below or "1").replace(",", ""))
     if not denominator:
         return None
-    value = Fraction(mantissa) * Fraction(10) ** int(exponent or 0) / denominator
+    if whole and above[0] in "+-":
+        return None
+    value = int(whole or 0) + Fraction(mantissa) * Fraction(10) ** int(exponent or 0) / denominator
     return -value if sign == "-" else value
 
 
@@ -129,18 +171,18 @@ def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -
     answer = extract(text, finished)
     if answer is None:
         return unparseable("no final answer" if finished else "cut off before a final answer")
-    shown = _shown(answer)
+    short = shown(answer)
     if match == "exact":
-        return correct(shown) if normalise(answer) == normalise(gold) else incorrect(shown)
+        return correct(short) if normalise(answer) == normalise(gold) else incorrect(short)
     right = number(gold)
     if right is None:
         raise ValueError(f"the right answer {gold!r} is not a number")
     value = number(answer)
     if value is None:
-        return incorrect(shown, "not a number")
-    return correct(shown) if value == right else incorrect(shown)
+        return incorrect(short, "not a number")
+    return correct(short) if value == right else incorrect(short)
 
 
-def _shown(answer: str) -> str:
+def shown(answer: str) -> str:
     """The answer as a record keeps it: short, and encodable (text may hold lone surrogates)."""
     return answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")

@@ -1,13 +1,18 @@
 """Every judge by the name that a recipe gives it."""
 
+from outrider.verify.code import Stdio, UnitTests
 from outrider.verify.function import Function
 from outrider.verify.judge import Judge
+from outrider.verify.maths import Maths
 from outrider.verify.question_answering import QuestionAnswering
 from outrider.verify.short_answer import Exact, Number
 
 JUDGES: dict[str, type[Judge]] = {
     "number": Number,
     "exact": Exact,
+    "math": Maths,
     "qa": QuestionAnswering,
     "function": Function,
+    "unit_tests": UnitTests,
+    "stdio": Stdio,
 }

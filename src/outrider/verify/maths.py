@@ -1,0 +1,175 @@
+r"""The judge of mathematical answers: exact text and exact numbers first, then algebra on what math-verify reads.
+
+Each step is there for what it costs and for what it can get wrong:
+
+1. The answer is taken from the completion alone: the prompt is never looked at, so its boxes and examples do not count.
+2. The same text, but for its type-setting, is correct. Two plain numbers are compared exactly. Microseconds.
+3. An answer beyond the bounds of :func:`outrider.verify.latex.refuse` is unparseable. Microseconds.
+4. Answers in words are compared as text, without case.
+5. What is left is read as LaTeX and compared as a mathematical object (:mod:`outrider.verify.algebra`). Milliseconds;
+   where they become seconds, the pool ends the process, and the verdict is ``timeout``.
+
+Not compared: units (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from pydantic import Field
+
+from outrider.errors import UserError
+from outrider.record import Outcome, Problem, Verdict, unparseable
+from outrider.verify.algebra import equal, readable
+from outrider.verify.answers import answer_line, boxes, extract, last_box, last_number, normalise, number, shown
+from outrider.verify.judge import PooledJudge, text_of
+from outrider.verify.latex import LONGEST, UnreadableError, clean, expression, refuse
+
+_IN_TEXT = re.compile(r"\\(?:text|textbf|textrm|mbox)\s*\{[^{}]*[A-Za-z][^{}]*\}")
+_ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
+_TYPESETTING = re.compile(r"[\s{}().,$*]|\\(?:text|textbf|textrm|mathrm|mbox|boxed)(?![A-Za-z])")
+_BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
+_WARM = r"""
+\frac{1}{2}, -\frac{3\sqrt{2}}{5}, 3\sqrt{13}, 2^{10}, x^2+2x+1, (x-1)(x+2)^2, \frac{2x-7}{(x+1)(x-2)}, 10\pi, 10!
+2 \cdot 3^{5}, 8.7 \times 10^{8}, a_1+b_{2}, e^{-2t}, \sin x, \log_2 3, 1+2i, -x^4+3x^2-7, \sqrt[3]{2}, \frac{\pi}{3}
+\frac{-1+\sqrt{17}}{2}, 12\sqrt{3}-4, \begin{pmatrix} 1 & 2 \\ 3 & -4 \end{pmatrix}
+"""
+
+
+class Maths(PooledJudge):
+    r"""Correct where the final answer is the same mathematical object as the right one, in whatever form.
+
+    Decimals are exact by default: 0.33 is not 1/3. A right answer that is a list names alternatives, of which one will
+    do; several answers that are all asked for stand in one text, separated by commas.
+
+    Raises:
+        UserError: the package math-verify is missing.
+    """
+
+    boxes: Literal["last", "all"] = Field("last", description="which closed boxes hold the answer")
+    no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
+        "unparseable", description='without a box: no answer; what follows "Answer:" or "####"; or the last number'
+    )
+    tolerance: float = Field(0.0, ge=0, lt=1, description="relative error allowed where the right answer is a decimal")
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> str | list[str]:
+        _require()
+        value = fields.get(answer)
+        if not isinstance(value, list):
+            return _gold(fields, answer)
+        if not value:
+            raise ValueError(f"the field {answer!r} holds an empty list")
+        return list(dict.fromkeys(_gold({answer: one}, answer) for one in value))
+
+    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        answer = self._answer(text, finished)
+        if answer is None:
+            return unparseable("no final answer" if finished else "cut off before a final answer")
+        if len(answer) > LONGEST:  # before any look at it
+            return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
+        found = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
+        outcome, detail = min(
+            found, key=lambda pair: (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE).index(pair[0])
+        )
+        return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
+
+    def right(self, problem: Problem) -> str:
+        return f"\\boxed{{{_all(problem.answer)[0]}}}"
+
+    def prepare(self) -> None:
+        """Import, and read some answers: the parser learns its grammar as it goes, which costs seconds at first."""
+        _require()
+        import logging
+
+        import math_verify  # noqa: F401
+
+        logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that its clock is off
+        for example in _WARM.replace("\n", ",").split(","):
+            if example.strip():
+                expression(example.strip())
+
+    def _answer(self, text: str, finished: bool) -> str | None:
+        r"""From a response that was cut off only a closed box is taken: a line at the cut may be half of one."""
+        found = [b for b in (boxes(text) if self.boxes == "all" else [last_box(text)]) if b and b.strip()]
+        if found:
+            return ", ".join({normalise(b): b.strip() for b in found}.values()) if len(found) > 1 else found[0].strip()
+        if self.no_box == "unparseable" or not finished:
+            return None
+        return answer_line(text) if self.no_box == "answer_line" else last_number(text)
+
+
+@lru_cache(8192)
+def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, str]:
+    r"""What an answer is, next to the right one, and why where that is not plain. Answers repeat: they are kept.
+
+    >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
+    ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
+    """
+    if normalise(answer) == normalise(gold):
+        return Outcome.CORRECT, ""
+    right, value = _plain(gold), _plain(answer)
+    if right is not None and value is not None:
+        allowed = abs(right) * Fraction(tolerance) if "." in gold else 0
+        return _told(abs(value - right) <= allowed)
+    try:
+        refuse(answer)
+    except UnreadableError as reason:
+        return Outcome.UNPARSEABLE, str(reason)
+    in_words = _in_words(gold), _in_words(answer)
+    if any(in_words) and (in_words[0] or _IN_TEXT.search(clean(answer))):
+        return _told(_letters(gold) == _letters(answer))
+    if not readable(gold):
+        return Outcome.INCORRECT, "another text than the right answer, which is only text"
+    try:
+        return _told(equal(gold, answer, tolerance))
+    except UnreadableError as reason:
+        return Outcome.UNPARSEABLE, str(reason)
+
+
+def _told(same: bool) -> tuple[Outcome, str]:
+    return (Outcome.CORRECT if same else Outcome.INCORRECT), ""
+
+
+def _plain(text: str) -> Fraction | None:
+    """The value of a text that is a number and nothing else: a percentage has two, and x = 3 is not y = 3."""
+    return None if "%" in text or "=" in text else number(text)
+
+
+def _in_words(text: str) -> bool:
+    text = clean(text)
+    return bool(_IN_TEXT.search(text) or _ALL_WORDS.fullmatch(text))
+
+
+def _letters(text: str) -> str:
+    """A text without its type-setting and case."""
+    return _TYPESETTING.sub("", text).casefold()
+
+
+def _all(answer: str | list[str]) -> list[str]:
+    return [answer] if isinstance(answer, str) else answer
+
+
+def _gold(fields: Mapping[str, Any], name: str) -> str:
+    """The right answer of a row: its last box or what follows ``####``, where it is a worked solution."""
+    found = text_of(fields, name).strip()
+    if "####" in found or "\\boxed" in found:
+        found = extract(found) or ""
+    if not normalise(found):
+        raise ValueError(f"the field {name!r} holds no answer")
+    try:
+        refuse(found)
+    except UnreadableError as reason:
+        raise ValueError(f"the answer {found[:80]!r} is beyond what is compared: {reason}") from reason
+    return found
+
+
+def _require() -> None:
+    """Said before anything starts, not by the first verdict."""
+    if find_spec("math_verify") is None:
+        raise UserError("judge: math needs the package math-verify: pip install 'outrider[math]'")
