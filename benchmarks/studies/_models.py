@@ -7,7 +7,6 @@ What lies in the folder of runs is taken as it is, the rest is made by ``outride
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from _study import arguments
 
 from outrider.analyse.folder import AnalysisFolder
+from outrider.cli import main
 from outrider.learn.options import SftOptions
 from outrider.learn.sft import fine_tune
 from outrider.model.load import load_policy, save_policy
@@ -72,4 +72,6 @@ def analysed(runs: Path, kind: str, name: str, run: Path, *asked: object) -> Any
 
 
 def _outrider(*words: object) -> None:
-    subprocess.run([sys.executable, "-m", "outrider", *map(str, words)], check=True)
+    """A command in this process, since a dozen of them would spend a minute on imports; its failure is ours."""
+    if status := main([str(word) for word in words]):
+        sys.exit(status)

@@ -1,19 +1,17 @@
-"""Which tokens and which responses does an update move, which decide the outcome, and does favouring them help?
+"""Which tokens and which responses does an update move, and which decide the outcome?
 
 Claims (arXiv 2508.07534, sections 3.2.2 to 3.2.4; Figures 4 to 6): over 99 % of tokens change their probability by less
 than 0.06; tokens of correct responses rise and those of incorrect ones fall; the largest changes are at tokens of high
 entropy, which have the large gradients, and in responses of low perplexity; a token replaced in a response of low
-perplexity, or late in one, costs less accuracy than elsewhere; a bonus for late tokens teaches more than one for early
-tokens.
+perplexity, or late in one, costs less accuracy than elsewhere. What weighing by perplexity or position does to training
+is in ``benchmarks/results/credit``.
 
 Ours: GRPO on Countdown, three seeds. Changes are those of the first five updates and of the last five, at the tokens
 of the responses of these steps that had an advantage. G_t is advantage times the norm of the gradient of the token's
-log-probability. A token is replaced by the best other one and continued 8 times from both: in every fifth of a response
-that of the highest entropy. The bonus is the report's with gamma = 1 for 0.6 M tokens; success is that in training on
-the last 20 common steps, whose problems the runs of a seed share. Intervals draw responses, or problems where
-outcomes count.
+log-probability. The trained policy replaces, in every fifth of a response, the token of the highest entropy by the best
+other one and goes on 8 times from both. Intervals draw responses, for replacements problems.
 
-Command: ``python benchmarks/studies/what_learning_rests_on.py [--runs DIR]`` (25 minutes of a core where DIR holds
+Command: ``python benchmarks/studies/what_learning_rests_on.py [--runs DIR]`` (10 minutes of a core where DIR holds
 nothing, half a minute where it holds all). Seeds 0 to 2; see ``README.md``.
 """
 
@@ -25,12 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _models import SEEDS, analysed, arguments_with_runs, trained
-from _study import BLACK, BLUE, GREEN, GREY, ORANGE, RED, keep, panels
+from _study import BLACK, BLUE, GREEN, GREY, RED, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from outrider.analyse.policies import checkpoints
-from outrider.measure.bootstrap import Interval, bootstrap_difference
 from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.intervention import effects, quantile_labels, squared_effects
 from outrider.measure.ragged import highest, owners, quantile_groups, relative_bins
@@ -39,9 +36,8 @@ from outrider.train.folder import RunFolder
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8)
 EDGES = (0.2, 0.8)  # of perplexity, as in the report
-RESAMPLES, COMMON = 300, 20
+RESAMPLES = 300
 START = ("train.tokens=null", "train.steps=5", "evaluate.after=false")  # the first five updates of the same run
-BONUS = {"bonus for late tokens": ("late-bonus", 15), "bonus for early tokens": ("early-bonus", -15)}
 
 
 class Window(NamedTuple):
@@ -122,6 +118,8 @@ def about_changes(found: Changes) -> dict[str, Any]:
     sizes = {by: size_by_group(found.change, found.lengths, g, labels, by, RESAMPLES) for by, g in groups.items()}
     pulls = {by: means_by_group(found.pull, g, every, labels, resamples=RESAMPLES) for by, g in groups.items()}
     expected = means_by_group(alone, groups["perplexity"], every, labels, resamples=0)
+    outcomes = np.repeat(found.success, found.lengths)
+    signs = means_by_group(found.change, outcomes, every, ["incorrect", "correct"], resamples=RESAMPLES)
     forks = found.entropy >= np.quantile(found.entropy, 0.8)
     outcome = moved(found.change, found.lengths, found.success)
     return {
@@ -130,7 +128,7 @@ def about_changes(found: Changes) -> dict[str, Any]:
         "within_bound": 1 - outcome["all"].beyond,
         "bound": LARGE,
         "risen_and_fallen": {name: [m.risen, m.fallen] for name, m in outcome.items()},
-        "mean_change": {s: float(found.change[_of(found, i)].mean()) for i, s in enumerate(("incorrect", "correct"))},
+        "mean_change": dict(zip(signs.groups, means(signs), strict=True)),
         "largest_fifth_by": {by: means(profile) for by, profile in shares.items()},
         "largest_fifth_expected_from_entropy_by_perplexity": [m.value for m in expected.means],
         "size_by": {by: means(profile) for by, profile in sizes.items()},
@@ -145,17 +143,13 @@ def about_changes(found: Changes) -> dict[str, Any]:
     }
 
 
-def _of(found: Changes, outcome: int) -> NDArray[np.bool_]:
-    return np.repeat(found.success == outcome, found.lengths)
-
-
 def means(profile: Profile) -> list[dict[str, float]]:
     return [mean._asdict() for mean in profile.means]
 
 
-def interventions(folder: Path, window: Window, model: str) -> dict[str, NDArray[Any]]:
-    """The table of ``outrider analyse intervene`` on 40 responses of each of the window's steps."""
-    asked = ["--model", model, "--steps", window.steps, "--limit", 40, "--positions", 5, "--k", 8]
+def interventions(folder: Path, window: Window) -> dict[str, NDArray[Any]]:
+    """The table of ``outrider analyse intervene`` on 24 responses of each of the window's steps."""
+    asked = ["--model", window.after, "--steps", window.steps, "--limit", 24, "--positions", 5, "--k", 8]
     table = analysed(folder, "intervene", window.name, window.run, *asked)
     return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
 
@@ -199,60 +193,6 @@ def _numbers(groups: NDArray[Any]) -> float:
     return float(np.mean([group.split(">")[0].count(",") + 1 for group in groups.tolist()]))
 
 
-class Trained(NamedTuple):
-    """What training saw in some steps, rate of success of every problem; entropy per token, and length."""
-
-    success: dict[str, float]
-    entropy: float
-    length: float
-
-
-def training(run: Path, steps: Sequence[int]) -> Trained:
-    columns = ["step", "group_id", "outcome", "entropies"]
-    table = RunFolder(run).rollouts.table(columns)
-    table = table.filter(np.isin(table["step"].to_numpy(), steps))
-    names, row = np.unique(table["group_id"].to_numpy(zero_copy_only=False), return_inverse=True)
-    correct = np.array(table["outcome"].to_pylist()) == "correct"
-    rates = np.bincount(row, correct, len(names)) / np.bincount(row)
-    entropies = table["entropies"].combine_chunks()
-    return Trained(
-        success=dict(zip(names.tolist(), rates.tolist(), strict=True)),
-        entropy=float(entropies.flatten().to_numpy().mean(dtype=np.float64)),
-        length=len(entropies.flatten()) / len(entropies),
-    )
-
-
-def bonuses(folder: Path) -> dict[str, Any]:
-    """GRPO with and without a bonus by position, on the last common steps."""
-    runs = {"no bonus": [trained(folder, "grpo", "grpo", seed) for seed in SEEDS]}
-    for name, (short, slope) in BONUS.items():
-        credit = f"credit.main=[group_mean, {{position: {{weight: 1.0, slope: {slope}}}}}]"
-        asked = ("train.tokens=600000", "evaluate.after=false", credit)
-        runs[name] = [trained(folder, short, "grpo", seed, *asked) for seed in SEEDS]
-    last = min(RunFolder(run).rollouts.steps()[-1] for each in runs.values() for run in each)
-    steps = range(last - COMMON + 1, last + 1)
-    found = {name: [training(run, steps) for run in each] for name, each in runs.items()}
-    late, early = BONUS
-    pairs = {late: ("no bonus", late), early: ("no bonus", early), "late less early": (early, late)}
-    return {
-        "steps": [steps[0], steps[-1]],
-        "success": {name: [float(np.mean([*t.success.values()])) for t in each] for name, each in found.items()},
-        "change": {
-            name: [difference(a, b)._asdict() for a, b in zip(found[before], found[after], strict=True)]
-            for name, (before, after) in pairs.items()
-        },
-        "entropy": {name: [t.entropy for t in each] for name, each in found.items()},
-        "length": {name: [t.length for t in each] for name, each in found.items()},
-    }
-
-
-def difference(before: Trained, after: Trained) -> Interval:
-    """Paired by problem: runs of one seed see the same problems in the same steps, those of two seeds do not."""
-    if before.success.keys() != after.success.keys():
-        raise ValueError("the two runs were not trained on the same problems")
-    return bootstrap_difference(*([each.success[p] for p in before.success] for each in (before, after)))
-
-
 def draw_groups(axes: Axes, rows: Mapping[str, Sequence[Mapping[str, float]]], colours: Sequence[str]) -> None:
     """Lines over groups, with intervals."""
     for (name, found), colour in zip(rows.items(), colours, strict=True):
@@ -264,59 +204,51 @@ def draw_groups(axes: Axes, rows: Mapping[str, Sequence[Mapping[str, float]]], c
     axes.legend(frameon=False, fontsize=8)
 
 
-def draw_bonus(axes: Axes, rows: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
-    """Differences, one line per seed."""
-    for x, (seeds, colour) in enumerate(zip(rows.values(), (BLUE, ORANGE, BLACK), strict=True)):
-        for seed, change in enumerate(seeds):
-            at = x + 0.2 * (seed - 1)
-            axes.vlines(at, change["low"], change["high"], color=colour, linewidth=1.5)
-            axes.plot(at, change["value"], "o", color=colour)
+def draw_signs(axes: Axes, moves: Mapping[str, Mapping[str, Any]]) -> None:
+    """Mean change of a token's probability, by outcome."""
+    for i, (sign, colour) in enumerate((("incorrect", RED), ("correct", BLUE))):
+        found = [move["mean_change"][sign] for move in moves.values()]
+        error = [[m["value"] - m["low"] for m in found], [m["high"] - m["value"] for m in found]]
+        at = np.arange(len(found)) + 0.4 * i - 0.2
+        axes.bar(at, [m["value"] for m in found], 0.36, yerr=error, color=colour, capsize=2, label=f"{sign} responses")
     axes.axhline(0, color=GREY, linewidth=0.8)
-    axes.set_xticks(range(len(rows)), [name.replace(" for ", "\nfor ").replace("less", "\nless") for name in rows])
-    axes.set(xlim=(-0.5, len(rows) - 0.5), ylabel="difference in success, by seed")
+    axes.set_xticks(range(len(moves)), [f"{when} 5 updates" for when in moves])
+    axes.set_ylabel("probability after, less before")
+    axes.legend(frameon=False, fontsize=8)
 
 
 def main() -> None:
     asked = arguments_with_runs(__doc__).parse_args()
     every = [windows(asked.runs, seed) for seed in SEEDS]
-    models = {"first": "start", "last": "trained"}
-    moves, tried = {}, {}
-    for when, model in models.items():
+    moves = {}
+    for when in ("first", "last"):
         parts = [changes(asked.runs, each[when]) for each in every]
         moves[when] = about_changes(Changes(*(np.concatenate(column) for column in zip(*parts, strict=True))))
-        tried[when] = about_interventions([interventions(asked.runs, each[when], model) for each in every])
-    bonus = bonuses(asked.runs)
+    tried = about_interventions([interventions(asked.runs, each["last"]) for each in every])
 
-    titles = ["the fifth of largest changes", "pull on the weights, G_t", "the same, by perplexity"]
-    titles += ["a token replaced, by position", "a token replaced, by perplexity", "bonus by position"]
-    figure, (large, pull, by_ppl, place, group, won) = panels(titles, (14, 8), rows=2)
+    titles = ["the fifth of largest changes", "the same, by perplexity", "pull on the weights, G_t"]
+    titles += ["where probability goes", "a token replaced, by position", "a token replaced, by perplexity"]
+    figure, (large, by_ppl, pull, signs, place, group) = panels(titles, (14, 8), rows=2)
     last, colours = moves["last"], (RED, GREEN, BLUE, BLACK)
     draw_groups(large, {f"by {by}": rows for by, rows in last["largest_fifth_by"].items()}, colours)
-    large.set(xlabel="fifth, lowest or earliest first", ylabel="share of its tokens", ylim=(0, None))
-    rows = {f"by {by}": last["gradient_by"][by] for by in ("entropy", "perplexity", "position")}
-    draw_groups(pull, rows, (RED, BLUE, BLACK))
-    pull.set(xlabel="fifth, lowest or earliest first", ylabel="mean", ylim=(0, None))
     rows = {f"{when} 5 updates": found["largest_fifth_by"]["perplexity"] for when, found in moves.items()}
     draw_groups(by_ppl, rows, (GREY, BLUE))
     for found, colour in zip(moves.values(), (GREY, BLUE), strict=True):
         by_ppl.plot(range(1, 6), found["largest_fifth_expected_from_entropy_by_perplexity"], ":", color=colour)
-    by_ppl.set(
-        xlabel="fifth of responses by perplexity (dots: entropy alone)", ylabel="share of its tokens", ylim=(0, None)
-    )
-    names = {"first": "base", "last": "trained"}
+    rows = {f"by {by}": last["gradient_by"][by] for by in ("entropy", "perplexity", "position")}
+    draw_groups(pull, rows, (RED, BLUE, BLACK))
+    for axes, label in ((large, "share of its tokens"), (by_ppl, "share of its tokens"), (pull, "mean")):
+        axes.set(xlabel="fifth, lowest or earliest first", ylabel=label, ylim=(0, None), xticks=range(1, 6))
+    by_ppl.set_xlabel("fifth of responses by perplexity (dots: entropy alone)")
+    draw_signs(signs, moves)
     for axes, by in ((place, "position"), (group, "perplexity")):
-        rows = {
-            f"{names[when]}, {whose}": found[f"effect_by_{by}_{whose}"]["groups"]
-            for when, found in tried.items()
-            for whose in ("correct", "incorrect")
-        }
-        draw_groups(axes, rows, (GREY, "#CCCCCC", BLUE, RED))
+        rows = {f"{whose} responses": tried[f"effect_by_{by}_{whose}"]["groups"] for whose in ("correct", "incorrect")}
+        draw_groups(axes, rows, (BLUE, RED))
         axes.axhline(0, color=GREY, linewidth=0.8)
         axes.set_ylabel("success with the token, less without")
-    place.set_xlabel("fifth of the response")
+    place.set(xlabel="fifth of the response", xticks=range(1, 6))
     group.set_xticks((1, 2, 3), quantile_labels(EDGES))
-    draw_bonus(won, bonus["change"])
-    numbers = {"changes": moves, "interventions": tried, "bonus": bonus}
+    numbers = {"changes": moves, "interventions": tried}
     keep("what_learning_rests_on", numbers, figure, asked.out, seeds=list(SEEDS))
 
 
