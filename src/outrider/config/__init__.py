@@ -4,6 +4,7 @@ from outrider.config.evaluate import Evaluate
 from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, profile_text, recipe_text
 from outrider.config.recipe import Recipe
 from outrider.config.sft import Sft, load_sft
+from outrider.config.validate import Validate
 from outrider.config.yaml_data import dump_yaml, read_yaml
 from outrider.pieces import PieceOf
 
@@ -13,6 +14,7 @@ __all__ = [
     "Recipe",
     "RecipeInfo",
     "Sft",
+    "Validate",
     "dump_yaml",
     "list_recipes",
     "load_options",

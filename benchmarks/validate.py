@@ -1,0 +1,164 @@
+"""Do the judges accept the right answers of public sets, and do the training pools hold evaluation problems?
+
+Usage: ``python benchmarks/validate.py DATA [SET …]``, where DATA is a folder with the sets' files. Writes
+``results/validate/page.md`` and ``results/validate/validate.json`` when all sets are checked. Problem texts are not
+written: contest problems belong to their owners.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outrider.config import Validate
+from outrider.record.disk import write_atomically
+from outrider.tasks import Table
+from outrider.validate.check import Texts, check_side, repeats, texts_of
+from outrider.validate.page import code, markdown, percent, repeat_data, side_data
+from outrider.validate.sides import read_side
+
+RESULTS = Path(__file__).absolute().parent / "results" / "validate"
+MATHS: dict[str, Any] = {"judge": "math"}
+QA = {"prompt": "{question}\n", "judge": "qa"}
+COMPLETION = {"judge": {"unit_tests": {"entry_point": "entry_point", "prefix": "problem", "code": "completion"}}}
+
+POOLS = {
+    "gsm8k train": ("gsm8k/train.jsonl.gz", MATHS),
+    "MATH train": ("math/train.jsonl.gz", MATHS),
+    "AIME 1983-2023": ("aime_1983_2023/train.jsonl", MATHS),
+    "DAPO-Math-17k": ("dapo_math17k/train.jsonl.gz", MATHS),
+}
+EVALUATION = {
+    "gsm8k test": ("gsm8k/test.jsonl", MATHS),
+    "MATH test": ("math/test.jsonl.gz", MATHS),
+    "MATH-500": ("math500/test.jsonl", MATHS),
+    "AIME24": ("aime24/test.jsonl", MATHS),
+    "AIME25": ("aime25/test.jsonl", MATHS),
+    "AMC23": ("amc23/test.jsonl", MATHS),
+    "AMC (AIMO, 83)": ("amc_aimo83/test.jsonl", MATHS),
+    "HMMT Feb 25": ("hmmt_feb25/test.jsonl", MATHS),
+    "Minerva": ("minerva/test.jsonl", MATHS),
+    "OlympiadBench": ("olympiadbench/test.jsonl", MATHS),
+    "OlymMATH en easy": ("olymmath/en_easy.jsonl", MATHS),
+    "OlymMATH en hard": ("olymmath/en_hard.jsonl", MATHS),
+    "OlymMATH zh easy": ("olymmath/zh_easy.jsonl", MATHS),
+    "OlymMATH zh hard": ("olymmath/zh_hard.jsonl", MATHS),
+    "Omni-MATH (500)": ("omni_math_num500/test.jsonl", MATHS),
+}
+OTHERS = {
+    "HotpotQA dev 1000": ("hotpotqa/dev_qa1000.jsonl", QA),
+    "HotpotQA distractor 300": ("hotpotqa/distractor300.jsonl", QA),
+    "HotpotQA train 100": ("hotpotqa/train100.jsonl", QA),
+    "2WikiMultihopQA dev 150": ("2wikimultihopqa/dev150.jsonl", {**QA, "judge": {"qa": {"aliases": "aliases"}}}),
+    "MuSiQue train 100": ("musique/train100.jsonl", {**QA, "judge": {"qa": {"aliases": "answer_aliases"}}}),
+    "Bamboogle": ("bamboogle/test.jsonl", QA),
+    "HumanEval": ("humaneval/test.jsonl", COMPLETION),
+    "MBPP": ("mbpp/all.jsonl", {"judge": {"unit_tests": {"tests": "test_list", "setup": "test_setup_code"}}}),
+    "MBPP sanitized": ("mbpp_sanitized/all.jsonl", COMPLETION),
+}
+HEADINGS = ("set", "problems", "refused", "judged", "accepted", "foreign", "same", "near", "seconds")
+
+
+class Set(NamedTuple):
+    """A checked set: its numbers, its texts, and how long grading took."""
+
+    data: dict[str, Any]
+    texts: Texts
+    seconds: float
+
+
+def checked(file: str, options: dict[str, Any], asked: Validate) -> Set:
+    """Grade and compare all rows of a file."""
+    task = Table(heldout_data=file, id="id", **options)
+    side = read_side(task, file, heldout=True)
+    texts = texts_of(side.entries, asked.ngram)
+    try:
+        task.verify(side.entries[0].problem, "warm up", True)
+        start = time.perf_counter()
+        found = check_side(task, side, texts, asked.near, None)
+        return Set(side_data(found), texts, time.perf_counter() - start)
+    finally:
+        task.close()
+
+
+def row(name: str, found: Set) -> tuple[str, ...]:
+    """The line of a set on the page."""
+    data = found.data
+    share = percent(1 - len(data["rejected"]) / data["judged"]) if data["judged"] else "—"
+    counts = [data["problems"], len(data["refused"]), data["judged"]]
+    pairs = [len(data["foreign"]), *(len(data["within"][kind]) for kind in ("same", "near"))]
+    return (name, *(f"{n:,}" for n in counts), share, *(f"{n:,}" for n in pairs), f"{found.seconds:.1f}")
+
+
+def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Validate) -> str:
+    """The page: counts, every rejected answer and refused row, and what of each evaluation set is in each pool."""
+    refused = [f"- {sentence}" for of in found.values() for sentence in of.data["refused"]]
+    pools = [name for name in POOLS if name in found]
+    held = [name for name in EVALUATION if name in found]
+    overlaps = [(name, f"{found[name].data['problems']:,}", *(_share(across, p, name) for p in pools)) for name in held]
+    parts = [
+        "# Right answers under their own judges, and what evaluation sets share with training pools",
+        "Each right answer is judged as a response to its own problem. Foreign are right answers of the next "
+        "problem, written otherwise, that are accepted too. Same and near are pairs of problems within the "
+        f"set: the same text but for case and spacing; at least {asked.near:.0%} of the {asked.ngram}-grams of either "
+        "in both. Seconds are those of judging and comparing. Made by `benchmarks/validate.py`; all pairs are in "
+        "`validate.json`, by file and line.",
+        markdown(HEADINGS, [row(name, of) for name, of in found.items()]),
+        "## Right answers that are rejected",
+        _judged(found, "rejected"),
+        "## Right answers of the next problem that are accepted",
+        "Where they are written otherwise than the problem's own. All that are not the same value are wrong verdicts.",
+        _judged(found, "foreign"),
+        "## Rows that are refused",
+        "\n".join(refused) or "None.",
+        "## Evaluation problems in training pools",
+        "Problems of the evaluation set (rows) that the pool (column) holds as they are + more that it nearly holds. "
+        "Near problems may differ in a number and then have another answer.",
+        markdown(("set", "problems", *pools), overlaps),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _judged(found: dict[str, Set], key: str) -> str:
+    rows = [
+        (name, judged["id"], code(judged["right"]), code(judged["response"]), judged["verdict"], code(judged["detail"]))
+        for name, of in found.items()
+        for judged in of.data[key]
+    ]
+    return markdown(("set", "id", "right answer", "response", "verdict", "reason"), rows) if rows else "None."
+
+
+def _share(across: dict[str, dict[str, Any]], pool: str, name: str) -> str:
+    pairs = across[f"{pool} / {name}"]
+    same, near = ({pair["second"] for pair in pairs[kind]} for kind in ("same", "near"))
+    return f"{len(same)} + {len(near - same)}" if same or near else "0"
+
+
+def main(folder: str, only: list[str]) -> None:
+    os.chdir(folder)  # places in the results are relative to it
+    asked = Validate(task="countdown")
+    found = {}
+    for name, (file, options) in {**POOLS, **EVALUATION, **OTHERS}.items():
+        if not only or name in only:
+            found[name] = checked(file, options, asked)
+            print(*row(name, found[name]), sep=" | ", flush=True)
+    across = {
+        f"{pool} / {name}": repeat_data(repeats(found[pool].texts, found[name].texts, asked.near))
+        for pool in POOLS
+        for name in EVALUATION
+        if pool in found and name in found
+    }
+    if only:
+        print(page(found, across, asked))
+        return
+    data = {"sets": {name: of.data for name, of in found.items()}, "across": across}
+    write_atomically(RESULTS / "page.md", page(found, across, asked).encode())
+    write_atomically(RESULTS / "validate.json", (json.dumps(data, indent=1) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,110 @@
+"""All checks of a task: right answers, repetitions within a side and between the sides, levels, lengths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from outrider.config import Validate
+from outrider.tasks import Suite, Table, Task
+from outrider.tasks.table import normalised
+from outrider.validate.grade import Graded, grade
+from outrider.validate.lengths import Lengths, Ruler
+from outrider.validate.near import Grams, Pair, grams, near, same
+from outrider.validate.sides import Entry, Side, read_sides
+
+MOST_PAIRS = 100_000  # of near texts; a set beyond it is written by a template, and there is no end of them
+
+
+class Texts(NamedTuple):
+    """The entries of a side, and the n-grams of their texts; none are made where nearness means nothing."""
+
+    entries: Sequence[Entry]
+    grams: list[Grams] | None
+
+
+class Repeats(NamedTuple):
+    """Pairs of entries that ask the same, those that nearly do, and whether there were too many of these to list."""
+
+    same: list[Pair]
+    near: list[Pair]
+    cut: bool
+    first: Sequence[Entry]
+    second: Sequence[Entry]
+
+    def one_answer(self, pair: Pair) -> bool:
+        """Whether both entries of a pair have the same right answer."""
+        return bool(self.first[pair.first].problem.answer == self.second[pair.second].problem.answer)
+
+
+class Checked(NamedTuple):
+    """What was found on one side of a task."""
+
+    side: Side
+    graded: Graded
+    within: Repeats
+    levels: Counter[str]
+    lengths: Lengths | None
+
+
+class Report(NamedTuple):
+    """What was found in a task: on each side, and from what is trained on to what is held out, where both are."""
+
+    asked: Validate
+    sides: list[Checked]
+    across: Repeats | None
+
+    @property
+    def passes(self) -> bool:
+        """Whether every row can be used and few enough right answers are rejected, on each side."""
+        share = self.asked.rejected
+        return all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
+
+
+def check(asked: Validate) -> Report:
+    """Check a task. Its processes are ended.
+
+    Raises:
+        UserError: a file or the model cannot be read, or a side holds nothing.
+    """
+    ruler = None if asked.model is None else Ruler(asked.model, asked.max_tokens)
+    task = asked.task
+    try:
+        sides = read_sides(task, asked.problems)
+        n = asked.ngram if isinstance(task, Table | Suite) else None  # others write texts by a pattern
+        texts = [texts_of(side.entries, n) for side in sides]
+        checked = [check_side(task, side, of, asked.near, ruler) for side, of in zip(sides, texts, strict=True)]
+    finally:
+        task.close()
+    across = repeats(texts[0], texts[1], asked.near) if len(texts) == 2 else None
+    return Report(asked, checked, across)
+
+
+def check_side(task: Task, side: Side, texts: Texts, least: float, ruler: Ruler | None) -> Checked:
+    """All that can be said of one side alone."""
+    levels = Counter(entry.problem.level for entry in side.entries)
+    lengths = None if ruler is None else ruler.measure(side.entries)
+    return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
+
+
+def texts_of(entries: Sequence[Entry], ngram: int | None) -> Texts:
+    """The texts of a side as they are compared. Without ``ngram`` only equal ones are found."""
+    return Texts(entries, None if ngram is None else [grams(entry.text, ngram) for entry in entries])
+
+
+def repeats(texts: Texts, others: Texts | None, least: float) -> Repeats:
+    """Pairs within one side, or from one to another; a pair that is the same is not near as well."""
+    second = texts if others is None else others
+    first_texts = [entry.text for entry in texts.entries]
+    equal = same(first_texts, None if others is None else [entry.text for entry in others.entries])
+    if texts.grams is None or second.grams is None:
+        return Repeats(equal, [], False, texts.entries, second.entries)
+    pairs = near(texts.grams, None if others is None else second.grams, least)
+    different = (
+        pair for pair in pairs
+        if normalised(first_texts[pair.first]) != normalised(second.entries[pair.second].text)
+    )  # fmt: skip
+    found = list(islice(different, MOST_PAIRS + 1))
+    return Repeats(equal, found[:MOST_PAIRS], len(found) > MOST_PAIRS, texts.entries, second.entries)

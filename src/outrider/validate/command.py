@@ -1,0 +1,45 @@
+"""``outrider validate``: check a task, show what was found, keep it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from outrider.config import Validate
+from outrider.errors import UserError
+from outrider.record.disk import write_atomically
+from outrider.validate.check import Report, check
+from outrider.validate.page import as_data, as_markdown, as_table
+
+SHOWN = 10  # rejected answers and refused rows on the screen
+FAILED = 3  # exit status
+
+
+def validate_command(asked: Validate, out: Path | None) -> int:
+    """Check and print; with ``out``, write ``validate.md`` and ``validate.json`` there. 0 if the task passes, else 3.
+
+    Raises:
+        UserError: as :func:`outrider.validate.check.check`; ``out`` is a file or cannot be written.
+    """
+    if out is not None and out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; choose a folder for the report")
+    report = check(asked)
+    if out is not None:
+        write_atomically(out / "validate.md", as_markdown(report).encode())
+        write_atomically(out / "validate.json", json.dumps(as_data(report), indent=1).encode())
+    _print(report, out)
+    return 0 if report.passes else FAILED
+
+
+def _print(report: Report, out: Path | None) -> None:
+    console = Console()
+    console.print(as_table(report))
+    for side, graded, *_ in report.sides:
+        wrong = [f"{r.entry.place}: {r.verdict.outcome}: {r.response}" for r in graded.rejected] + side.refused
+        for line in wrong[:SHOWN]:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if len(wrong) > SHOWN:
+            where = "--out DIR keeps them all" if out is None else f"all are in {out / 'validate.md'}"
+            console.print(f"… and {len(wrong) - SHOWN:,} more of {side.source} ({where})", soft_wrap=True)

@@ -1,0 +1,58 @@
+"""Right answers under their own verifier: each must be judged correct for its problem, and not for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outrider.record import Verdict
+from outrider.tasks import Task
+from outrider.validate.sides import Entry
+
+
+class Judged(NamedTuple):
+    """A response to a problem, the verdict on it, and a right response to the problem."""
+
+    entry: Entry
+    response: str
+    verdict: Verdict
+    right: str
+
+
+class Graded(NamedTuple):
+    """What a task's verifier makes of right answers.
+
+    Attributes:
+        judged: problems with a right answer to judge.
+        without: problems that have none.
+        rejected: right answers that are not judged correct.
+        foreign: right answers of the next problem, written otherwise, that are judged correct for this one. Some are
+            the same value in other words; a verifier that accepts anything accepts them all.
+    """
+
+    judged: int
+    without: int
+    rejected: list[Judged]
+    foreign: list[Judged]
+
+    @property
+    def accepted(self) -> float:
+        """Share of the judged; NaN where none was."""
+        return 1 - len(self.rejected) / self.judged if self.judged else float("nan")
+
+
+def grade(task: Task, entries: Sequence[Entry]) -> Graded:
+    """Judge a right response to every problem, and the next problem's, both as finished."""
+    responses = [(entry, task.right(entry.problem)) for entry in entries]
+    own = [(entry, response) for entry, response in responses if response is not None]
+    pairs = zip(own, [*own[1:], *own[:1]], strict=True)
+    foreign = [(entry, response, right) for (entry, right), (_, response) in pairs if response != right]
+    judged = _judge(task, [*((entry, right, right) for entry, right in own), *foreign])
+    rejected = [found for found in judged[: len(own)] if not found.verdict.success]
+    accepted = [found for found in judged[len(own) :] if found.verdict.success]
+    return Graded(len(own), len(entries) - len(own), rejected, accepted)
+
+
+def _judge(task: Task, asked: Sequence[tuple[Entry, str, str]]) -> list[Judged]:
+    verdicts = task.verify_all([(entry.problem, response, True) for entry, response, _ in asked])
+    return [Judged(entry, response, v, right) for (entry, response, right), v in zip(asked, verdicts, strict=True)]

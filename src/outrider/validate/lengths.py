@@ -1,0 +1,49 @@
+"""How long prompts are under a model's tokenizer, and which leave no room to respond."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from outrider.errors import UserError
+from outrider.validate.sides import Entry
+
+
+class Lengths(NamedTuple):
+    """Tokens of each prompt, in order; the model's context; and the entries that do not fit it, with their tokens."""
+
+    tokens: list[int]
+    context: int | None
+    too_long: list[tuple[Entry, int]]
+
+
+class Ruler:
+    """A model's tokenizer and context length, without its weights.
+
+    Raises:
+        UserError: there is no such model or tokenizer, or it cannot write a prompt.
+    """
+
+    def __init__(self, model: str, max_tokens: int) -> None:
+        from transformers import AutoConfig, AutoTokenizer  # takes seconds, and only who names a model needs it
+
+        from outrider.model.load import Policy, model_folder
+
+        folder = model_folder(model)
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+            config = AutoConfig.from_pretrained(folder)
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().split("\n")[0].rstrip(".")
+            raise UserError(f"model {model!r}: its tokenizer or configuration cannot be loaded ({reason})") from error
+        self._policy = Policy(cast(Any, None), tokenizer)  # encoding a prompt needs no weights
+        self.context: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self._max_tokens = max_tokens
+
+    def measure(self, entries: Sequence[Entry]) -> Lengths:
+        """Lengths of the prompts as a policy is given them."""
+        tokens = [len(self._policy.encode(entry.problem)) for entry in entries]
+        room = math.inf if self.context is None else self.context - self._max_tokens
+        too_long = [(entry, n) for entry, n in zip(entries, tokens, strict=True) if n > room]
+        return Lengths(tokens, self.context, too_long)

@@ -1,0 +1,225 @@
+"""What a validation found: a table for the screen, a page in Markdown, and everything as plain data."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from outrider.validate.check import MOST_PAIRS, Checked, Repeats, Report
+from outrider.validate.grade import Judged
+from outrider.validate.near import Pair
+
+SHOWN = 50  # pairs of near texts on the page; the data holds them all
+LONGEST_CELL = 100
+HEADINGS = (
+    "side",
+    "problems",
+    "refused",
+    "judged",
+    "accepted",
+    "foreign",
+    "same",
+    "near",
+    "tokens",
+    "longest",
+    "too long",
+)
+
+
+def as_table(report: Report) -> Table:
+    """The counts of each side, for the screen."""
+    table = Table(box=box.SIMPLE_HEAD, title=f"{report.asked.task.name}: {verdict(report)}", title_justify="left")
+    for k, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if k == 0 else "right")
+    for checked in report.sides:
+        table.add_row(*counts(checked))
+    if report.across is not None:
+        table.caption, table.caption_justify = overlap(report.across), "left"
+    return table
+
+
+def as_markdown(report: Report, title: str = "") -> str:
+    """The page: counts, every rejected answer and refused row, repetitions, levels, prompts that are too long."""
+    asked = report.asked
+    parts = [
+        f"# {title or f'Validation of the task {asked.task.name}'}",
+        f"**{verdict(report).capitalize()}.** Up to {asked.rejected:.1%} of a side's right answers may be rejected. "
+        "Refused are rows that the task cannot use; judged, right answers that there are to judge; foreign, those of "
+        "the next problem, written otherwise, that are judged correct too. Same and near are "
+        f"pairs of texts: near where at least {asked.near:.0%} of the {asked.ngram}-grams of either are in both. "
+        "Tokens: the median of the prompts' lengths; too long are those that leave too little room to respond.",
+        markdown(HEADINGS, [counts(checked) for checked in report.sides]),
+    ]
+    for checked in report.sides:
+        parts += side_sections(checked)
+    if report.across is not None:
+        parts += ["## On both sides", overlap(report.across), *repeat_sections(report.across)]
+    return "\n\n".join(parts) + "\n"
+
+
+def side_sections(checked: Checked) -> list[str]:
+    """What is to be said of one side beyond its counts."""
+    side, lengths = checked.side, checked.lengths
+    parts = [f"## {side.name.capitalize()}: `{side.source}`"]
+    if checked.graded.rejected:
+        rows = [judged_row(found) for found in checked.graded.rejected]
+        parts += ["Right answers that the task's own verifier rejects:", markdown(JUDGED, rows)]
+    if checked.graded.foreign:
+        rows = [judged_row(found) for found in checked.graded.foreign[:SHOWN]]
+        some = f", the first {SHOWN} of {len(checked.graded.foreign):,}" if len(checked.graded.foreign) > SHOWN else ""
+        parts += [f"Right answers of the next problem that are judged correct here{some}:", markdown(JUDGED, rows)]
+    if checked.graded.without:
+        parts.append(f"{checked.graded.without:,} problems have no right answer that could be judged.")
+    if side.refused:
+        parts += ["Rows that the task refuses:", "\n".join(f"- {code(sentence, 300)}" for sentence in side.refused)]
+    parts += repeat_sections(checked.within)
+    if set(checked.levels) != {""}:
+        rows = [(level or "(none)", f"{n:,}") for level, n in sorted(checked.levels.items())]
+        parts += ["Problems by level:", markdown(("level", "problems"), rows)]
+    if lengths is not None and lengths.too_long:
+        rows = [(entry.place, entry.problem.id, f"{n:,}") for entry, n in lengths.too_long]
+        context = f"Prompts that leave too little of the context of {lengths.context:,} tokens:"
+        parts += [context, markdown(("place", "id", "tokens"), rows)]
+    return parts if len(parts) > 1 else [*parts, "Nothing to report."]
+
+
+def repeat_sections(repeats: Repeats) -> list[str]:
+    """The pairs: the same text, those with different answers first; then the nearest."""
+    parts = []
+    same = sorted(repeats.same, key=repeats.one_answer)
+    near = sorted(repeats.near, key=lambda pair: -pair.similarity)
+    for kind, pairs, shown in (("The same text", same, len(same)), ("Nearly the same text", near, SHOWN)):
+        if pairs:
+            some = f", the first {shown} of {len(pairs):,} pairs" if len(pairs) > shown else ""
+            parts += [f"{kind}{some}:", markdown(PAIRS, [pair_row(repeats, pair) for pair in pairs[:shown]])]
+    return parts
+
+
+def verdict(report: Report) -> str:
+    """Whether the task passes, in words."""
+    if report.passes:
+        return "passes" if any(c.graded.judged for c in report.sides) else "no right answers to judge"
+    return "does not pass"
+
+
+def counts(checked: Checked) -> tuple[str, ...]:
+    """The row of one side."""
+    side, graded, within, lengths = checked.side, checked.graded, checked.within, checked.lengths
+    near = f"over {MOST_PAIRS:,}" if within.cut else f"{len(within.near):,}"
+    numbers = [len(side.entries), len(side.refused), graded.judged]
+    judged = "—" if math.isnan(graded.accepted) else percent(graded.accepted)
+    tokens = ["—"] * 3
+    if lengths is not None:
+        middle = statistics.median(lengths.tokens)
+        tokens = [f"{middle:.0f}", f"{max(lengths.tokens):,}", f"{len(lengths.too_long):,}"]
+    pairs = (f"{len(graded.foreign):,}", f"{len(within.same):,}", near)
+    return (side.name, *(f"{n:,}" for n in numbers), judged, *pairs, *tokens)
+
+
+def percent(share: float) -> str:
+    """Rounded down, so that 100 % is all of them.
+
+    >>> percent(0.99999), percent(1.0)
+    ('99.99 %', '100.00 %')
+    """
+    return f"{math.floor(share * 10_000 + 1e-9) / 100:.2f} %"
+
+
+def overlap(across: Repeats) -> str:
+    """The overlap of the two sides, in a sentence."""
+    heldout = len(across.second)
+    equal, close = ({pair.second for pair in pairs} for pairs in (across.same, across.near))
+    cut = f" (stopped at {MOST_PAIRS:,} pairs)" if across.cut else ""
+    return (
+        f"Held-out problems that are also in the training set: {len(equal):,} of {heldout:,} as they are, "
+        f"{len(close - equal):,} more nearly so{cut}."
+    )
+
+
+JUDGED = ("place", "id", "right answer", "response", "verdict", "reason")
+PAIRS = ("first", "second", "similarity", "right answers", "text of the second")
+
+
+def judged_row(found: Judged) -> tuple[str, ...]:
+    """One response and what became of it."""
+    entry, response, judged, right = found
+    answers = (code(right), "the same" if response == right else code(response))
+    return (entry.place, entry.problem.id, *answers, judged.outcome.value, code(judged.detail))
+
+
+def pair_row(repeats: Repeats, pair: Pair) -> tuple[str, ...]:
+    """One pair of entries."""
+    first, second = repeats.first[pair.first], repeats.second[pair.second]
+    answers = "equal" if repeats.one_answer(pair) else "different"
+    return (first.place, second.place, f"{pair.similarity:.2f}", answers, code(second.text))
+
+
+def code(text: str, longest: int = LONGEST_CELL) -> str:
+    """A text as it is, on one line, cut with an ellipsis.
+
+    >>> code("a`b|c\\nd"), code("")
+    ("`a'b\\\\|c d`", '')
+    """
+    line = " ".join(text.replace("`", "'").replace("|", "\\|").split())
+    return f"`{line if len(line) <= longest else line[: longest - 1] + '…'}`" if line else ""
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Everything that was found, as plain JSON data."""
+    return {
+        "asked": report.asked.model_dump(mode="json"),
+        "passes": report.passes,
+        "sides": [side_data(checked) for checked in report.sides],
+        "across": None if report.across is None else repeat_data(report.across),
+    }
+
+
+def side_data(checked: Checked) -> dict[str, Any]:
+    """One side as plain data."""
+    side, graded, lengths = checked.side, checked.graded, checked.lengths
+    return {
+        "name": side.name,
+        "source": side.source,
+        "problems": len(side.entries),
+        "refused": side.refused,
+        "judged": graded.judged,
+        "without": graded.without,
+        "rejected": [judged_data(found) for found in graded.rejected],
+        "foreign": [judged_data(found) for found in graded.foreign],
+        "within": repeat_data(checked.within),
+        "levels": dict(sorted(checked.levels.items())),
+        "tokens": None if lengths is None else lengths.tokens,
+        "too_long": [] if lengths is None else [entry.place for entry, _ in lengths.too_long],
+    }
+
+
+def judged_data(found: Judged) -> dict[str, Any]:
+    """A response and its verdict as plain data."""
+    problem, verdict = found.entry.problem, found.verdict
+    named = {"place": found.entry.place, "id": problem.id, "right": found.right, "response": found.response}
+    return {**named, "verdict": verdict.outcome.value, "detail": verdict.detail}
+
+
+def repeat_data(repeats: Repeats) -> dict[str, Any]:
+    """Pairs as plain data."""
+    keys = ("first", "second", "similarity", "same_answer")
+
+    def rows(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+        return [
+            dict(zip(keys, (repeats.first[i].place, repeats.second[j].place, s, repeats.one_answer(p)), strict=True))
+            for p in pairs
+            for i, j, s in [p]
+        ]
+
+    return {"same": rows(repeats.same), "near": rows(repeats.near), "cut": repeats.cut}

@@ -1,0 +1,67 @@
+"""The problems of a task, all that can be read, with their places; what a row lacks is noted, not raised."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from outrider.errors import UserError
+from outrider.record import Problem
+from outrider.tasks import Suite, Table, Task
+from outrider.tasks.rows import read_rows
+
+TRAIN, HELDOUT = "train", "held out"
+
+
+class Entry(NamedTuple):
+    """A problem, where it stands, and its text without what the prompt says around it (where that can be told)."""
+
+    place: str
+    problem: Problem
+    text: str
+
+
+class Side(NamedTuple):
+    """The problems to train on, or those held out; and one sentence for each row that the task refuses."""
+
+    name: str
+    source: str
+    entries: list[Entry]
+    refused: list[str]
+
+
+def read_sides(task: Task, problems: int) -> list[Side]:
+    """What there is to train on, if anything, and what is held out: all of tables, of other tasks the first so many.
+
+    Raises:
+        UserError: a file cannot be read, or none of its rows can be used: then the first sentence.
+    """
+    if isinstance(task, Table):
+        sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]
+        return [*sides, read_side(task, task.heldout_data, heldout=True)]
+    if isinstance(task, Suite):
+        return [_drawn(HELDOUT, task, task.heldout(sum(task.counts.values())))]
+    train = [task.train(index) for index in range(problems)]
+    return [_drawn(TRAIN, task, train), _drawn(HELDOUT, task, task.heldout(problems))]
+
+
+def read_side(task: Table, source: str, heldout: bool) -> Side:
+    """One table as it stands: rows that are there twice, or held out too, are read like any other. Raises as above."""
+    side = Side(HELDOUT if heldout else TRAIN, source, [], [])
+    for row in read_rows(source, split="test" if heldout else "train"):
+        try:
+            side.entries.append(_entry(row.place, task.problem(row, heldout)))
+        except UserError as error:
+            side.refused.append(str(error))
+    if not side.entries:
+        raise UserError(side.refused[0] if side.refused else f"{source}: holds no problems")
+    return side
+
+
+def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
+    if not problems:
+        raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
+    return Side(name, task.name, [_entry(problem.id, problem) for problem in problems], [])
+
+
+def _entry(place: str, problem: Problem) -> Entry:
+    return Entry(place, problem, str(problem.metadata.get("question", problem.prompt)))
