@@ -1,0 +1,208 @@
+"""Judges of programs: by tests of their functions, or by what they print. Both run them in a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from outrider.record import Problem, Verdict, correct, incorrect, unparseable
+from outrider.record.verdict import Outcome
+from outrider.verify.judge import PooledJudge, text_of
+from outrider.verify.program import Code, program_of
+from outrider.verify.sandbox import Finished, Isolation, Limits, Programs, Sandbox, SandboxError, find_way
+from outrider.verify.unit_names import plan, whole_program
+
+SHARE = 0.9  # of the verdict's time is the sandbox's, so that it can still say what it saw
+SHOWN = 300  # characters of what was seen
+LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
+UNSCORABLE = float("nan")
+KILLED = -9
+WHO_KILLED = "the program was killed: by itself, or by a machine that ran out of memory"
+
+
+class CodeJudge(PooledJudge):
+    """What both have in common: where the program is in a response, and its limits."""
+
+    seconds: float = Field(60.0, gt=0, description="wall-clock limit of one verdict: generous, for a busy machine")
+    memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a judge")
+    cpu_seconds: int = Field(10, ge=1, description="CPU time of the program, for each input where it has several")
+    sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
+
+    def prepare(self) -> None:
+        find_way(self.sandbox)
+
+    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        source = program_of(text, finished, self._code)
+        if source is None:
+            return unparseable("no program" if finished else "cut off before the end of a program")
+        if len(source) > LONGEST_CODE:
+            return unparseable(f"a program of {len(source)} characters")
+        try:
+            verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode())
+        except TimeoutError:
+            limit = self._limits.seconds
+            verdict = Verdict(Outcome.TIMEOUT, UNSCORABLE, detail=f"not done after {limit:g} s, within its CPU time")
+        except SandboxError as error:
+            verdict = Verdict(Outcome.ERROR, UNSCORABLE, detail=str(error))
+        return Verdict(verdict.outcome, verdict.score, answer=source.strip()[:SHOWN], detail=verdict.detail)
+
+    def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
+        raise NotImplementedError
+
+    @property
+    def _code(self) -> Code:
+        raise NotImplementedError
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb)
+
+
+class Stdio(CodeJudge):
+    """Correct where the program prints the expected tokens for every input, and ends with status 0.
+
+    A token is what white space separates. The field ``tests`` holds ``[{"input": …, "output": …}, …]``. The expected
+    outputs never enter the sandbox.
+    """
+
+    tests: str = Field("tests", min_length=1, description="field with the inputs and outputs")
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
+        tests = fields.get(self.tests)
+        if not isinstance(tests, list) or not tests:
+            raise ValueError(f"the field {self.tests!r} holds no list of tests")
+        pairs = [[text_of(test, "input"), text_of(test, "output")] for test in tests if isinstance(test, dict)]
+        if len(pairs) != len(tests):
+            raise ValueError(f"the field {self.tests!r} holds a test that is no object with input and output")
+        if not any(output.split() for _, output in pairs):
+            raise ValueError(f"no test in {self.tests!r} expects any output, so a program that does nothing would pass")
+        return {"tests": pairs, "solution": solution_of(fields, answer)}
+
+    def right(self, problem: Problem) -> str | None:
+        solution = problem.answer["solution"]
+        return None if solution is None else f"```python\n{solution}\n```"
+
+    def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
+        tests = reference["tests"]
+        with Programs(source, self._limits, find_way(self.sandbox)) as sandbox:
+            for number, (given, expected) in enumerate(tests, 1):
+                finished = sandbox.run(given.encode())
+                if wrong := what_is_wrong(finished, expected):
+                    return incorrect(detail=f"test {number} of {len(tests)}: {wrong}")
+        return correct(detail=f"{len(tests)} tests")
+
+    @property
+    def _code(self) -> Code:
+        return "block"
+
+
+class UnitTests(CodeJudge):
+    """Correct where the functions of the program pass the tests, which are Python statements.
+
+    The tests run in another process than the program and see of it only plain data: see ``docs/sandbox.md``. They
+    work on what functions return; a function gets copies of its arguments, so that changing them goes unseen.
+    """
+
+    tests: str = Field("test", min_length=1, description="field with the tests: a program, or a list of statements")
+    entry_point: str | None = Field(None, description="field with the name for check(); null: tests name functions")
+    setup: str | None = Field(None, description="field with statements to run before the tests")
+    prefix: str | None = Field(None, description="field with the code that the response continues")
+    code: Code = Field("block", description="the last fenced block, or all of a completion up to the next definition")
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
+        prefix, setup, entry = [
+            "" if name is None else text_of(fields, name) for name in (self.prefix, self.setup, self.entry_point)
+        ]
+        tests = fields.get(self.tests)
+        listed = tests if isinstance(tests, list) else [text_of(fields, self.tests)]
+        if not listed or not all(isinstance(test, str) for test in listed):
+            raise ValueError(f"the field {self.tests!r} holds no tests")
+        if not any("assert" in test for test in listed):
+            raise ValueError(f"the tests in {self.tests!r} assert nothing, so that every program would pass")
+        solution = solution_of(fields, answer)
+        whole = None if solution is None else whole_program(prefix, solution)
+        planned = plan(prefix, [setup] if setup.strip() else [], listed, entry.strip(), whole or "")
+        return {"prefix": prefix, "solution": whole, "plan": planned}
+
+    def right(self, problem: Problem) -> str | None:
+        prefix, solution = problem.answer["prefix"], problem.answer["solution"]
+        if solution is None:
+            return None
+        if self.code == "completion":
+            return str(solution).removeprefix(prefix) if solution.startswith(prefix) else None
+        return f"```python\n{solution}\n```"
+
+    def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
+        prefix, planned = reference["prefix"], reference["plan"]
+        joint = "" if not prefix or prefix.endswith("\n") else "\n"
+        program = prefix + ("" if self.code == "completion" else joint) + source
+        with Sandbox({"kind": "tests", "source": program}, self._limits, find_way(self.sandbox)) as sandbox:
+            sandbox.send(planned)
+            found = sandbox.receive()
+        return said(found, planned, self.cpu_seconds)
+
+    @property
+    def _code(self) -> Code:
+        return self.code
+
+
+def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
+    """The reference solution, where the row has one."""
+    return text_of(fields, answer) if fields.get(answer) is not None else None
+
+
+def what_is_wrong(finished: Finished, expected: str) -> str:
+    """Why a run does not pass; empty where it does.
+
+    Raises:
+        SandboxError: it was killed, and not by its limits.
+    """
+    if finished.used_up:
+        return "used up its CPU time"
+    if finished.full:
+        return "wrote more than the limit of output"
+    if finished.status == KILLED:
+        raise SandboxError(WHO_KILLED)
+    if finished.status:
+        last = finished.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return f"ended with status {finished.status}" + (f": {short(last[0])}" if last else "")
+    seen, right = finished.stdout.decode(errors="replace").split(), expected.split()
+    if seen == right:
+        return ""
+    at = next((i for i, (a, b) in enumerate(zip(seen, right, strict=False)) if a != b), min(len(seen), len(right)))
+    there, wanted = [short(tokens[at], 60) if at < len(tokens) else "the end" for tokens in (seen, right)]
+    return f"token {at + 1} is {there}, not {wanted}"
+
+
+def said(found: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int) -> Verdict:
+    """The verdict on what the tests found.
+
+    Raises:
+        SandboxError: it is not the program that failed.
+    """
+    stage, seen = found["stage"], found.get("seen", "")
+    tests, first = planned["tests"], planned["setup"]
+    if stage == "passed":
+        return correct(detail=f"{len(tests) - first} tests")
+    if stage in ("harness", "prefix"):
+        raise SandboxError(f"the tests cannot be run: {found.get('error') or seen}")
+    if found.get("gone"):
+        how = f"used up its {cpu_seconds} s of CPU time" if found["used_up"] else f"ended with status {found['status']}"
+    else:
+        how = found["error"]
+    if found.get("status") == KILLED and not found["used_up"]:
+        raise SandboxError(WHO_KILLED)
+    if stage == "load":
+        return incorrect(detail=f"loading the program: {short(how)}")
+    number = found["test"]
+    lines = tests[number - 1].splitlines()
+    line = lines[found["line"] - 1].strip() if 0 < found.get("line", 0) <= len(lines) else ""
+    place = "setup" if number <= first else f"test {number - first} of {len(tests) - first}"
+    return incorrect(detail="; ".join(part for part in (f"{place}: {short(how)}", short(line), short(seen)) if part))
+
+
+def short(text: str, most: int = SHOWN) -> str:
+    """A text for people."""
+    return text if len(text) <= most else text[: most - 1] + "…"

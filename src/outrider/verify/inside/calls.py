@@ -1,0 +1,186 @@
+"""The two ends of a call from the tests into the tested program, which is another process.
+
+What comes back is data: numbers, texts, collections of them. An object of the program's own class stays over there
+and is worth a handle here: it can be called, iterated, read and written to, and equals nothing but itself. So no
+``__eq__``, ``__bool__`` or ``__class__`` of the program's making ever takes part in a test.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+
+from outrider.verify.inside.plain import LARGEST, Frames, Ignoring, dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+SHOWN = 200  # characters of a value or message
+
+
+class Gone(BaseException):
+    """The tested program ended. No ``except Exception`` of a test keeps it from the verdict."""
+
+
+class Unsendable(BaseException):
+    """A test hands the program something that is no data, so this harness cannot run it."""
+
+
+class MissingError(Exception):
+    """The tested program has no such name."""
+
+
+class Tested:
+    """The program as the tests see it.
+
+    Attributes:
+        last: the last call and what came of it, for people.
+    """
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        self.last = ""
+
+    def ask(self, what: str, *arguments: Any) -> Any:
+        """Have something done over there and return its result, or raise what it raised.
+
+        Raises:
+            Gone: the program ended, instead of an answer or before.
+            Unsendable: an argument is no data.
+            ValueError, TypeError, …: the answer is none.
+        """
+        try:
+            message = dumps((what, *arguments), other=_number_of)
+        except (TypeError, RecursionError) as error:
+            raise Unsendable(f"a test hands over what is no plain data: {error}") from error
+        try:
+            self._frames.send(message)
+            kind, value = loads(self._frames.receive(LARGEST), other=lambda number: Handle(self, number))
+        except EOFError as error:
+            raise Gone from error
+        if kind == "value":
+            return value
+        if kind == "missing":
+            raise MissingError
+        name, text = value
+        known = getattr(builtins, str(name), None)
+        if isinstance(known, type) and issubclass(known, Exception):
+            raise known(str(text)[:SHOWN])
+        raise RuntimeError(f"{name}: {text}"[:SHOWN])
+
+    def call(self, name: str, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Call a function over there, and remember it."""
+        written = [shown(a) for a in arguments] + [f"{key}={shown(a)}" for key, a in named.items()]
+        call = f"{name}({', '.join(written)})"[:SHOWN]
+        self.last = f"{call} did not return"
+        try:
+            value = self.ask("call", number, arguments, named)
+        except Exception as error:
+            self.last = f"{call} raised {type(error).__name__}: {shown(str(error))}"
+            raise
+        self.last = f"{call} returned {shown(value)}"
+        return value
+
+
+class Handle:
+    """Something that stayed in the tested program."""
+
+    __slots__ = ("_name", "_number", "_tested")
+
+    def __init__(self, tested: Tested, number: int, name: str = "") -> None:
+        for slot, value in (("_tested", tested), ("_number", number), ("_name", name or f"object {number}")):
+            object.__setattr__(self, slot, value)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._tested.call(self._name, self._number, arguments, named)
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._tested.ask("get", self._number, name)
+        return Handle(self._tested, value._number, f"{self._name}.{name}") if isinstance(value, Handle) else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._tested.ask("set", self._number, name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tested.ask("list", self._number))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self._tested.ask("list", self._number))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._tested.ask("item", self._number, key)
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of the tested program>"
+
+
+def _number_of(value: Any) -> int:
+    if isinstance(value, Handle):
+        number: int = value._number
+        return number
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def shown(value: object) -> str:
+    """A value for people, short."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # of digits of an integer beyond Python's limit
+        text = f"<{type(value).__name__} too large to write>"
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def answer_calls(source: str, frames: Frames) -> None:
+    """The other end: load the program, then do what is asked until nobody asks any more."""
+    module = type(sys)("solution")  # no main program: what stands under __name__ == "__main__" is not for tests
+    sys.modules["solution"] = module
+    held: list[Any] = []
+
+    def hold(value: Any) -> int:
+        held.append(value)
+        return len(held) - 1
+
+    def do(what: str, *arguments: Any) -> Any:
+        if what == "load":
+            exec(compile(source, "solution.py", "exec"), module.__dict__)
+            return None
+        if what == "name":
+            return module.__dict__[arguments[0]]
+        target = held[arguments[0]]
+        if what == "call":
+            return target(*arguments[1], **arguments[2])
+        if what == "set":
+            return setattr(target, arguments[1], arguments[2])
+        if what == "get":
+            return getattr(target, arguments[1])
+        return list(target) if what == "list" else target[arguments[1]]
+
+    while True:
+        what, *arguments = loads(frames.receive(1 << 62), other=held.__getitem__)
+        if what == "name" and arguments[0] not in module.__dict__:
+            frames.send(dumps(("missing", None)))
+            continue
+        try:
+            reply = dumps(("value", do(what, *arguments)), other=hold)
+        except BaseException as error:  # noqa: BLE001 - sys.exit in a function is what it raised, too
+            reply = dumps(("raised", (type(error).__name__, _text(error))))
+        frames.send(reply)
+
+
+def _text(error: BaseException) -> str:
+    with Ignoring(BaseException):
+        if isinstance(error, SyntaxError):
+            return f"{error.msg} (line {error.lineno})"
+        return str(error)[:SHOWN]
+    return ""
+
+
+def leave() -> None:
+    """End this process without its exit handlers: nobody waits for them."""
+    os._exit(0)

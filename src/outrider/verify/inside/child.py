@@ -1,0 +1,62 @@
+"""The untrusted child: how it is started, limited, and ended with all that it has started."""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import os
+import resource
+
+from outrider.verify.inside.namespaces import DIE_WITH_PARENT, control
+from outrider.verify.inside.plain import Ignoring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
+    """Fork; the child keeps the descriptors of ``keep`` alone, as 0, 1, 2, …, and is limited. Returns the pid or 0."""
+    pid = os.fork()
+    if pid == 0:
+        control(DIE_WITH_PARENT, signal.SIGKILL)
+        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # none is overwritten before it is moved
+        for i, fd in enumerate(safe):
+            os.dup2(fd, i)
+        os.closerange(len(keep), 1024)
+        confine(limits)
+    return pid
+
+
+def confine(limits: Mapping[str, int]) -> None:
+    """Put limits on this process, for good."""
+    limit(resource.RLIMIT_CPU, limits["cpu"])
+    limit(resource.RLIMIT_AS, limits["memory"])
+    limit(resource.RLIMIT_FSIZE, limits["file"])
+    limit(resource.RLIMIT_NOFILE, limits["files"])
+    limit(resource.RLIMIT_CORE, 0)
+    if limits["processes"]:
+        limit(resource.RLIMIT_NPROC, limits["processes"])
+
+
+def limit(which: int, most: int) -> None:
+    """Set one limit, within the one that is there; of CPU time the kernel ends who passes it, with SIGKILL."""
+    _, highest = resource.getrlimit(which)
+    most = most if highest == resource.RLIM_INFINITY else min(most, highest)
+    resource.setrlimit(which, (most, most))
+
+
+def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
+    """Whether a process ended because it had used its CPU time."""
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return killed and cpu > limits["cpu"] - 0.1  # the two clocks differ a little
+
+
+def kill_the_rest() -> None:
+    """End everything else in this process namespace and take it off the table."""
+    if os.getpid() != 1:  # no namespace of its own: these would be the user's processes
+        return
+    with Ignoring(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    with Ignoring(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)

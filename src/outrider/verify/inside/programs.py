@@ -1,0 +1,72 @@
+"""Programs that read standard input and write standard output, one after the other in the same sandbox."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from outrider.verify.inside.child import fork, kill_the_rest, used_up
+from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SHOWN = 2000  # bytes of what a program wrote to standard error
+
+
+def serve(channel: Frames, job: dict[str, Any]) -> None:
+    """Run ``job["source"]`` once for each input that comes over the channel; answer how it ended and what it wrote.
+
+    Input and output are files in memory: no pipe can fill up, and the limit of file sizes is one of output. The
+    program finds out nothing but its inputs, and nobody believes it anything but its output.
+    """
+    limits = job["limits"]
+    while True:
+        fds = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
+        given = memoryview(loads(channel.receive(1 << 62)))
+        while given:
+            given = given[os.write(fds[0], given) :]
+        os.lseek(fds[0], 0, os.SEEK_SET)
+        pid = fork(limits, fds)
+        if pid == 0:
+            return run_as_main(job["source"])
+        _, status, usage = os.wait4(pid, 0)
+        kill_the_rest()
+        cpu = usage.ru_utime + usage.ru_stime
+        size = os.fstat(fds[1]).st_size
+        found = {
+            "status": os.waitstatus_to_exitcode(status),
+            "used_up": used_up(status, cpu, limits),
+            "cpu": cpu,
+            "full": size >= limits["file"],
+            "stdout": os.pread(fds[1], min(size, limits["file"]), 0),
+            "stderr": os.pread(fds[2], SHOWN, max(0, os.fstat(fds[2]).st_size - SHOWN)),
+        }
+        for fd in fds:
+            os.close(fd)
+        channel.send(dumps(found))
+
+
+def run_as_main(source: str) -> None:
+    """Be the program: what it does, and how it ends, is as if Python had been started with it."""
+    be_ready()
+    module = type(sys)("__main__")
+    sys.modules["__main__"] = module
+    exec(compile(source, "solution.py", "exec"), module.__dict__)
+
+
+def be_ready() -> None:
+    """Standard streams on the descriptors 0 to 2 as they now are, and the names that interactive Python adds."""
+    import builtins
+
+    for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        stream = open(fd, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115 - for good
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.argv = ["solution.py"]
+    with Ignoring(ImportError):
+        from _sitebuiltins import Quitter
+
+        builtins.exit = Quitter("exit", "Ctrl-D (i.e. EOF)")
+        builtins.quit = Quitter("quit", "Ctrl-D (i.e. EOF)")

@@ -1,0 +1,96 @@
+"""Function-level tests: they run here, the program they test runs in a child, and calls cross a pipe.
+
+The child never sees the tests, nor what they expect: it is forked before they arrive, and is asked one call at a
+time. Whether a test passed is decided and said here.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+from outrider.verify.inside.calls import Gone, Handle, MissingError, Tested, Unsendable, answer_calls, leave, shown
+from outrider.verify.inside.child import fork, limit, used_up
+from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
+from outrider.verify.inside.programs import be_ready
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def serve(channel: Frames, job: dict[str, Any]) -> None:
+    """Judge ``job["source"]`` by the tests that come over the channel afterwards, and answer what was found."""
+    limits = job["limits"]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    (their_read, write), (read, their_write) = os.pipe(), os.pipe()
+    pid = fork(limits, [nothing, nothing, nothing, their_read, their_write])
+    if pid == 0:
+        with Ignoring(EOFError):
+            be_ready()
+            answer_calls(job["source"], Frames(3, 4))
+        leave()
+    os.close(their_read)
+    os.close(their_write)
+    limit(resource.RLIMIT_CPU, limits["cpu"] + 1)  # a result may be made to be expensive to compare
+    limit(resource.RLIMIT_AS, limits["memory"])
+    tested = Tested(Frames(read, write))
+    found = judge(tested, loads(channel.receive(1 << 62)))
+    if found.get("gone"):
+        _, status, usage = os.wait4(pid, 0)
+        found["status"] = os.waitstatus_to_exitcode(status)
+        found["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
+    channel.send(dumps(found))
+
+
+def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
+    """What the tests found.
+
+    Args:
+        tested: the program.
+        job: ``prefix`` (code that is trusted, run here for its helpers), ``modules`` to import, ``names`` to take
+            from the program, and ``tests``, statements to run one after the other.
+    """
+    import random
+
+    random.seed(0)  # tests that draw are the same each time
+    space: dict[str, Any] = {"__name__": "tests"}
+    stage, at = "prefix", 0
+    try:
+        exec(compile(job["prefix"], "prefix", "exec"), space)  # the data set's own code
+        for module in job["modules"]:
+            space[module] = __import__(module)
+        stage = "load"
+        tested.ask("load")
+        for name in job["names"]:
+            with Ignoring(MissingError):
+                value = tested.ask("name", name)
+                space[name] = Handle(tested, value._number, name) if isinstance(value, Handle) else value
+        stage = "test"
+        for at, test in enumerate(job["tests"], 1):
+            tested.last = ""
+            exec(compile(test, f"test {at}", "exec"), space)
+    except Unsendable as problem:
+        return {"stage": "harness", "test": at, "seen": str(problem)}
+    except Gone:
+        return {"stage": stage, "test": at, "gone": True, "seen": tested.last}
+    except BaseException as error:  # noqa: BLE001 - whatever ends a test but its end is its failure
+        return {"stage": stage, "test": at, "line": _line(at), "error": _said(error), "seen": tested.last}
+    return {"stage": "passed"}
+
+
+def _said(error: BaseException) -> str:
+    """The error for people; a bare ``assert`` says nothing."""
+    text = shown(str(error))[1:-1]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _line(test: int) -> int:
+    """The line of the test at which the error that is being handled was raised or passed; 0: none."""
+    trace, line = sys.exc_info()[2], 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == f"test {test}":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

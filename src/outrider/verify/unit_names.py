@@ -1,0 +1,136 @@
+"""What function-level tests need from the program that they test: found by reading them, never by running them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+
+def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
+    """What the guest is told, see :func:`outrider.verify.inside.unit.judge`.
+
+    A name that the tests use is, in this order: theirs, where they define it; the program's, where the prefix leaves
+    it to be written, or the reference solution defines it; the prefix's, where it is complete there; a built-in; a
+    module of the standard library; else the program's. So a program that defines ``abs``, ``check`` or a helper
+    that its prompt has defined changes no test.
+
+    Args:
+        prefix: code that the response continues; its complete definitions are trusted.
+        setup: statements to run before the tests.
+        tests: statements.
+        entry_point: the function that is given to ``check``, which the tests have to define; or empty.
+        solution: a whole program that passes, or empty.
+
+    Raises:
+        ValueError: prefix, setup or tests are no Python, or ``check`` is missing.
+
+    >>> planned = plan("", [], ["assert f(2) == math.sqrt(abs(-16))"], "", "")
+    >>> planned["names"], planned["modules"]
+    (['f'], ['math'])
+    """
+    statements = [*setup, *tests]
+    own: set[str] = set()
+    used: set[str] = set()
+    for number, statement in enumerate(statements):
+        if number < len(setup) or len(tests) == 1:
+            what = "the setup" if number < len(setup) else "the tests"
+        else:
+            what = f"test {number - len(setup) + 1}"
+        table = _table(statement, what)
+        own |= {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+        used |= {s.get_name() for t in _tables(table) for s in t.get_symbols() if s.is_referenced() and s.is_global()}
+        used |= {s.get_name() for s in table.get_symbols() if s.is_referenced()}
+    if entry_point:
+        if "check" not in own:
+            raise ValueError("the tests define no check()")
+        statements.append(f"check({entry_point})")
+        used.add(entry_point)
+    runnable = _runnable(prefix)
+    complete, stubs, imported = _definitions(runnable, "the prefix")
+    written, _, _ = _definitions(solution, "the solution")
+    complete |= imported
+    theirs = (used - own) & (stubs | (written - complete) | {entry_point})
+    rest = used - own - theirs - complete - set(dir(builtins))
+    modules = rest & sys.stdlib_module_names
+    return {
+        "prefix": runnable,
+        "modules": sorted(modules),
+        "names": sorted(theirs | (rest - modules)),
+        "setup": len(setup),
+        "tests": statements,
+    }
+
+
+def whole_program(prefix: str, solution: str) -> str | None:
+    r"""The reference solution as a program that stands alone, or None where it is no Python.
+
+    It continues the prefix, or the head of its last function (some sets indent the two differently), or is whole.
+
+    >>> print(whole_program("def f(x):\n    'Doubles.'\n", "  return 2 * x"))
+    def f(x):
+      return 2 * x
+    """
+    heads = [prefix]
+    if prefix and _parses(prefix):
+        *_, last = [None, *(node for node in ast.parse(prefix).body if isinstance(node, ast.FunctionDef))]
+        if last is not None and all(map(_says_nothing, last.body)):
+            heads.append("".join(prefix.splitlines(keepends=True)[: last.body[0].lineno - 1]))
+    return next((head + solution for head in (*heads, "") if _parses(head + solution)), None)
+
+
+def _parses(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError):  # the latter of a null byte
+        return False
+    return True
+
+
+def _table(statement: str, what: str) -> symtable.SymbolTable:
+    try:
+        return symtable.symtable(statement, what, "exec")
+    except (SyntaxError, ValueError) as error:  # the latter of a null byte
+        raise ValueError(f"{what} cannot be read as Python: {error}") from error
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    for child in table.get_children():
+        yield child
+        yield from _tables(child)
+
+
+def _runnable(code: str) -> str:
+    """Code as it is, or with a body where it ends with the head of a function."""
+    return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
+
+
+def _definitions(code: str, what: str) -> tuple[set[str], set[str], set[str]]:
+    """Names that code defines at its top level, of functions that it leaves to be written, and that it imports."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{what} cannot be read as Python: {error}") from error
+    complete: set[str] = set()
+    stubs: set[str] = set()
+    imported: set[str] = set()
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                (stubs if all(map(_says_nothing, node.body)) else complete).add(node.name)
+            case ast.ClassDef():
+                complete.add(node.name)
+            case ast.Import() | ast.ImportFrom():
+                imported |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                complete |= {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return complete, stubs - complete, imported
+
+
+def _says_nothing(node: ast.stmt) -> bool:
+    """A docstring, ``pass`` or ``…``."""
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))

@@ -1,0 +1,300 @@
+"""The sandbox: whatever a program tries, it stays in, it ends, and nothing of it is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.errors import UserError
+from outrider.verify import sandbox
+from outrider.verify.inside.plain import dumps, loads
+from outrider.verify.sandbox import WAYS, Finished, Limits, Programs, why_not
+
+REASONS = {way: why_not(way) for way in WAYS}
+WORKING = [way for way in WAYS if not REASONS[way]]
+needs_sandbox = pytest.mark.skipif(not WORKING, reason=f"no sandbox can be made here: {REASONS}")
+
+TIGHT = Limits(seconds=60, cpu_seconds=1, memory_gb=0.25, processes=8, output_mb=1, scratch_mb=4)
+
+
+@pytest.fixture(params=WORKING or [pytest.param("", marks=needs_sandbox)])
+def way(request):
+    """Each way in which this machine makes a sandbox."""
+    return request.param
+
+
+def run(way: str, source: str, stdin: str = "", limits: Limits = TIGHT) -> Finished:
+    with Programs(source, limits, way) as made:
+        return made.run(stdin.encode())
+
+
+def processes(mark: str) -> list[str]:
+    """Command lines of the running processes that hold a text."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if mark in line and folder.name != str(os.getpid()):
+                found.append(line)
+    return found
+
+
+def gone(mark: str, seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while processes(mark) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not processes(mark)
+
+
+def way_mark(way: str, pid: int | str | None = None) -> str:
+    """What the command lines of the sandboxes of a process hold."""
+    return f" {way} {pid or os.getpid()} "
+
+
+def test_a_program_reads_prints_and_ends(way):
+    source = (
+        "import sys\nif __name__ == '__main__':\n    print(input()[::-1], len(sys.stdin.read()), sys.argv)\n    exit(3)"
+    )
+    found = run(way, source, "abc\ndéf\n")
+    assert (found.stdout, found.status) == (b"cba 4 ['solution.py']\n", 3)
+
+
+def test_a_thread_that_nobody_waits_for_still_prints(way):
+    """The idiom for deep recursion in contests; Python's own shutdown waits for such a thread."""
+    found = run(
+        way, "import threading\nthreading.stack_size(1 << 26)\nthreading.Thread(target=lambda: print(7)).start()"
+    )
+    assert (found.stdout, found.status) == (b"7\n", 0)
+
+
+def test_an_exception_is_a_status_and_its_text(way):
+    found = run(way, "int('x')")
+    assert found.status == 1
+    assert b"ValueError: invalid literal" in found.stderr
+
+
+def test_nothing_of_the_machine_is_seen_or_touched(way, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("42")
+    source = """
+import os, sys
+for path in sys.stdin.read().split():
+    print(os.path.exists(path), end=" ")
+print(sorted(os.environ), sorted(os.listdir("/")), os.listdir("/tmp"), os.getcwd(), os.listdir("/dev"))
+for path in ("/x", os.__file__, "/etc/ld.so.cache"):
+    try:
+        open(path, "a")
+    except OSError:
+        print("refused", end=" ")
+import ctypes
+libc = ctypes.CDLL(None)
+print(os.getuid(), libc.mount(b"t", b"/tmp", b"tmpfs", 0, None), libc.umount2(b"/tmp", 2), libc.unshare(1 << 28))
+"""
+    seen = run(way, source, f"{secret} {__file__} {sandbox.__file__} /proc/self /root/.bashrc /etc/passwd /home").stdout
+    first, second = seen.decode().splitlines()
+    assert first.split()[:7] == ["False"] * 7
+    assert "'HOME', 'LANG', 'PYTHONHASHSEED'" in first
+    assert "'home'" not in first
+    assert "[] /tmp [" in first
+    assert second == "refused refused refused 65534 -1 -1 -1"
+
+
+def test_there_is_no_network(way):
+    source = """
+import socket
+try:
+    socket.create_connection(("127.0.0.1", int(input())), 2)
+except OSError:
+    print("none")
+"""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert run(way, source, str(server.getsockname()[1])).stdout == b"none\n"
+
+
+def test_no_descriptor_is_inherited(way):
+    source = """
+import os
+for fd in range(3, 1024):
+    try:
+        os.fstat(fd)
+        print(fd)
+    except OSError:
+        pass
+"""
+    with open(os.devnull) as file:
+        os.set_inheritable(file.fileno(), True)
+        assert run(way, source).stdout == b""
+
+
+def test_a_fork_bomb_runs_into_its_limit_and_is_gone(way):
+    bomb = "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n"
+    with Programs(bomb, Limits(seconds=1, processes=8), way) as made:
+        made.send(b"")
+        end = time.monotonic() + 0.9
+        while len(processes(way_mark(way))) < 8 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert 4 <= len(processes(way_mark(way))) <= 8 + 4, "of the bomb, and the sandbox's own"
+        with pytest.raises(TimeoutError):
+            made.receive()
+    assert gone(way_mark(way))
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("x = bytearray(10 ** 11)", b"MemoryError"),
+        ("heap = []\nwhile True:\n    heap.append(bytes(10 ** 7))", b"MemoryError"),
+        ("import sys\nwhile True:\n    sys.stdout.write('x' * 10 ** 6)", b"File too large"),
+        ("for i in range(10 ** 6):\n    open(f'/tmp/{i}', 'w').write('x' * 10 ** 6)", b"No space left on device"),
+        ("held = [open('/dev/null') for _ in range(10 ** 6)]", b"Too many open files"),
+    ],
+    ids=["memory", "slow memory", "output", "disk", "files"],
+)
+def test_a_bomb_meets_its_limit(way, source, error):
+    found = run(way, source)
+    assert found.status == 1
+    assert error in found.stderr
+    assert found.full == (error == b"File too large")
+    assert len(found.stdout) <= TIGHT.output_mb << 20
+
+
+def test_cpu_time_ends_also_for_who_ignores_the_signal(way):
+    found = run(way, "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True:\n    pass")
+    assert found.used_up
+    assert 0.9 < found.cpu_seconds < 2, "of 1 s"
+
+
+def test_sleep_ends_at_the_wall_clock_and_uses_no_cpu_time(way):
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        run(way, "import time\ntime.sleep(600)", limits=Limits(seconds=0.7))
+    assert time.monotonic() - start < 60
+    assert gone(way_mark(way))
+
+
+def test_a_daemon_does_not_outlive_its_program(way):
+    """Not even within the sandbox: the next input finds no process of the one before."""
+    source = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True:
+            time.sleep(0.01)
+            open("/tmp/beat", "w").write(str(time.monotonic()))
+    os._exit(0)
+os.wait()
+time.sleep(0.1)
+before = open("/tmp/beat").read() if os.path.exists("/tmp/beat") else ""
+print(os.path.exists("/tmp/beat"))
+"""
+    again = "import os, time\nprint(os.path.exists('/tmp/beat'))"
+    with Programs(f"source = input()\nexec({{'1': {source!r}, '2': {again!r}}}[source])", TIGHT, way) as made:
+        assert made.run(b"1").stdout == b"True\n"
+        made.run(b"2")
+        assert made.run(b"1").status == 0
+    assert gone(way_mark(way))
+
+
+def test_a_program_cannot_end_what_watches_it(way):
+    source = """
+import ctypes, os, signal
+for pid in (os.getppid(), 1, -1):
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP):
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass
+print(ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))
+"""
+    found = run(way, source)
+    assert (found.status, found.stdout) == (0, b"-1\n")
+
+
+def test_a_sandbox_ends_with_who_made_it(way):
+    """Killed without a chance to clean up, as the pool kills a worker."""
+    code = f"""
+import os, signal, threading
+from outrider.verify.sandbox import Limits, Programs
+made = Programs("import time\\nprint(1)\\ntime.sleep(600)", Limits(), {way!r})
+made.send(b"")
+print(os.getpid(), flush=True)
+threading.Event().wait()
+"""
+    maker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert maker.stdout is not None
+    pid = maker.stdout.readline().strip()
+    mark = way_mark(way, pid)
+    while not processes(mark):
+        time.sleep(0.02)
+    maker.kill()
+    maker.wait()
+    maker.stdout.close()
+    assert gone(mark)
+
+
+def test_hash_order_is_the_same_each_time(way):
+    assert len({run(way, "print(set('abcdefghij'))").stdout for _ in range(2)}) == 1
+
+
+def test_without_a_way_nothing_is_run_unless_the_user_says_so(monkeypatch):
+    monkeypatch.setattr(sandbox, "why_not", lambda way: f"no {way}")
+    with pytest.raises(UserError, match=r"no sandbox.*bwrap: no bwrap; namespaces: no namespaces.*sandbox: none"):
+        sandbox.run("print(1)")
+    assert sandbox.run("print(1)", isolation="none").stdout == b"1\n"
+
+
+def test_a_broken_promise_is_a_reason(monkeypatch):
+    """The probe looks: without namespaces it finds the machine."""
+    real = sandbox._command
+    monkeypatch.setattr(sandbox, "_command", lambda way, limits: real("none", limits))
+    why_not.cache_clear()
+    try:
+        assert why_not("namespaces").startswith("its promise is broken: ")
+    finally:
+        why_not.cache_clear()
+
+
+def values(depth: int) -> st.SearchStrategy[object]:
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+    if not depth:
+        return scalars
+    inner = values(depth - 1)
+    return (
+        scalars | st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3)
+    )
+
+
+@settings(max_examples=50)
+@given(values(2))
+def test_plain_data_crosses_unchanged(value):
+    assert repr(loads(dumps(value))) == repr(value)
+
+
+def test_every_kind_of_plain_data_crosses():
+    value = [{1, "a"}, frozenset({2}), range(1, 9, 2), 1e300, float("inf"), -0.0, 2**200, -1, 1 + 2j, "\ud800", int]
+    crossed = loads(dumps(value))
+    assert crossed == value
+    assert [type(one) for one in crossed] == [type(one) for one in value]
+    assert loads(dumps(Counter("aab"))) == {"a": 2, "b": 1}
+    with pytest.raises(TypeError, match="is no plain data"):
+        dumps([print, dumps])
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_do_more_than_raise(data):
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        loads(data)
