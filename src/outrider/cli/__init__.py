@@ -6,10 +6,23 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from outrider.cli import analyse, bench, compare, evaluate, recipes, report, sft, show, train, validate, version
+from outrider.cli import (
+    analyse,
+    bench,
+    compare,
+    evaluate,
+    recipes,
+    report,
+    score,
+    sft,
+    show,
+    train,
+    validate,
+    version,
+)
 from outrider.errors import UserError
 
-COMMANDS = (train, bench, evaluate, report, compare, show, analyse, sft, recipes, validate, version)
+COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, version)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
