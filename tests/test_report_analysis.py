@@ -209,6 +209,9 @@ def test_what_moved_and_where_the_largest_changes_are(whole):
     low = sorted(ppl.values())[math.ceil(0.2 * len(ppl)) - 1] * (1 + 1e-6)
     part = [row for row in rows if ppl[row["id"]] <= low]
     assert share["PPL lowest 20 %"] == pytest.approx(mean(abs(row["shift"]) >= largest for row in part))
+    high = sorted(row["entropy"] for row in rows)[math.ceil(0.8 * len(rows)) - 1]
+    part = [row for row in rows if row["entropy"] > high]
+    assert share["entropy highest 20 %"] == pytest.approx(mean(abs(row["shift"]) >= largest for row in part))
     cloud = figure_of(found, "shift-perplexity").series
     judged = [id for id in ids if next(row for row in rows if row["id"] == id)["correct"] is not None]
     assert sorted(x for series in cloud for x in series.x) == pytest.approx(sorted(ppl[id] for id in judged), rel=1e-5)
