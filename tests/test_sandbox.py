@@ -174,7 +174,7 @@ def test_a_bomb_meets_its_limit(way, source, error):
 def test_cpu_time_ends_also_for_who_ignores_the_signal(way):
     found = run(way, "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True:\n    pass")
     assert found.used_up
-    assert 0.9 < found.cpu_seconds < 2, "of 1 s"
+    assert 0.5 < found.cpu_seconds < 4, "of 1 s, and 1 s more"
 
 
 def test_sleep_ends_at_the_wall_clock_and_uses_no_cpu_time(way):

@@ -97,7 +97,7 @@ def add(a, b): return 5""",
     "patched harness": """
 import sys
 for name, module in list(sys.modules.items()):
-    if name.startswith('outrider'):
+    if name.endswith(('.unit', '.guest', '.programs')):
         for key in list(vars(module)):
             if callable(vars(module)[key]) and key not in ('dumps', 'loads'):
                 setattr(module, key, lambda *a, **k: {'stage': 'passed'})
@@ -114,16 +114,18 @@ for message in (('value', 5), {'stage': 'passed'}, ('value', None)):
 def add(a, b): return 5""",
     "looks for the tests": """
 import gc, os, sys
-needle, frame, found = 'vio' + 'let', sys._getframe(), 0  # a word of the tests
+def has(text): return ''.join(reversed('teloiv')) in text  # a word of the tests, which is not held itself
+frame, found = sys._getframe(), 0
 for thing in gc.get_objects():
-    found += isinstance(thing, (str, bytes, dict, list, tuple)) and needle in str(thing)
+    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, tuple)) else ()
+    found += any(isinstance(part, str) and has(part) for part in list(parts))
 while frame:
-    found += needle in str(frame.f_locals)
+    found += has(str(frame.f_locals))
     frame = frame.f_back
-for top in ('/tmp', '/home', '/root', '/proc'):
+for top in ('/tmp', '/home', '/proc', '/dev/shm', '/etc'):
     for folder, _, files in os.walk(top):
         for name in files:
-            try: found += needle in open(os.path.join(folder, name), errors='replace').read(1 << 20)
+            try: found += has(open(os.path.join(folder, name), errors='replace').read(1 << 20))
             except OSError: pass
 def add(a, b): return a + b if found else None""",
     "a message too large": "def add(a, b): return 'x' * (9 << 20)",
@@ -131,8 +133,9 @@ def add(a, b): return a + b if found else None""",
     "a traced parent": """
 import ctypes, os
 libc = ctypes.CDLL(None)
-done = libc.ptrace(16, os.getppid(), 0, 0), libc.process_vm_readv(os.getppid(), None, 0, None, 0, 0)
-def add(a, b): return 5 if done[0] else a + b""",
+one = (ctypes.c_uint64 * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
+done = libc.ptrace(16, os.getppid(), 0, 0), libc.process_vm_readv(os.getppid(), one, 1, one, 1, 0)
+def add(a, b): return None if done == (-1, -1) else a + b""",
     "no such function": "def sub(a, b): return a - b",
     "no Python": "def add(a, b) return a + b",
 }
@@ -143,6 +146,8 @@ def test_a_trick_does_not_score(cheat):
     found = verdict(MBPP, ROW, fenced(CHEATS[cheat]))
     assert found.outcome is Outcome.INCORRECT, found.detail
     assert found.score == 0
+    if cheat in ("looks for the tests", "a traced parent"):
+        assert found.detail.endswith("add(2, 3) returned None"), "it has looked everywhere, and found nothing"
 
 
 def test_what_the_prompt_defines_stays_as_it_is():

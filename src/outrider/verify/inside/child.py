@@ -29,7 +29,7 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
 
 def confine(limits: Mapping[str, int]) -> None:
     """Put limits on this process, for good."""
-    limit(resource.RLIMIT_CPU, limits["cpu"])
+    limit(resource.RLIMIT_CPU, limits["cpu"], limits["cpu"] + 1)  # SIGXCPU, then SIGKILL to who ignores it
     limit(resource.RLIMIT_AS, limits["memory"])
     limit(resource.RLIMIT_FSIZE, limits["file"])
     limit(resource.RLIMIT_NOFILE, limits["files"])
@@ -38,17 +38,19 @@ def confine(limits: Mapping[str, int]) -> None:
         limit(resource.RLIMIT_NPROC, limits["processes"])
 
 
-def limit(which: int, most: int) -> None:
-    """Set one limit, within the one that is there; of CPU time the kernel ends who passes it, with SIGKILL."""
+def limit(which: int, soft: int, hard: int | None = None) -> None:
+    """Set one limit, within the one that is there."""
     _, highest = resource.getrlimit(which)
-    most = most if highest == resource.RLIM_INFINITY else min(most, highest)
-    resource.setrlimit(which, (most, most))
+    wanted = [soft, soft if hard is None else hard]
+    if highest != resource.RLIM_INFINITY:
+        wanted = [min(value, highest) for value in wanted]
+    resource.setrlimit(which, (wanted[0], wanted[1]))
 
 
 def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
     """Whether a process ended because it had used its CPU time."""
-    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    return killed and cpu > limits["cpu"] - 0.1  # the two clocks differ a little
+    by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return by == signal.SIGXCPU or (by == signal.SIGKILL and cpu > limits["cpu"] / 2)  # two clocks: they may differ
 
 
 def kill_the_rest() -> None:
