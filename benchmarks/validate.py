@@ -17,23 +17,26 @@ from typing import Any, NamedTuple
 from outrider.config import Validate
 from outrider.record.disk import write_atomically
 from outrider.tasks import Table
+from outrider.tasks.rows import read_rows
 from outrider.validate.check import Texts, check_side, repeats, texts_of
-from outrider.validate.page import code, markdown, percent, repeat_data, side_data
-from outrider.validate.sides import read_side
+from outrider.validate.grade import Judged
+from outrider.validate.page import code, judged_data, markdown, percent, repeat_data, side_data
+from outrider.validate.sides import Entry, read_side
 
 RESULTS = Path(__file__).absolute().parent / "results" / "validate"
 MATHS: dict[str, Any] = {"judge": "math"}
+NO_BOX: dict[str, Any] = {"judge": {"math": {"no_box": "last_number"}}}  # of worked solutions that end with a sentence
 QA = {"prompt": "{question}\n", "judge": "qa"}
 COMPLETION = {"judge": {"unit_tests": {"entry_point": "entry_point", "prefix": "problem", "code": "completion"}}}
 
 POOLS = {
-    "gsm8k train": ("gsm8k/train.jsonl.gz", MATHS),
+    "gsm8k train": ("gsm8k/train.jsonl.gz", NO_BOX),
     "MATH train": ("math/train.jsonl.gz", MATHS),
     "AIME 1983-2023": ("aime_1983_2023/train.jsonl", MATHS),
     "DAPO-Math-17k": ("dapo_math17k/train.jsonl.gz", MATHS),
 }
 EVALUATION = {
-    "gsm8k test": ("gsm8k/test.jsonl", MATHS),
+    "gsm8k test": ("gsm8k/test.jsonl", NO_BOX),
     "MATH test": ("math/test.jsonl.gz", MATHS),
     "MATH-500": ("math500/test.jsonl", MATHS),
     "AIME24": ("aime24/test.jsonl", MATHS),
@@ -60,15 +63,17 @@ OTHERS = {
     "MBPP": ("mbpp/all.jsonl", {"judge": {"unit_tests": {"tests": "test_list", "setup": "test_setup_code"}}}),
     "MBPP sanitized": ("mbpp_sanitized/all.jsonl", COMPLETION),
 }
-HEADINGS = ("set", "problems", "refused", "judged", "accepted", "foreign", "same", "near", "seconds")
+HEADINGS = ("set", "problems", "refused", "judged", "accepted", "worked", "foreign", "same", "near", "seconds")
 
 
 class Set(NamedTuple):
-    """A checked set: its numbers, its texts, and how long grading took."""
+    """A checked set: what was found, its texts, and its worked solutions and those rejected."""
 
     data: dict[str, Any]
     texts: Texts
     seconds: float
+    worked: int
+    not_worked: list[dict[str, Any]]
 
 
 def checked(file: str, options: dict[str, Any], asked: Validate) -> Set:
@@ -80,9 +85,22 @@ def checked(file: str, options: dict[str, Any], asked: Validate) -> Set:
         task.verify(side.entries[0].problem, "warm up", True)
         start = time.perf_counter()
         found = check_side(task, side, texts, asked.near, None)
-        return Set(side_data(found), texts, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        return Set(side_data(found), texts, seconds, *worked(task, side.entries))
     finally:
         task.close()
+
+
+def worked(task: Table, entries: list[Entry]) -> tuple[int, list[dict[str, Any]]]:
+    """How many worked solutions a set has, and those that are rejected as responses."""
+    rows = {row.place: row.fields.get("solution") for row in read_rows(task.heldout_data, split="test")}
+    solved = [entry for entry in entries if isinstance(rows[entry.place], str)]
+    verdicts = task.verify_all([(entry.problem, rows[entry.place], True) for entry in solved])
+    judged = [
+        Judged(entry, f"…{rows[entry.place][-60:]}", verdict, task.right(entry.problem) or "")
+        for entry, verdict in zip(solved, verdicts, strict=True)
+    ]
+    return len(solved), [judged_data(found) for found in judged if not found.verdict.success]
 
 
 def row(name: str, found: Set) -> tuple[str, ...]:
@@ -91,7 +109,8 @@ def row(name: str, found: Set) -> tuple[str, ...]:
     share = percent(1 - len(data["rejected"]) / data["judged"]) if data["judged"] else "—"
     counts = [data["problems"], len(data["refused"]), data["judged"]]
     pairs = [len(data["foreign"]), *(len(data["within"][kind]) for kind in ("same", "near"))]
-    return (name, *(f"{n:,}" for n in counts), share, *(f"{n:,}" for n in pairs), f"{found.seconds:.1f}")
+    solved = percent(1 - len(found.not_worked) / found.worked) if found.worked else "—"
+    return (name, *(f"{n:,}" for n in counts), share, solved, *(f"{n:,}" for n in pairs), f"{found.seconds:.1f}")
 
 
 def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Validate) -> str:
@@ -102,17 +121,21 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
     overlaps = [(name, f"{found[name].data['problems']:,}", *(_share(across, p, name) for p in pools)) for name in held]
     parts = [
         "# Right answers under their own judges, and what evaluation sets share with training pools",
-        "Each right answer is judged as a response to its own problem. Foreign are right answers of the next "
+        "Each right answer is judged as a response to its own problem. Worked: the set's worked solutions, judged as "
+        "responses. Foreign are right answers of the next "
         "problem, written otherwise, that are accepted too. Same and near are pairs of problems within the "
         f"set: the same text but for case and spacing; at least {asked.near:.0%} of the {asked.ngram}-grams of either "
         "in both. Seconds are those of judging and comparing. Made by `benchmarks/validate.py`; all pairs are in "
         "`validate.json`, by file and line.",
         markdown(HEADINGS, [row(name, of) for name, of in found.items()]),
         "## Right answers that are rejected",
-        _judged(found, "rejected"),
+        _judged({name: of.data["rejected"] for name, of in found.items()}),
+        "## Worked solutions that are rejected",
+        "GSM8K's have no box, so their last number is taken, which is not always the answer; they are left out here.",
+        _judged({name: of.not_worked for name, of in found.items() if not name.startswith("gsm8k")}),
         "## Right answers of the next problem that are accepted",
         "Where they are written otherwise than the problem's own. All that are not the same value are wrong verdicts.",
-        _judged(found, "foreign"),
+        _judged({name: of.data["foreign"] for name, of in found.items()}),
         "## Rows that are refused",
         "\n".join(refused) or "None.",
         "## Evaluation problems in training pools",
@@ -123,11 +146,11 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
     return "\n\n".join(parts) + "\n"
 
 
-def _judged(found: dict[str, Set], key: str) -> str:
+def _judged(found: dict[str, list[dict[str, Any]]]) -> str:
     rows = [
         (name, judged["id"], code(judged["right"]), code(judged["response"]), judged["verdict"], code(judged["detail"]))
         for name, of in found.items()
-        for judged in of.data[key]
+        for judged in of
     ]
     return markdown(("set", "id", "right answer", "response", "verdict", "reason"), rows) if rows else "None."
 
@@ -155,7 +178,10 @@ def main(folder: str, only: list[str]) -> None:
     if only:
         print(page(found, across, asked))
         return
-    data = {"sets": {name: of.data for name, of in found.items()}, "across": across}
+    data = {
+        "sets": {name: {**of.data, "worked_rejected": of.not_worked} for name, of in found.items()},
+        "across": across,
+    }
     write_atomically(RESULTS / "page.md", page(found, across, asked).encode())
     write_atomically(RESULTS / "validate.json", (json.dumps(data, indent=1) + "\n").encode())
 
