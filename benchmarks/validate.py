@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +62,7 @@ OTHERS = {
     "MBPP": ("mbpp/all.jsonl", {"judge": {"unit_tests": {"tests": "test_list", "setup": "test_setup_code"}}}),
     "MBPP sanitized": ("mbpp_sanitized/all.jsonl", COMPLETION),
 }
-HEADINGS = ("set", "problems", "refused", "judged", "accepted", "worked", "foreign", "same", "near", "seconds")
+HEADINGS = ("set", "problems", "refused", "judged", "accepted", "worked", "foreign", "same", "near")
 
 
 class Set(NamedTuple):
@@ -71,7 +70,6 @@ class Set(NamedTuple):
 
     data: dict[str, Any]
     texts: Texts
-    seconds: float
     worked: int
     not_worked: list[dict[str, Any]]
 
@@ -82,11 +80,8 @@ def checked(file: str, options: dict[str, Any], asked: Validate) -> Set:
     side = read_side(task, file, heldout=True)
     texts = texts_of(side.entries, asked.ngram)
     try:
-        task.verify(side.entries[0].problem, "warm up", True)
-        start = time.perf_counter()
         found = check_side(task, side, texts, asked.near, None)
-        seconds = time.perf_counter() - start
-        return Set(side_data(found), texts, seconds, *worked(task, side.entries))
+        return Set(side_data(found), texts, *worked(task, side.entries))
     finally:
         task.close()
 
@@ -110,7 +105,7 @@ def row(name: str, found: Set) -> tuple[str, ...]:
     counts = [data["problems"], len(data["refused"]), data["judged"]]
     pairs = [len(data["foreign"]), *(len(data["within"][kind]) for kind in ("same", "near"))]
     solved = percent(1 - len(found.not_worked) / found.worked) if found.worked else "—"
-    return (name, *(f"{n:,}" for n in counts), share, solved, *(f"{n:,}" for n in pairs), f"{found.seconds:.1f}")
+    return (name, *(f"{n:,}" for n in counts), share, solved, *(f"{n:,}" for n in pairs))
 
 
 def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Validate) -> str:
@@ -125,7 +120,7 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
         "responses. Foreign are right answers of the next "
         "problem, written otherwise, that are accepted too. Same and near are pairs of problems within the "
         f"set: the same text but for case and spacing; at least {asked.near:.0%} of the {asked.ngram}-grams of either "
-        "in both. Seconds are those of judging and comparing. Made by `benchmarks/validate.py`; all pairs are in "
+        "in both. Made by `benchmarks/validate.py`; all pairs are in "
         "`validate.json`, by file and line.",
         markdown(HEADINGS, [row(name, of) for name, of in found.items()]),
         "## Right answers that are rejected",
@@ -178,10 +173,8 @@ def main(folder: str, only: list[str]) -> None:
     if only:
         print(page(found, across, asked))
         return
-    data = {
-        "sets": {name: {**of.data, "worked_rejected": of.not_worked} for name, of in found.items()},
-        "across": across,
-    }
+    sets = {name: {**of.data, "worked_rejected": of.not_worked} for name, of in found.items()}
+    data = {"sets": sets, "across": across}
     write_atomically(RESULTS / "page.md", page(found, across, asked).encode())
     write_atomically(RESULTS / "validate.json", (json.dumps(data, indent=1) + "\n").encode())
 
