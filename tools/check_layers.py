@@ -38,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "tasks": VOCABULARY | {"verify"},
     # the engines: they execute plans and advantages, and never ask which method made them
     "*.options": VOCABULARY,
-    "model": VOCABULARY,
+    "model": VOCABULARY | {"*.options"},
     "objective": VOCABULARY | {"*.options", "credit"},
     "sample": VOCABULARY | {"*.options", "model"},
     "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT

@@ -20,7 +20,7 @@ from outrider.analyse.tokens import about_of, processes, say, tell_place
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
-from outrider.sample.local import LocalSampler, decode, stop_ids
+from outrider.sample.local import LocalSampler, decode, stops_of
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
 from outrider.train.launch import launch
@@ -47,7 +47,7 @@ class Interventions:
 
     def __init__(self, policy: Policy, sampler: Sampler, task: Task, asked: Intervene) -> None:
         self.policy, self.sampler, self.task, self.asked = policy, sampler, task, asked
-        self.stops = stop_ids(policy)
+        self.stops = stops_of(policy, asked.sample.stop)
         self.context = context_length(policy.model)
 
     def sites(self, rollouts: Sequence[Rollout]) -> list[Site]:
@@ -70,14 +70,14 @@ class Interventions:
         for (site, path, _), ending in zip(every, endings, strict=True):
             # decoded as a whole: a token may end within a character
             texts = decode(self.policy.tokenizer, [r.response_ids for r in ending] or [path])
-            finished = [not r.truncated for r in ending] or [int(path[-1]) in self.stops]
+            finished = [not r.truncated for r in ending] or [self.stops.ends(path)]
             items += [(problems[site.rollout.problem_id], *item) for item in zip(texts, finished, strict=True)]
         verdicts = iter(self.task.verify_all(items))
         return [self._fate(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
 
     def _goes_on(self, site: Site, path: Ids) -> bool:
         room = min(self.asked.sample.max_tokens, self.context - len(site.rollout.prompt_ids))
-        return int(path[-1]) not in self.stops and len(path) < room
+        return not self.stops.ends(path) and len(path) < room
 
     def _request(self, site: Site, path: Ids, problems: Mapping[str, Problem], branch: str) -> SampleRequest:
         return SampleRequest(

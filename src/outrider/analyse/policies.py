@@ -16,6 +16,7 @@ from outrider.config import read_yaml
 from outrider.errors import UserError
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy, context_length, load_policy
+from outrider.model.options import TrainedPolicyOptions
 from outrider.record import Rollout
 from outrider.sample.local import decode
 from outrider.train.folder import RunFolder
@@ -35,15 +36,16 @@ def open_policy(run: Path, word: str) -> Policy:
     """
     folder = RunFolder.existing(run)
     config = read_yaml(folder.config.read_text("utf-8"), str(folder.config))
+    options = TrainedPolicyOptions.model_validate(config.get("policy", {}))
     kept = checkpoints(run)
-    if word == "trained" and (folder.model / "config.json").is_file():
+    if word == "trained" and (folder.model / "outrider.json").is_file():
         policy = load_policy(str(folder.model))
     elif word == "trained" and kept:
-        policy = _restored(config["model"], kept[max(kept)])
+        policy = _restored(config["model"], options, kept[max(kept)])
     elif word in ("trained", "start"):
         policy = load_policy(config["model"])
     elif word.startswith("step-"):
-        policy = _restored(config["model"], _checkpoint(run, word, kept))
+        policy = _restored(config["model"], options, _checkpoint(run, word, kept))
     else:
         policy = load_policy(word)
     use_plans(policy.model)
@@ -107,15 +109,15 @@ def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:
 
 
 @torch.no_grad()
-def _restored(model: str, checkpoint: Path) -> Policy:
-    """The architecture of ``model`` with the weights of a checkpoint."""
-    policy = load_policy(model)
+def _restored(model: str, options: TrainedPolicyOptions, checkpoint: Path) -> Policy:
+    """The architecture of ``model`` with the weights of a checkpoint: all, or those of its adapter."""
+    policy = load_policy(model, options)
     file = checkpoint / _WEIGHTS
     try:
         weights: dict[str, Any] = load_file(file)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{file} cannot be read ({error})") from error
-    mine = dict(policy.model.named_parameters())
+    mine = {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
     if {name: p.shape for name, p in mine.items()} != {name: w.shape for name, w in weights.items()}:
         raise UserError(f"{file} holds the weights of another model than {model}")
     for name, parameter in mine.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from outrider.config.recipe import AnyTask
+from outrider.model.options import PolicyOptions
 from outrider.options import Options
 from outrider.sample.options import SampleOptions
 from outrider.train.options import EvaluateOptions
@@ -14,6 +15,7 @@ class Evaluate(Options):
     """A model, a task, and how to sample and count."""
 
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
+    policy: PolicyOptions = Field(default_factory=PolicyOptions)
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)

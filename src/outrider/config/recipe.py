@@ -14,6 +14,7 @@ from outrider.credit import Link as AnyLink
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage
 from outrider.learn.options import LearnOptions
+from outrider.model.options import TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
 from outrider.pieces import PieceOf
@@ -55,6 +56,7 @@ class Recipe(Options):
     paper: str = ""
     summary: str = ""
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
+    policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
     seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
     task: AnyTask
     explore: list[AnyStage] = Field(min_length=1)

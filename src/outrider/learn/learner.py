@@ -16,6 +16,8 @@ from transformers import PreTrainedModel
 from outrider.errors import UserError
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
 from outrider.learn.options import LearnOptions
+from outrider.learn.recompute import recompute_layers
+from outrider.model.device import products_in
 from outrider.model.forward import own_hidden
 from outrider.model.head import token_statistics
 from outrider.objective.row import Row
@@ -83,6 +85,7 @@ class Learner:
         model: attention already routed through plans (:func:`outrider.model.attention.use_plans`).
         loss: the objective.
         rank, size, add: this process among all, and their sum.
+        dtype: of matrix products. Weights that are trained, gradients and averages are float32 all the same.
     """
 
     def __init__(
@@ -93,12 +96,15 @@ class Learner:
         rank: int = 0,
         size: int = 1,
         add: Sum = lambda tensor: tensor,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
-        self.rank, self.size, self.add = rank, size, add
+        self.rank, self.size, self.add, self.dtype = rank, size, add, dtype
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = self._new_optimizer()
-        self.reference = copy.deepcopy(model).eval().requires_grad_(False) if loss.needs_reference else None
+        self.reference = _frozen_copy(model) if loss.needs_reference else None
+        if options.gradient_checkpointing:
+            recompute_layers(model)
         self.steps = self.optimizer_steps = 0
         self.lost_groups: frozenset[str] = frozenset()
 
@@ -173,11 +179,15 @@ class Learner:
         Raises:
             UserError: they are those of another model.
         """
-        mine = {name: parameter.shape for name, parameter in self.model.named_parameters()}
-        if mine != {name: tensor.shape for name, tensor in weights.items()}:
+        mine = self.weights()
+        if {name: p.shape for name, p in mine.items()} != {name: tensor.shape for name, tensor in weights.items()}:
             raise UserError("the checkpoint holds the weights of another model")
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in mine.items():
             parameter.copy_(weights[name])
+
+    def weights(self) -> dict[str, Tensor]:
+        """What is trained, by name: all parameters, or those of an adapter."""
+        return {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
@@ -258,10 +268,17 @@ class Learner:
 
     def _forward(self, model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of all own tokens of packed rows, end to end."""
-        hidden_NH, targets_N = own_hidden(model, rows)
+        with products_in(self.dtype, self.parameters[0].device):
+            hidden_NH, targets_N = own_hidden(model, rows)
         head = model.get_output_embeddings()
         bias = getattr(head, "bias", None)
-        return token_statistics(hidden_NH, head.weight, bias, targets_N, rows[0].mode.temperature)
+        weight, bias = (None if x is None else self._for_products(x) for x in (head.weight, bias))
+        assert weight is not None
+        return token_statistics(self._for_products(hidden_NH), weight, bias, targets_N, rows[0].mode.temperature)
+
+    def _for_products(self, x: Tensor) -> Tensor:
+        """As autocast would have it, which does not reach into the backward pass of the head."""
+        return x if self.dtype is torch.float32 else x.to(self.dtype)
 
 
 _COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}
@@ -284,6 +301,14 @@ def refuse_modes(rows: Sequence[Row]) -> None:
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):
         raise ValueError(f"rows of different or truncated log-probability modes in one batch: {sorted(modes)}")
+
+
+def _frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
+    """A reference model. What is not trained is shared with it: beside an adapter, all but the adapter."""
+    shared = {id(p): p for p in model.parameters() if not p.requires_grad}
+    twin: PreTrainedModel = copy.deepcopy(model, shared)
+    twin.eval().requires_grad_(False)
+    return twin
 
 
 def _wide(model: PreTrainedModel) -> torch.dtype:

@@ -21,6 +21,7 @@ class LearnOptions(Options):
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
     epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
     micro_tokens: int = Field(16_384, ge=1, description="most tokens of one forward and backward pass")
+    gradient_checkpointing: bool = Field(False, description="keep each layer's input alone, and compute the rest twice")
 
 
 class SftOptions(Options):

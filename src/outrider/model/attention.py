@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
 from outrider.errors import UserError
+from outrider.model.device import attention_on
 
 NAME = "outrider"
 
@@ -81,6 +82,8 @@ def _attend(
         if extras.get(name) is not None:
             raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    # where products are in bfloat16 and weights are not, the rotary embedding leaves queries and keys in float32
+    query, key = query.to(value.dtype), key.to(value.dtype)
     return plan.attend(module.layer_idx, query, key, value, scale, sliding_window), None  # type: ignore[arg-type]
 
 
@@ -97,12 +100,15 @@ class Packed:
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.rows, self.width = len(lengths), max(lengths)
         lengths_B = torch.tensor(lengths, device=device)
-        starts_B = lengths_B.cumsum(0) - lengths_B
+        self._ends_B = lengths_B.cumsum(0)
+        starts_B = self._ends_B - lengths_B
         row_T = torch.repeat_interleave(torch.arange(self.rows, device=device), lengths_B)
         self.positions_T = torch.arange(len(row_T), device=device) - starts_B[row_T]
         self._cells_T = row_T * self.width + self.positions_T
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+        if attention_on(q.device, q.dtype) == "flash_attention_2":
+            return self._attend_unpadded(q, k, v, scale, window)
         gqa = k.shape[1] != q.shape[1]
         q, k, v = (self._pad(x) for x in (q, k, v))
         if window is None or window >= self.width:
@@ -113,6 +119,22 @@ class Packed:
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=near, scale=scale, enable_gqa=gqa)
         out_BL = out.transpose(1, 2).reshape(self.rows * self.width, *out.shape[1:2], out.shape[-1])
         return out_BL.index_select(0, self._cells_T)[None]
+
+    def _attend_unpadded(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+        from flash_attn import flash_attn_varlen_func  # type: ignore[import-not-found]  # only where there is a GPU
+
+        bounds = F.pad(self._ends_B, (1, 0)).int()  # where each sequence begins, and where the last one ends
+        out_THD: Tensor = flash_attn_varlen_func(
+            *(x[0].transpose(0, 1).contiguous() for x in (q, k, v)),
+            cu_seqlens_q=bounds,
+            cu_seqlens_k=bounds,
+            max_seqlen_q=self.width,
+            max_seqlen_k=self.width,
+            softmax_scale=scale,
+            causal=True,
+            window_size=(-1, -1) if window is None else (window - 1, 0),
+        )
+        return out_THD[None]
 
     def _pad(self, x: Tensor) -> Tensor:
         """``[1, H, T, D]`` to ``[B, H, L, D]``; what the cells after a sequence's end attend to is never read."""

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,33 +17,42 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from outrider.errors import UserError, nearest
+from outrider.errors import UserError
+from outrider.model.device import engine
+from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
+from outrider.model.options import PolicyOptions, TrainedPolicyOptions
+from outrider.model.places import looks_local, model_folder
 from outrider.model.probe import step_attention
 from outrider.record import Ids, Problem, Rollout
 from outrider.record.disk import disk_refused
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+PLAIN = PolicyOptions()
 
 
 class Policy(NamedTuple):
-    """A causal LM with its tokenizer."""
+    """A causal LM with its tokenizer, and how both are used."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    options: PolicyOptions = PLAIN
 
     def encode(self, problem: Problem) -> Ids:
-        """The plain prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
+        """The prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
+
+        With ``options.chat`` it is the user's message, without the white space around it (which separates a plain
+        prompt from the response, as the template does here), and the assistant's turn is begun.
 
         Raises:
             UserError: the tokenizer cannot write the prompt, or makes no token of it.
         """
         try:
-            ids = self.tokenizer(problem.prompt)["input_ids"]
+            ids = self._chat(problem.prompt.strip()) if self.options.chat else self.tokenizer(problem.prompt)
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
-        if not ids:
+        if not ids["input_ids"]:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
-        return np.array(ids, np.int32)
+        return np.array(ids["input_ids"], np.int32)
 
     def pieces(self, ids: Ids) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""
@@ -54,57 +62,74 @@ class Policy(NamedTuple):
         """Mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`."""
         return step_attention(self.model, rollout, starts)
 
-
-def model_folder(name: str) -> str:
-    """Where ``name`` lives: ``base:countdown`` is shipped with the package, anything else is taken as it is.
-
-    Raises:
-        UserError: no such base.
-    """
-    if not name.startswith("base:"):
-        return name
-    bases = resources.files("outrider") / "base"
-    known = sorted(entry.name for entry in bases.iterdir() if (entry / "config.json").is_file())
-    base = name.removeprefix("base:")
-    if base not in known:
-        raise UserError(f"model {name!r} is not a shipped base ({nearest(base, known)})")
-    return str(bases / base)
+    def _chat(self, message: str) -> Mapping[str, Any]:
+        system = [] if self.options.system is None else [{"role": "system", "content": self.options.system}]
+        turns = [*system, {"role": "user", "content": message}]
+        encoded = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)
+        return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 
 
-def load_policy(name: str, dtype: torch.dtype = torch.float32) -> Policy:
+def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Policy:
     """A policy ready for sampler and learner, in evaluation mode (no dropout: the sampler's policy is what is trained).
 
+    A folder that holds an adapter of low rank is loaded as its base with the adapter added to the weights.
+
+    Args:
+        seed: of the random half of a new adapter, where ``options`` ask for one.
+
     Raises:
-        UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached.
+        UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached; the options
+            ask for a chat template or for layers that it does not have.
     """
     folder = model_folder(name)
     path = Path(folder)
-    looks_local = path.exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
-    if looks_local and not path.is_dir():
-        raise UserError(f"model {name!r}: no such folder")
-    if looks_local and not (path / "config.json").is_file():
-        raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
-    if looks_local and not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
-        raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
+    local = looks_local(folder)
+    adapter = (path / ADAPTER).is_file() and not (path / "config.json").is_file()
+    if local:
+        _refuse_no_model(name, path, adapter)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"model {name!r}: {_tokenizer_trouble(looks_local)} ({_first_line(error)})") from error
-    try:
-        with _without_bars() if looks_local else nullcontext():  # a download takes long, and its bar says how long
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
+        raise UserError(f"model {name!r}: {_tokenizer_trouble(local)} ({_first_line(error)})") from error
     if tokenizer.eos_token_id is None:
         raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
+    if options.chat and not tokenizer.chat_template:
+        raise UserError(f"model {name!r}: its tokenizer has no chat template, which policy.chat=true would apply")
+    lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
+    runs_on = engine(options.dtype)
+    weights_in = torch.float32 if lora is None else runs_on.dtype  # see PolicyOptions: frozen weights need no float32
+    model = _weights(name, base_of(path) if adapter else folder, weights_in)
+    if adapter:
+        model = with_adapter(model, path)
     _refuse_unusual_head(name, model.eval())
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return Policy(model.to(device), tokenizer)  # type: ignore[arg-type]  # the stub of a wrapped method
+    if lora is not None:
+        add_adapter(model, lora, seed)
+    return Policy(model.to(runs_on.device), tokenizer, options)  # type: ignore[arg-type]  # a wrapped method's stub
+
+
+def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
+    if not path.is_dir():
+        raise UserError(f"model {name!r}: no such folder")
+    if not adapter and not (path / "config.json").is_file():
+        raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
+    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
+        raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
+
+
+def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
+    try:
+        quiet = looks_local(folder)  # a download takes long, and its bar says how long
+        with _without_bars() if quiet else nullcontext():
+            model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+            return model
+    except (OSError, ValueError, SafetensorError) as error:
+        raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
 
 
 def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     """Write a Hugging Face folder that ``AutoModelForCausalLM.from_pretrained`` loads; it appears when it is whole.
 
+    Of a policy with an adapter, the model with the adapter added, or the adapter alone, as ``options.export`` says.
     ``about``, plain JSON data, says where the weights come from and goes into ``outrider.json``.
 
     Raises:
@@ -116,12 +141,19 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     try:
         shutil.rmtree(part, ignore_errors=True)
         with _without_bars():
-            policy.model.save_pretrained(part)
+            _exported(policy).save_pretrained(part)
         policy.tokenizer.save_pretrained(part)
         (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
         os.replace(part, folder)
     except (OSError, SafetensorError) as error:  # the latter is what safetensors makes of a full disk
         raise disk_refused(folder, error) from error
+
+
+def _exported(policy: Policy) -> PreTrainedModel:
+    options = policy.options
+    if not isinstance(options, TrainedPolicyOptions) or options.lora is None or options.export == "adapter":
+        return policy.model  # with an adapter in it, transformers writes the adapter alone
+    return merged(policy.model)
 
 
 def context_length(model: PreTrainedModel) -> int:

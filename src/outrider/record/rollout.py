@@ -14,10 +14,11 @@ from outrider.record.verdict import Verdict
 
 
 class StopReason(StrEnum):
-    """Why a rollout ended: ``STOP`` by its end-of-sequence token, ``LENGTH`` by its token budget,
-    ``CONTEXT`` because the model's context was full. The last two are truncations."""
+    """Why a rollout ended: ``STOP`` by its end-of-sequence token, ``TEXT`` by a stop text in its own tokens,
+    ``LENGTH`` by its token budget, ``CONTEXT`` because the model's context was full. The last two are truncations."""
 
     STOP = "stop"
+    TEXT = "text"
     LENGTH = "length"
     CONTEXT = "context"
 
@@ -95,7 +96,7 @@ class Rollout:
 
     @property
     def truncated(self) -> bool:
-        return self.stop is not StopReason.STOP
+        return self.stop in (StopReason.LENGTH, StopReason.CONTEXT)
 
     @property
     def success(self) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from outrider.model.device import products_in
 from outrider.sample.store import Store
 
 
@@ -26,10 +28,14 @@ class Decoder(Protocol):
 
 
 class GenericDecoder:
-    """Any Hugging Face causal LM whose attention can be replaced. Reads the model's weights where they are."""
+    """Any Hugging Face causal LM whose attention can be replaced. Reads the model's weights where they are.
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model
+    Args:
+        dtype: of matrix products.
+    """
+
+    def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
+        self._model, self._dtype = model, dtype
 
     @property
     def layers(self) -> int:
@@ -38,9 +44,10 @@ class GenericDecoder:
     def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
         positions_BQ = store.positions(ids_BQ.shape[1])
         body = self._model.get_decoder()
-        hidden_BQH = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=store, use_cache=False).last_hidden_state
+        with products_in(self._dtype, ids_BQ.device):
+            passed = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=store, use_cache=False)
+            logits_BV: Tensor = self._model.get_output_embeddings()(passed.last_hidden_state[:, -1])
         store.column += ids_BQ.shape[1]
-        logits_BV: Tensor = self._model.get_output_embeddings()(hidden_BQH[:, -1])
         return logits_BV
 
     def updated(self) -> None:

@@ -54,15 +54,19 @@ def supports(model: PreTrainedModel) -> bool:
 
 
 class FastDecoder:
-    """Works on its own fused copy of the weights; ``updated`` copies them anew."""
+    """Works on its own fused copy of the weights; ``updated`` copies them anew.
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model
+    Args:
+        dtype: of the copy and of all that is computed with it.
+    """
+
+    def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
+        self._model, self._dtype = model, dtype
         config = model.config
         self.layers = int(config.num_hidden_layers)
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._epsilon = torch.tensor(float(config.rms_norm_eps))
+        self._epsilon = torch.tensor(float(config.rms_norm_eps), device=model.device)
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
         self._layers: list[Layer] = []
         self.updated()
@@ -70,10 +74,11 @@ class FastDecoder:
     @torch.no_grad()
     def updated(self) -> None:
         body: Any = self._model.get_decoder()
-        self._layers = [self._fuse(layer) for layer in body.layers]
-        self._embedding = body.embed_tokens.weight.detach()
+        self._layers = [Layer(*map(self._cast, self._fuse(layer))) for layer in body.layers]
+        self._embedding = self._cast(body.embed_tokens.weight.detach())
         head = self._model.get_output_embeddings()
-        self._head, self._head_bias = _scaled(head.weight, body.norm.weight), getattr(head, "bias", None)
+        self._head = self._cast(_scaled(head.weight, body.norm.weight))
+        self._head_bias = self._cast(getattr(head, "bias", None))
 
     @torch.no_grad()
     def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
@@ -144,6 +149,9 @@ class FastDecoder:
             ),
             down=mlp.down_proj.weight.detach(),
         )
+
+    def _cast(self, weight: Any) -> Any:
+        return weight if weight is None or self._dtype is torch.float32 else weight.to(self._dtype)
 
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Rows of the three projections, ``[heads * D, I]`` each, by key head: its queries, its key, its value; the

@@ -9,11 +9,13 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from outrider.errors import UserError
+from outrider.model.device import engine
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Rollout, SampleRequest, SamplingParams, StopReason
 from outrider.sample.decoder import Decoder, GenericDecoder
 from outrider.sample.fast import FastDecoder, supports
 from outrider.sample.options import SampleOptions
+from outrider.sample.stop import Stops, StopTable, special_tokens, token_bytes
 from outrider.sample.wave import Own, Row, Wave, decode_wave
 
 _NONE = np.zeros(0, np.int32)
@@ -30,13 +32,12 @@ class LocalSampler:
         self.tokenizer, self.options = policy.tokenizer, options
         self.context = context_length(policy.model)
         self.device = next(policy.model.parameters()).device
-        self.stop_ids = stop_ids(policy)
+        self.stops = stops_of(policy, options.stop)
         fast = supports(policy.model)
         if options.path == "fast" and not fast:
             raise UserError(f"sample.path: {type(policy.model).__name__} has no fast path; use auto or generic")
-        self.decoder: Decoder = (
-            FastDecoder(policy.model) if fast and options.path != "generic" else GenericDecoder(policy.model)
-        )
+        kind = FastDecoder if fast and options.path != "generic" else GenericDecoder
+        self.decoder: Decoder = kind(policy.model, engine(policy.options.dtype).dtype)
         self.version = 0
         self.prefilled_tokens = 0
 
@@ -50,7 +51,7 @@ class LocalSampler:
         for params in dict.fromkeys(self._params(request) for request in requests):
             chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
             for wave in self._waves(requests, chosen, params):
-                owns = decode_wave(self.decoder, wave, params, self.stop_ids, self.options.rows, self.device)
+                owns = decode_wave(self.decoder, wave, params, self.stops, self.options.rows, self.device)
                 found.update({(row.request, row.sibling): own for row, own in zip(wave.flat(), owns, strict=True)})
                 self.prefilled_tokens += sum(map(len, wave.contexts))
         return self._rollouts(requests, found)
@@ -73,7 +74,8 @@ class LocalSampler:
                     f"(model context {self.context}, sample.max_tokens {params.max_tokens})"
                 )
             rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
-            rows.extend(Row(i, k, request.rollout_seed(k), limit, reason) for k in range(request.n))
+            begun = self.stops.after(_prefix(request))
+            rows.extend(Row(i, k, request.rollout_seed(k), limit, reason, begun) for k in range(request.n))
         wave = Wave([], [])
         for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
             if wave.rows and sum(map(len, wave.rows)) + len(rows) > self.options.rows:
@@ -113,11 +115,18 @@ class LocalSampler:
         ]
 
 
-def stop_ids(policy: Policy) -> list[int]:
-    """The ids that end a response: the tokenizer's, and those of the model's generation settings."""
+def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
+    """What ends a response: the tokenizer's end token, those of the model's generation settings, and ``texts``. One
+    that is a special token, which no text of a response shows, ends it as a token."""
     configured = getattr(policy.model.generation_config, "eos_token_id", None)
     more = configured if isinstance(configured, list) else [configured]
-    return sorted({int(i) for i in [policy.tokenizer.eos_token_id, *more] if i is not None})
+    special = special_tokens(policy.tokenizer) if texts else {}
+    asked = [special[text] for text in texts if text in special]
+    ids = sorted({int(i) for i in [policy.tokenizer.eos_token_id, *more, *asked] if i is not None})
+    sought = [text for text in texts if text not in special]
+    vocabulary = policy.model.get_output_embeddings().weight.shape[0]
+    table = StopTable(sought, token_bytes(policy.tokenizer, vocabulary)) if sought else None
+    return Stops(ids, table, next(policy.model.parameters()).device)
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,9 @@ class SampleOptions(Options):
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0, description="0 is off")
     max_tokens: int = Field(128, ge=1, description="most response tokens, end token included")
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="texts that end a response, beside its end tokens; they stay in it"
+    )
     rows: int = Field(256, ge=1, description="responses decoded together on one rank")
     path: Literal["auto", "fast", "generic"] = Field(
         "auto", description="fast: fused Llama/Qwen decoder; generic: the model's own forward pass"

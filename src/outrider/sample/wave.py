@@ -13,6 +13,7 @@ from torch import Tensor
 from outrider.record import Ids, SamplingParams, StopReason, uniforms
 from outrider.sample.decoder import Decoder
 from outrider.sample.draw import draw
+from outrider.sample.stop import Stops
 from outrider.sample.store import Store
 
 _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
@@ -21,13 +22,15 @@ _PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
 
 
 class Row(NamedTuple):
-    """One rollout to be: which request and member it is, its seed, its most own tokens, and what hitting them means."""
+    """One rollout to be: which request and member it is, its seed, its most own tokens, what hitting them means, and
+    how much of a stop text its prefix ends with (:class:`outrider.sample.stop.StopTable`)."""
 
     request: int
     sibling: int
     seed: int
     limit: int
     reason: StopReason
+    begun: int = 0
 
 
 class Wave(NamedTuple):
@@ -51,7 +54,7 @@ class Own:
 
 
 def decode_wave(
-    decoder: Decoder, wave: Wave, params: SamplingParams, stops: list[int], most_rows: int, device: torch.device
+    decoder: Decoder, wave: Wave, params: SamplingParams, stops: Stops, most_rows: int, device: torch.device
 ) -> list[Own]:
     """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``."""
     contexts, logits_CV = _prefill(decoder, wave.contexts, device)
@@ -84,10 +87,10 @@ class _Decoding:
     """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store."""
 
     def __init__(
-        self, decoder: Decoder, rows: list[Row], params: SamplingParams, stops: list[int], device: torch.device
+        self, decoder: Decoder, rows: list[Row], params: SamplingParams, stops: Stops, device: torch.device
     ) -> None:
-        self.decoder, self.rows, self.params = decoder, rows, params
-        self.stops = torch.tensor(stops, device=device)
+        self.decoder, self.rows, self.params, self.stops = decoder, rows, params, stops
+        self.states_B = torch.tensor([row.begun for row in rows], device=device)
         self.limits_B = torch.tensor([row.limit for row in rows], device=device)
         self.room = int(self.limits_B.max())
         seeds = np.array([row.seed for row in rows], np.int64)
@@ -97,6 +100,7 @@ class _Decoding:
         self.entropies_TB = torch.zeros_like(self.logprobs_TB)
         self.lengths_B = torch.zeros_like(self.limits_B)
         self.stopped_B = torch.zeros(len(rows), dtype=torch.bool, device=device)
+        self.found_B = torch.zeros_like(self.stopped_B)
 
     def run(self, contexts: Store, logits_CV: Tensor, pick_B: Tensor) -> list[Own]:
         store = contexts.spread(pick_B, contexts.column + _BLOCK)
@@ -122,21 +126,29 @@ class _Decoding:
         self.logprobs_TB[t, rows_A] = drawn.logprobs
         self.entropies_TB[t, rows_A] = drawn.entropies
         self.lengths_B[rows_A] += going_A
-        ended_A = torch.isin(drawn.ids, self.stops)
+        ended_A = torch.isin(drawn.ids, self.stops.ids)
         self.stopped_B[rows_A] |= ended_A & going_A
+        if self.stops.table is not None:
+            self.states_B[rows_A] = states_A = self.stops.step(self.states_B[rows_A], drawn.ids)
+            found_A = states_A == self.stops.found
+            self.found_B[rows_A] |= found_A & going_A
+            ended_A |= found_A
         return drawn.ids, going_A & ~ended_A & (self.limits_B[rows_A] > t + 1)
 
     def _owns(self) -> list[Own]:
         ids, logprobs, entropies = (
             column.T.cpu().numpy() for column in (self.ids_TB, self.logprobs_TB, self.entropies_TB)
         )
-        ends = zip(self.rows, self.lengths_B.tolist(), self.stopped_B.tolist(), strict=True)
+        reasons = zip(self.rows, self.stopped_B.tolist(), self.found_B.tolist(), strict=True)
+        stops = [
+            StopReason.STOP if stopped else StopReason.TEXT if found else row.reason for row, stopped, found in reasons
+        ]
         return [
             Own(
                 ids[b, :length].astype(np.int32),
                 logprobs[b, :length].copy(),
                 entropies[b, :length].copy(),
-                StopReason.STOP if stopped else row.reason,
+                stop,
             )
-            for b, (row, length, stopped) in enumerate(ends)
+            for b, (length, stop) in enumerate(zip(self.lengths_B.tolist(), stops, strict=True))
         ]

@@ -17,8 +17,12 @@ import outrider
 _PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
-def environment() -> dict[str, Any]:
-    """What a run stands on, as plain JSON data, found without importing any of it."""
+def environment(engine: str = "") -> dict[str, Any]:
+    """What a run stands on, as plain JSON data, found without importing any of it.
+
+    Args:
+        engine: device, type and attention kernel that the model computes with; ``""`` where there is none.
+    """
     versions = {"python": platform.python_version(), "outrider": outrider.__version__}
     for package in _PACKAGES:
         try:
@@ -31,6 +35,7 @@ def environment() -> dict[str, Any]:
         "versions": versions,
         "platform": platform.platform(),
         "cpus": os.cpu_count(),  # of the machine: a rank is pinned to one
+        "engine": engine,
         "git": _commit(),
     }
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from outrider.config import Evaluate
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.attention import use_plans
+from outrider.model.device import engine
 from outrider.model.load import load_policy
 from outrider.record.disk import write_atomically
 from outrider.sample.local import LocalSampler
@@ -34,14 +35,15 @@ def evaluate_command(asked: Evaluate, out: Path | None) -> int:
 def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
     folder = None
     try:
-        policy = load_policy(asked.model)
+        policy, computes = load_policy(asked.model, asked.policy), str(engine(asked.policy.dtype))
         use_plans(policy.model)
         problems = ranks.from_main(lambda: heldout(asked.task, asked.evaluate))
         if out is not None and ranks.main:  # not before: what cannot be evaluated leaves no folder behind
-            folder = RunFolder.create(out, asked.model_dump(mode="json"))
+            folder = RunFolder.create(out, asked.model_dump(mode="json"), computes)
         collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
-        if ranks.main and (sentence := counted(asked.task)):
-            Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
+        for sentence in [f"computing on {computes}", counted(asked.task)] if ranks.main else []:
+            if sentence:
+                Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(problems, policy.encode, collect, asked.evaluate, asked.sample.params())
         evaluated = evaluator.run()
         if folder is not None:

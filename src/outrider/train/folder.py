@@ -93,8 +93,8 @@ class RunFolder:
         return run
 
     @classmethod
-    def create(cls, path: str | Path, config: Mapping[str, Any]) -> Self:
-        """A new run in a folder that is empty or does not exist yet.
+    def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
+        """A new run in a folder that is empty or does not exist yet; ``engine`` is what its model computes with.
 
         Raises:
             UserError: the folder holds a run or anything else, is being written, or cannot be made.
@@ -105,7 +105,7 @@ class RunFolder:
         run._refuse_if_used()  # again: between the look and the lock another process may have begun a run here
         for lines in (run._metrics, run._timing):
             write_atomically(lines.path, b"")  # so that the names are durable, and appending needs to sync no folder
-        write_atomically(run.path / _ENVIRONMENT, _json(environment()))
+        write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
         write_atomically(run.config, dump_yaml(dict(config)).encode())  # last: it is what makes the folder a run
         return run
 

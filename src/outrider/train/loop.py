@@ -130,8 +130,7 @@ class Trainer:
             "explorer": self.explorer.state_dict(),
             "collector": self.collect.state_dict(),
         }
-        weights = {name: p.detach() for name, p in self.learner.model.named_parameters()}
-        return Checkpoint(self.counters.step, state, weights, self.learner.state_dict())
+        return Checkpoint(self.counters.step, state, self.learner.weights(), self.learner.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on after ``checkpoint``."""

@@ -16,6 +16,7 @@ from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.learn.learner import Learner
 from outrider.model.attention import use_plans
+from outrider.model.device import engine
 from outrider.model.load import Policy, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
@@ -46,7 +47,7 @@ def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
-    policy = load_policy(recipe.model)
+    policy = load_policy(recipe.model, recipe.policy, recipe.seed)
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
     run = Run(trainer, policy, ranks, screen, out)
@@ -77,6 +78,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
             ranks.rank,
             ranks.size,
             ranks.sum_,
+            engine(recipe.policy.dtype).dtype,
         ),
         encode=policy.encode,
     )
@@ -91,6 +93,7 @@ class Run:
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
         self._counted = ""
+        self._engine = str(engine(self.recipe.policy.dtype))
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
         self._reference = reference_hash(trainer.learner)
@@ -111,6 +114,7 @@ class Run:
             self.trackers = open_trackers(
                 self.recipe.train.trackers, self.out, self.recipe.resolved(), self.trainer.counters.step
             )
+            self._say(f"computing on {self._engine}")
             self._tell_counts()
         if checkpoint is None:
             self.save(0)
@@ -197,7 +201,7 @@ class Run:
         save_policy(self.policy, folder.model, about)
 
     def _create(self) -> None:
-        self.folder = RunFolder.create(self.out, self.recipe.resolved())
+        self.folder = RunFolder.create(self.out, self.recipe.resolved(), self._engine)
 
     def _open(self, force: bool) -> Checkpoint | None:
         self.folder = RunFolder.open(self.out)
@@ -246,10 +250,12 @@ class Run:
 
 
 def reference_hash(learner: Learner) -> str:
-    """Identity of the weights that the KL pulls to; ``""`` without a reference model."""
+    """Identity of the weights that a run rests on and does not train: those that the KL pulls to, or else those beneath
+    an adapter; ``""`` where there are none."""
     digest = hashlib.sha256()
-    if learner.reference is None:
+    frozen = [(name, p) for name, p in (learner.reference or learner.model).named_parameters() if not p.requires_grad]
+    if not frozen:
         return ""
-    for name, parameter in learner.reference.named_parameters():
+    for name, parameter in frozen:
         digest.update(name.encode() + parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]

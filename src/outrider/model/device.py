@@ -1,0 +1,54 @@
+"""What a model computes on, and with what: the one place where that is decided."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple
+
+import torch
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class Engine(NamedTuple):
+    """What a policy runs on.
+
+    Attributes:
+        device: ``cuda:0``, or ``cpu`` where there is no CUDA; under torchrun the device of the local rank.
+        dtype: of matrix products.
+        attention: what computes the learner's attention. ``flash_attention_2``, where the package flash-attn is
+            installed and the products are in bfloat16 on a GPU, takes packed sequences as they are; ``sdpa``,
+            PyTorch's own, takes them padded. All torch that Outrider runs on has sdpa, so nothing slower is needed.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    attention: Literal["flash_attention_2", "sdpa"]
+
+    def __str__(self) -> str:
+        name = f" ({torch.cuda.get_device_name(self.device)})" if self.device.type == "cuda" else ""
+        return f"{self.device}{name}, {str(self.dtype).removeprefix('torch.')}, attention by {self.attention}"
+
+
+def engine(dtype: str = "float32") -> Engine:
+    """What there is on this machine for a policy of this ``policy.dtype``.
+
+    >>> str(engine()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
+    'cpu, float32, attention by sdpa'
+    """
+    there = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if there else torch.device("cpu")
+    return Engine(device, DTYPES[dtype], attention_on(device, DTYPES[dtype]))
+
+
+def attention_on(device: torch.device, dtype: torch.dtype) -> Literal["flash_attention_2", "sdpa"]:
+    """What computes attention over packed sequences of this type."""
+    fits = device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
+    return "flash_attention_2" if fits and importlib.util.find_spec("flash_attn") else "sdpa"
+
+
+def products_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[None]:
+    """Matrix products in ``dtype``, whatever the weights are held in; nothing happens for float32."""
+    return torch.autocast(device.type, dtype, enabled=dtype is not torch.float32)

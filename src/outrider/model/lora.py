@@ -1,0 +1,103 @@
+"""Adapters of low rank, through the package peft."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from outrider.errors import UserError, nearest
+from outrider.model.options import LoraOptions
+
+ADAPTER = "adapter_config.json"
+_NAME = "default"
+
+
+def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None:
+    """Put an adapter into the linear layers of ``model`` and freeze everything else; it changes no output yet.
+
+    The adapter is float32 whatever the model is. Its random half is drawn from ``seed`` alone.
+
+    Raises:
+        UserError: peft is not installed, or the model has no such layers.
+    """
+    peft = _peft("policy.lora")
+    head = model.get_output_embeddings()
+    linear = {name.rpartition(".")[2]: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    known = [name for name, module in linear.items() if module is not head]
+    for target in [] if options.targets == "all-linear" else options.targets:
+        if target not in known:
+            raise UserError(
+                f"policy.lora.targets: {type(model).__name__} has no linear layer {target!r} to adapt "
+                f"({nearest(target, known)})"
+            )
+    if not known:
+        raise UserError(f"policy.lora: {type(model).__name__} has no linear layers to adapt")
+    config = peft.LoraConfig(
+        r=options.rank,
+        lora_alpha=options.alpha,
+        target_modules=known if options.targets == "all-linear" else list(options.targets),
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model.add_adapter(config, _NAME)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    model.eval()
+
+
+@torch.no_grad()
+def merged(model: PreTrainedModel) -> PreTrainedModel:
+    """A plain model whose weights are those of ``model`` with its adapter added; the others are shared with it."""
+    shared = {id(p): p for p in model.parameters()}
+    plain: PreTrainedModel = copy.deepcopy(model, shared)
+    adapted = [name for name, module in plain.named_modules() if hasattr(module, "get_delta_weight")]
+    for name in adapted:
+        layer: Any = plain.get_submodule(name)
+        linear, delta = layer.base_layer, layer.get_delta_weight(_NAME).float()
+        linear.weight = torch.nn.Parameter((linear.weight.float() + delta).to(linear.weight.dtype), requires_grad=False)
+        plain.set_submodule(name, linear)
+    plain._hf_peft_config_loaded = False  # else transformers would save an adapter, which is no longer there
+    return plain
+
+
+def base_of(folder: Path) -> str:
+    """The model that the adapter in a folder was made for.
+
+    Raises:
+        UserError: the adapter does not say.
+    """
+    try:
+        base = json.loads((folder / ADAPTER).read_bytes())["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"model {str(folder)!r}: its {ADAPTER} names no base model") from error
+    return str(base)
+
+
+def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
+    """``model`` with the adapter of a folder added to its weights: a plain model again.
+
+    Raises:
+        UserError: peft is not installed, or the adapter does not fit the model.
+    """
+    peft = _peft(f"model {str(folder)!r} is an adapter, which")
+    try:
+        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload()  # type: ignore[no-any-return]
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(f"model {str(folder)!r}: the adapter does not fit its base ({reason})") from error
+
+
+def _peft(who: str) -> ModuleType:
+    try:
+        import peft
+    except ImportError as error:
+        raise UserError(f"{who} needs the package peft: pip install 'outrider[lora]'") from error
+    return peft

@@ -1,0 +1,60 @@
+"""What a recipe can say about its policy, beside the name of the model. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from outrider.options import Options
+
+
+class PolicyOptions(Options):
+    """How a model is asked, and in which numbers it computes.
+
+    With ``chat`` a problem's prompt is the user's message of the tokenizer's chat template, and the response is the
+    assistant's. Without it the prompt is the text before the response, as it stands.
+
+    ``bfloat16`` is the type of matrix products (autocast) and of the sampler's copy of the weights. The weights that
+    are trained stay float32: bfloat16 has 8 significant bits, so a step of AdamW, which moves a weight by about the
+    learning rate, would be rounded away wherever it is less than a 256th of the weight (at 1e-6, nearly everywhere).
+    """
+
+    chat: bool = Field(False, description="apply the tokenizer's chat template to the prompt")
+    system: str | None = Field(None, description="the system message; null: what the template does without one")
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="of matrix products; trained weights: float32")
+
+    @model_validator(mode="after")
+    def _system_needs_chat(self) -> PolicyOptions:
+        if self.system is not None and not self.chat:
+            raise ValueError("system is a message of the chat template, which chat=true applies")
+        return self
+
+
+class LoraOptions(Options):
+    r"""Train an adapter instead of the weights: :math:`W + \frac{\alpha}{r} B A` with :math:`B = 0` at the start.
+
+    There is no dropout: the policy that is trained is the one that sampled. With ``dtype: bfloat16`` the frozen weights
+    are held in bfloat16 as well, and the adapter in float32.
+
+    Source: LoRA, arXiv 2106.09685.
+    """
+
+    rank: int = Field(16, ge=1)
+    alpha: float = Field(32.0, gt=0)
+    targets: Literal["all-linear"] | list[str] = Field(
+        "all-linear", description="names of linear layers, such as [q_proj, v_proj]; all-linear: all but the head"
+    )
+
+
+class TrainedPolicyOptions(PolicyOptions):
+    """The policy of a run: also what of it is trained, and what is exported."""
+
+    lora: LoraOptions | None = Field(None, description="train an adapter of low rank; null: train all weights")
+    export: Literal["merged", "adapter"] = Field("merged", description="a whole model, or with lora the adapter alone")
+
+    @model_validator(mode="after")
+    def _adapter_needs_lora(self) -> TrainedPolicyOptions:
+        if self.export == "adapter" and self.lora is None:
+            raise ValueError("export is adapter, but without lora there is none")
+        return self

@@ -1,0 +1,53 @@
+"""Where a model lies, by its name. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from outrider.errors import UserError, nearest
+
+
+def model_folder(name: str) -> str:
+    """Where ``name`` lives: ``base:countdown`` is shipped with the package, anything else is taken as it is.
+
+    Raises:
+        UserError: no such base.
+    """
+    if not name.startswith("base:"):
+        return name
+    bases = resources.files("outrider") / "base"
+    known = sorted(entry.name for entry in bases.iterdir() if (entry / "config.json").is_file())
+    base = name.removeprefix("base:")
+    if base not in known:
+        raise UserError(f"model {name!r} is not a shipped base ({nearest(base, known)})")
+    return str(bases / base)
+
+
+def looks_local(folder: str) -> bool:
+    """Whether a name means a folder rather than a model on the hub."""
+    return Path(folder).exists() or folder.startswith((".", "/", "~")) or folder.count("/") != 1
+
+
+def local_config(name: str) -> dict[str, Any] | None:
+    """A model's config.json: of a shipped base, of a folder, or of what the hub's cache on this machine holds.
+
+    None where it is not here, or cannot be read; nothing is downloaded.
+
+    >>> local_config("base:countdown")["num_hidden_layers"]
+    3
+    >>> local_config("no-one/no-such-model")
+    """
+    folder = model_folder(name)
+    file: Path | str | object = Path(folder) / "config.json"
+    if not looks_local(folder):
+        from huggingface_hub import try_to_load_from_cache
+
+        file = try_to_load_from_cache(folder, "config.json")
+    try:
+        config = json.loads(Path(file).read_bytes()) if isinstance(file, (str, Path)) else None
+    except (OSError, ValueError):
+        return None
+    return config if isinstance(config, dict) else None

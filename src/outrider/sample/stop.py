@@ -1,0 +1,140 @@
+"""Stop texts, found in sampled tokens without decoding any: an automaton over the bytes of the vocabulary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from outrider.record import Ids
+
+Table = NDArray[np.int16]
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece writes a byte that no other token holds
+_MOST_STATES = np.iinfo(np.int16).max
+
+
+class StopTable:
+    r"""Which state of the search a token leads to, for every state and token: ``next_SV``, int16.
+
+    The search is the automaton of Aho and Corasick over the UTF-8 bytes of the stop texts, so a text is found wherever
+    it begins and ends, within one token or over many. State 0 is the start, ``found`` the end, which is never left. A
+    special token, whose text is left out of a response, leads nowhere: the text around it is searched through it.
+
+    >>> table = StopTable(["</a>"], [b"x</", b"a", b"a> and", b""])
+    >>> begun = table.after([0, 3])
+    >>> [int(token) for token in (table.next_SV[begun] == table.found).nonzero()[0]]
+    [2]
+    """
+
+    def __init__(self, stops: Sequence[str], token_bytes: Sequence[bytes]) -> None:
+        step_SB = _automaton([stop.encode() for stop in stops])
+        self.found = len(step_SB) - 1
+        self.next_SV = _per_token(step_SB, token_bytes)
+
+    def after(self, ids: Iterable[int]) -> int:
+        """The state after a response's earlier tokens; one that was found in them already is not waited for again."""
+        state = 0
+        for token in ids:
+            state = int(self.next_SV[state, token])
+            state = 0 if state == self.found else state
+        return state
+
+
+class Stops:
+    """What ends a response, on the device that samples: the ids of end tokens, and the table of stop texts if any."""
+
+    def __init__(self, ids: Sequence[int], texts: StopTable | None, device: torch.device) -> None:
+        self.ids = torch.tensor(ids, device=device)
+        self._texts = texts
+        self.table = None if texts is None else torch.from_numpy(texts.next_SV).to(device)
+        self.found = -1 if texts is None else texts.found
+
+    def after(self, prefix: Ids) -> int:
+        """The state of the search after the response tokens that a branch continues."""
+        return 0 if self._texts is None else self._texts.after(prefix)
+
+    def ends(self, response: Ids) -> bool:
+        """Whether the last token of a response ended it."""
+        last = int(response[-1])
+        found = self._texts is not None and self._texts.next_SV[self._texts.after(response[:-1]), last] == self.found
+        return last in self.ids.tolist() or bool(found)
+
+    def step(self, states_A: Tensor, ids_A: Tensor) -> Tensor:
+        """The states after one more token of each row."""
+        assert self.table is not None
+        return self.table[states_A, ids_A].long()
+
+
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """The tokens that the text of a response leaves out."""
+    return {str(t): i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
+
+
+def token_bytes(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[bytes]:
+    """What each id adds to a response's text, in UTF-8; nothing for special tokens and for ids without a token."""
+    found = [b""] * vocabulary
+    added = tokenizer.added_tokens_decoder
+    as_bytes = _byte_level() if "ByteLevel" in tokenizer.backend_tokenizer.to_str().partition('"model":')[0] else None
+    for token, index in tokenizer.get_vocab().items():
+        if index >= vocabulary:
+            continue
+        if index not in added:
+            found[index] = _bytes_of(token, as_bytes)
+        elif not added[index].special:
+            found[index] = token.encode()
+    return found
+
+
+def _bytes_of(token: str, as_bytes: Mapping[str, int] | None) -> bytes:
+    if as_bytes is not None:
+        return bytes(as_bytes[c] for c in token if c in as_bytes)
+    byte = _BYTE.fullmatch(token)
+    return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
+
+
+def _byte_level() -> dict[str, int]:
+    """The character by which a byte-level vocabulary writes each byte, reversed: printable Latin-1 as itself, the
+    others counted up from 256."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = (b for b in range(256) if b not in printable)
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
+    """State after each state and byte, ``[S, 256]``: a state per prefix of a stop text, the last one absorbing."""
+    begun = {stop[:n] for stop in stops for n in range(len(stop))}
+    prefixes = sorted(begun - set(stops), key=lambda prefix: (len(prefix), prefix))
+    state_of = {prefix: i for i, prefix in enumerate(prefixes)}
+    if len(prefixes) >= _MOST_STATES:
+        raise ValueError(f"the stop texts have {len(prefixes)} beginnings, more than {_MOST_STATES}")
+    found = len(prefixes)
+    step = np.zeros((found + 1, 256), np.int16)
+    step[found] = found
+    for prefix, state in state_of.items():
+        for byte in set(b"".join(stops)):
+            seen = prefix + bytes([byte])
+            ended = any(seen.endswith(stop) for stop in stops)
+            longest = next((seen[i:] for i in range(len(seen) + 1) if seen[i:] in state_of), b"")
+            step[state, byte] = found if ended else state_of[longest]
+    return step
+
+
+def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> Table:
+    """The automaton run through each token from each state, a byte of all tokens at a time."""
+    lengths_V = np.array([len(b) for b in token_bytes])
+    order = np.argsort(-lengths_V, kind="stable")
+    width = int(lengths_V.max(initial=0))
+    bytes_VL = np.frombuffer(b"".join(token_bytes[i].ljust(width, b"\0") for i in order), np.uint8).reshape(-1, width)
+    states_SV = np.repeat(np.arange(len(step_SB), dtype=np.int16)[:, None], len(token_bytes), 1)
+    for at in range(width):
+        still = int(np.searchsorted(-lengths_V[order], -at, "left"))  # tokens longer than ``at``
+        states_SV[:, :still] = step_SB[states_SV[:, :still], bytes_VL[:still, at]]
+    table = np.empty_like(states_SV)
+    table[:, order] = states_SV
+    return table
