@@ -11,6 +11,9 @@ of the responses of these steps that had an advantage. G_t is advantage times th
 log-probability. The trained policy replaces, in every fifth of a response, the token of the highest entropy by the best
 other one and goes on 8 times from both. Intervals draw responses, for replacements problems.
 
+Shows (2026-11-21): changes and gradients lie at tokens of high entropy (90 % of the largest fifth of changes); in five
+updates 98.4 % stay within 0.06; not in responses of low perplexity beyond what entropy says; a replaced token costs
+0.25 at the end and 0.04 at the beginning, 0.32 in responses of low and 0.08 in those of high perplexity.
 Command: ``python benchmarks/studies/what_learning_rests_on.py [--runs DIR]`` (10 minutes of a core where DIR holds
 nothing, half a minute where it holds all). Seeds 0 to 2; see ``README.md``.
 """
@@ -239,7 +242,7 @@ def main() -> None:
     draw_groups(pull, rows, (RED, BLUE, BLACK))
     for axes, label in ((large, "share of its tokens"), (by_ppl, "share of its tokens"), (pull, "mean")):
         axes.set(xlabel="fifth, lowest or earliest first", ylabel=label, ylim=(0, None), xticks=range(1, 6))
-    by_ppl.set_xlabel("fifth of responses by perplexity (dots: entropy alone)")
+    by_ppl.set(xlabel="fifth of responses by perplexity (dots: entropy alone)", ylim=(0.15, 0.25))
     draw_signs(signs, moves)
     for axes, by in ((place, "position"), (group, "perplexity")):
         rows = {f"{whose} responses": tried[f"effect_by_{by}_{whose}"]["groups"] for whose in ("correct", "incorrect")}
@@ -248,6 +251,7 @@ def main() -> None:
         axes.set_ylabel("success with the token, less without")
     place.set(xlabel="fifth of the response", xticks=range(1, 6))
     group.set_xticks((1, 2, 3), quantile_labels(EDGES))
+    group.set_xlim(0.6, 3.4)
     numbers = {"changes": moves, "interventions": tried}
     keep("what_learning_rests_on", numbers, figure, asked.out, seeds=list(SEEDS))
 
