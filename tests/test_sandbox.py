@@ -93,7 +93,7 @@ def test_nothing_of_the_machine_is_seen_or_touched(way, tmp_path):
 import os, sys
 for path in sys.stdin.read().split():
     print(os.path.exists(path), end=" ")
-print(sorted(os.environ), sorted(os.listdir("/")), os.listdir("/tmp"), os.getcwd(), os.listdir("/dev"))
+print(sorted(set(os.environ) - {"PWD"}), sorted(os.listdir("/")), os.listdir("/tmp"), os.getcwd(), os.listdir("/dev"))
 for path in ("/x", os.__file__, "/etc/ld.so.cache"):
     try:
         open(path, "a")
