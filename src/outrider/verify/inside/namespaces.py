@@ -71,7 +71,8 @@ def _call(name: str, *arguments: Any) -> None:
     typed = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
     if function(*typed) < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{name}{arguments[:2]}: {os.strerror(number)}")
+        paths = " ".join(a.decode() for a in arguments if isinstance(a, bytes))
+        raise OSError(number, f"{name} {paths}".strip() + f": {os.strerror(number)}")
 
 
 def _be_nobody_elses_child() -> None:
