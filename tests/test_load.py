@@ -24,7 +24,8 @@ from transformers.utils import logging
 
 from outrider.errors import UserError
 from outrider.model.attention import use_plans
-from outrider.model.load import Policy, load_policy, model_folder, save_policy
+from outrider.model.load import Policy, load_policy, save_policy
+from outrider.model.places import model_folder
 from outrider.model.tiny import character_tokenizer, tiny_policy
 from outrider.record import Problem, SampleRequest, group_id
 from outrider.sample.local import LocalSampler

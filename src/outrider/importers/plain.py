@@ -28,7 +28,7 @@ PLAIN = pa.schema(
         pa.field("answer", pa.string()),
         pa.field("detail", pa.string()),
         pa.field("seconds", pa.float64()),                    # of the verifier
-        pa.field("stop", pa.string()),                        # "stop", "length", "context"; null: not known
+        pa.field("stop", pa.string()),                        # "stop", "text", "length", "context"; null: unknown
         pa.field("policy_version", pa.int64()),
         pa.field("unused", pa.string(), nullable=False),      # why it was not trained on; "" if it was
     ]

@@ -19,6 +19,7 @@ from outrider.errors import UserError
 from outrider.pieces import PieceOf
 from outrider.record import Problem, Verdict, identity_seed
 from outrider.tasks.epochs import permutation
+from outrider.tasks.prompts import prompt_text
 from outrider.tasks.rows import Row, read_rows
 from outrider.tasks.task import Task
 from outrider.verify.judge import Judge, PooledJudge, Prepared, text_of
@@ -44,6 +45,7 @@ class Table(Task):
     out as well (compared without case, spacing and Unicode variants) is left out and counted in ``counts``.
     Held-out problems come from each level in turn, in an order that does not depend on that of the file.
 
+    The ``prompt`` is a text with fields of the table, or the name of one of :mod:`outrider.tasks.prompts`.
     What a right answer is and how a response is judged is the ``judge``'s business (:mod:`outrider.verify.judges`).
     Nothing is read before the first problem is asked for.
 
@@ -55,7 +57,8 @@ class Table(Task):
         None, min_length=1, description="a .jsonl, .jsonl.gz or .parquet file, or hf:name@config:split; null: none"
     )
     heldout_data: str = Field(min_length=1, description="the same, for evaluation")
-    prompt: str = Field("{problem}\n", description="text with fields of the table as {field}; {{ and }} for braces")
+    prompt: str = Field("{problem}\n", description="text with {field}s, {{ and }} for braces; or a template's name")
+    question: str = Field("problem", description="field that a named template shows")
     answer: str = Field("answer", min_length=1, description="field of the right answer")
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
@@ -64,8 +67,9 @@ class Table(Task):
 
     @model_validator(mode="after")
     def _prompt_names_fields(self) -> Table:
+        text = prompt_text(self.prompt, self.question)
         try:
-            parts = [part for part in string.Formatter().parse(self.prompt) if part[1] is not None]
+            parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
         except ValueError as error:
             raise ValueError(f"prompt: write {{{{ and }}}} for braces that name no field ({error})") from error
         for _, name, spec, conversion in parts:
@@ -161,9 +165,10 @@ class Table(Task):
 
     def problem(self, row: Row, heldout: bool) -> Problem:
         """The problem of one row, which is refused with its place and what is wrong with it."""
-        names = [name for _, name, _, _ in string.Formatter().parse(self.prompt) if name is not None]
+        text = prompt_text(self.prompt, self.question)
+        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
         fields = {name: _told(row, text_of, name) for name in names}
-        prompt = self.prompt.format_map(fields)
+        prompt = text.format_map(fields)
         return Problem(
             id=_hash(prompt) if self.id is None else _told(row, text_of, self.id),
             prompt=prompt,

@@ -46,7 +46,7 @@ FROM groups JOIN (
     SELECT step, group_id, count(parent) AS branches, count(parent) FILTER (success = 1) AS branch_successes,
         count(*) FILTER (context = 'seeded') AS seeded,
         count(*) FILTER (context = 'seeded' AND success = 1) AS seeded_successes,
-        count(*) FILTER (stop <> 'stop') AS truncated,
+        count(*) FILTER (stop NOT IN ('stop', 'text')) AS truncated,
         count(*) FILTER (outcome IN ('timeout', 'error')) AS unjudgeable
     FROM seen GROUP BY step, group_id
 ) USING (step, group_id)
@@ -156,7 +156,7 @@ def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place
     words += [f"{member['tokens']:.0f} tokens" if _is(member["tokens"]) else ""]
     words += [f"reward {member['reward']:.3g}" if _is(member["reward"]) else ""]
     words += [f"advantage {member['advantage']:.2g}" if _is(member["advantage"]) else ""]
-    words += ["cut off" if member["stop"] not in (None, "stop") else ""]
+    words += ["cut off" if member["stop"] not in (None, "stop", "text") else ""]
     cut = int(member["characters"]) - _LONGEST
     return Node(
         id=member["id"],

@@ -68,8 +68,8 @@ def _quantiles(run: RunData, unit: str) -> Figure:
 def _truncated(run: RunData) -> list[Figure]:
     found = ask(
         run,
-        "SELECT upto, avg((stop <> 'stop')::INT) AS share, "
-        "avg((stop <> 'stop')::INT) FILTER (outcome = 'not correct') AS failed "
+        "SELECT upto, avg((stop NOT IN ('stop', 'text'))::INT) AS share, "
+        "avg((stop NOT IN ('stop', 'text'))::INT) FILTER (outcome = 'not correct') AS failed "
         "FROM measured GROUP BY upto ORDER BY upto",
     )
     if not known(found["share"]):
@@ -104,8 +104,9 @@ def _table(run: RunData, unit: str) -> Table:
     """Both ends of training by outcome, and how the mean moved between them."""
     found = ask(
         run,
-        "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, (stop <> 'stop')::DOUBLE AS cut "
-        "FROM measured WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1",
+        "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "
+        "(stop NOT IN ('stop', 'text'))::DOUBLE AS cut FROM measured "
+        "WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1",
     )
     body: list[list[Cell]] = []
     for phase, name in {"early": "first fifth of the steps", "late": "last fifth", "all": "all"}.items():
