@@ -28,7 +28,8 @@ class Ruler:
     def __init__(self, model: str, max_tokens: int) -> None:
         from transformers import AutoConfig, AutoTokenizer  # takes seconds, and only who names a model needs it
 
-        from outrider.model.load import Policy, model_folder
+        from outrider.model.load import Policy
+        from outrider.model.places import model_folder
 
         folder = model_folder(model)
         try:
