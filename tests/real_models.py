@@ -34,13 +34,13 @@ _TEXTS = [
 ] * 4
 
 
-def make_model(family: str, folder: Path) -> str:
+def make_model(family: str, folder: Path, context: int = 256) -> str:
     """A random model of a family with its tokenizer, saved in ``folder``; returns the folder as a recipe names it."""
     tokenizer = make_tokenizer(family)
     ends = tokenizer.convert_tokens_to_ids([_LLAMA[4], _LLAMA[1]] if family == "llama" else [_QWEN[2], _QWEN[0]])
     vocabulary = len(tokenizer) + 5  # rows of the embedding that no token has, as in Qwen2.5
     ids = {"eos_token_id": ends[0], "pad_token_id": tokenizer.pad_token_id, "bos_token_id": tokenizer.bos_token_id}
-    shape = {"vocab_size": vocabulary, "max_position_embeddings": 256, "tie_word_embeddings": family != "llama"}
+    shape = {"vocab_size": vocabulary, "max_position_embeddings": context, "tie_word_embeddings": family != "llama"}
     model = random_model(family, **shape, **ids)
     model.generation_config = GenerationConfig(**ids | {"eos_token_id": ends})
     model.save_pretrained(folder)
