@@ -124,9 +124,12 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
         "`validate.json`, by file and line.",
         markdown(HEADINGS, [row(name, of) for name, of in found.items()]),
         "## Right answers that are rejected",
+        "MBPP sanitized has no reference solution for 243 problems. The six that are rejected continue one function "
+        "and then define the one that is tested; a completion ends where the next definition begins.",
         _judged({name: of.data["rejected"] for name, of in found.items()}),
         "## Worked solutions that are rejected",
-        "GSM8K's have no box, so their last number is taken, which is not always the answer; they are left out here.",
+        "GSM8K's have no box, so their last number is taken, which is not always the answer; they are left out here. "
+        "A box without braces is not read.",
         _judged({name: of.not_worked for name, of in found.items() if not name.startswith("gsm8k")}),
         "## Right answers of the next problem that are accepted",
         "Where they are written otherwise than the problem's own. All that are not the same value are wrong verdicts.",
@@ -134,8 +137,8 @@ def page(found: dict[str, Set], across: dict[str, dict[str, Any]], asked: Valida
         "## Rows that are refused",
         "\n".join(refused) or "None.",
         "## Evaluation problems in training pools",
-        "Problems of the evaluation set (rows) that the pool (column) holds as they are + more that it nearly holds. "
-        "Near problems may differ in a number and then have another answer.",
+        "Problems of the evaluation set (rows) that the pool (column) holds: word for word + nearly, with the same "
+        "right answer + nearly, with another one (often the same words about other numbers).",
         markdown(("set", "problems", *pools), overlaps),
     ]
     return "\n\n".join(parts) + "\n"
@@ -152,8 +155,10 @@ def _judged(found: dict[str, list[dict[str, Any]]]) -> str:
 
 def _share(across: dict[str, dict[str, Any]], pool: str, name: str) -> str:
     pairs = across[f"{pool} / {name}"]
-    same, near = ({pair["second"] for pair in pairs[kind]} for kind in ("same", "near"))
-    return f"{len(same)} + {len(near - same)}" if same or near else "0"
+    same = {pair["second"] for pair in pairs["same"]}
+    alike = {pair["second"] for pair in pairs["near"] if pair["same_answer"]} - same
+    other = {pair["second"] for pair in pairs["near"]} - same - alike
+    return f"{len(same)} + {len(alike)} + {len(other)}" if same or alike or other else "0"
 
 
 def main(folder: str, only: list[str]) -> None:
@@ -173,10 +178,10 @@ def main(folder: str, only: list[str]) -> None:
     if only:
         print(page(found, across, asked))
         return
-    sets = {name: {**of.data, "worked_rejected": of.not_worked} for name, of in found.items()}
+    sets = {name: {**of.data, "worked": of.worked, "worked_rejected": of.not_worked} for name, of in found.items()}
     data = {"sets": sets, "across": across}
     write_atomically(RESULTS / "page.md", page(found, across, asked).encode())
-    write_atomically(RESULTS / "validate.json", (json.dumps(data, indent=1) + "\n").encode())
+    write_atomically(RESULTS / "validate.json", (json.dumps(data) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ def test_a_recipe_brings_its_task_model_and_length(capsys):
     assert "max_tokens" in said
     status, said = run(capsys, "grpo", "--dry-run", "problems=7")
     assert status == 0
-    for line in ("model: base:countdown", "max_tokens: 96", "problems: 7", "  countdown:"):
+    for line in ("model: base:countdown", "max_tokens: 96", "  chat: false", "problems: 7", "  countdown:"):
         assert line in said
 
 
@@ -254,6 +254,7 @@ def test_a_recipe_brings_its_task_model_and_length(capsys):
         (["countdown", "near=2"], "near is 2, but should be at most 1"),
         (["countdown", "--model", "base:cuntdown"], "model 'base:cuntdown' is not a shipped base"),
         (["countdown", "--model", "./nothing"], "model './nothing': "),
+        (["countdown", "--model", "base:countdown", "policy.chat=true"], "has no chat template, which policy.chat"),
         (["countdown", "--out", __file__], "is a file; choose a folder for the report"),
     ],
 )

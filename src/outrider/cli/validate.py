@@ -8,6 +8,7 @@ from typing import Any
 
 from outrider.cli.arguments import Commands, add_overrides, print_yaml
 from outrider.config import Validate, load_options, load_recipe, read_yaml, recipe_text
+from outrider.model.options import PolicyOptions
 from outrider.tasks import TASKS
 
 
@@ -46,4 +47,6 @@ def asked(text: str, profile: list[str]) -> dict[str, Any]:
         return {"task": data}
     recipe = load_recipe(text, profile)
     resolved = recipe.resolved()
-    return {"task": resolved["task"], "model": recipe.model, "max_tokens": recipe.sample.max_tokens}
+    policy = {key: resolved["policy"][key] for key in PolicyOptions.model_fields}
+    limits = {"max_tokens": recipe.sample.max_tokens}
+    return {"task": resolved["task"], "model": recipe.model, "policy": policy, **limits}

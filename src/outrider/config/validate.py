@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from outrider.config.recipe import AnyTask
+from outrider.model.options import PolicyOptions
 from outrider.options import Options
 
 
@@ -13,6 +14,7 @@ class Validate(Options):
 
     task: AnyTask
     model: str | None = Field(None, min_length=1, description="whose tokenizer measures the prompts; null: none")
+    policy: PolicyOptions = Field(default_factory=PolicyOptions, description="how prompts are put to the model")
     max_tokens: int = Field(1, ge=1, description="response tokens that must fit the model's context behind a prompt")
     problems: int = Field(1000, ge=1, description="problems of each side, where the task has no end of them")
     ngram: int = Field(5, ge=1, description="tokens of the n-grams by which near duplicates are found")

@@ -69,7 +69,7 @@ def check(asked: Validate) -> Report:
     Raises:
         UserError: a file or the model cannot be read, or a side holds nothing.
     """
-    ruler = None if asked.model is None else Ruler(asked.model, asked.max_tokens)
+    ruler = None if asked.model is None else Ruler(asked.model, asked.policy, asked.max_tokens)
     task = asked.task
     try:
         sides = read_sides(task, asked.problems)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from outrider.errors import UserError
+from outrider.model.options import PolicyOptions
+from outrider.model.places import model_folder
 from outrider.validate.sides import Entry
 
 
@@ -25,11 +27,10 @@ class Ruler:
         UserError: there is no such model or tokenizer, or it cannot write a prompt.
     """
 
-    def __init__(self, model: str, max_tokens: int) -> None:
+    def __init__(self, model: str, options: PolicyOptions, max_tokens: int) -> None:
         from transformers import AutoConfig, AutoTokenizer  # takes seconds, and only who names a model needs it
 
         from outrider.model.load import Policy
-        from outrider.model.places import model_folder
 
         folder = model_folder(model)
         try:
@@ -38,7 +39,9 @@ class Ruler:
         except (OSError, ValueError, KeyError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise UserError(f"model {model!r}: its tokenizer or configuration cannot be loaded ({reason})") from error
-        self._policy = Policy(cast(Any, None), tokenizer)  # encoding a prompt needs no weights
+        if options.chat and not tokenizer.chat_template:
+            raise UserError(f"model {model!r}: its tokenizer has no chat template, which policy.chat=true would apply")
+        self._policy = Policy(cast(Any, None), tokenizer, options)  # encoding a prompt needs no weights
         self.context: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
         self._max_tokens = max_tokens
 
