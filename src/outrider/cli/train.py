@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from outrider.cli.arguments import Commands, add_overrides, print_yaml
-from outrider.config import load_recipe
+from outrider.config import Recipe, load_recipe
 
 
 def add_to(commands: Commands) -> None:
@@ -24,8 +25,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Load the recipe and train it, or show it."""
     recipe = load_recipe(arguments.recipe, arguments.overrides)
     if arguments.dry_run:
-        return print_yaml(recipe.resolved())
+        print_yaml(recipe.resolved())
+        return _print_estimate(recipe)
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
     from outrider.train.run import train
 
     return train(recipe, out=out, resume=arguments.resume, force=arguments.force)
+
+
+def _print_estimate(recipe: Recipe) -> int:
+    """What the run will take, as comments, so that what is printed is a recipe still."""
+    from outrider.model.places import local_config
+    from outrider.train.estimate import estimate
+
+    sys.stdout.writelines(f"# {line}\n" for line in estimate(recipe, local_config(recipe.model)))
+    return 0

@@ -1,0 +1,155 @@
+r"""What a run will take, from its recipe and the model's config.json alone: generated tokens and memory.
+
+Tokens of a step are bounded by the rollouts that the stages may ask for, each of ``sample.max_tokens``. Memory is that
+of one process, in bytes, for :math:`P` parameters of which :math:`T` are trained, and for matrix products in numbers
+of :math:`b` bytes (4, or 2 with ``policy.dtype: bfloat16``):
+
+================  =====================================================================================================
+weights           :math:`4P`; beside an adapter :math:`bP + 4T`
+gradients         :math:`4T`
+AdamW             :math:`8T`
+reference model   :math:`4P` where ``objective.kl`` is not 0; beside an adapter :math:`4T`
+sampler's copy    :math:`bP` on the fast path (Llama, Mistral, Qwen2, Qwen3), which an adapter does not take
+keys and values   :math:`2 b\, L\, D_{kv} \cdot R \cdot C`: :math:`R` rows of a wave, of ``max_tokens`` and 512
+activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
+                  :math:`26 H + 8 (I + D_q + D_{kv})`; recomputed: :math:`4 H`, and one layer of the former
+head              a few chunks of logits (:mod:`outrider.model.head`)
+================  =====================================================================================================
+
+:math:`L` layers of width :math:`H`, inner width :math:`I`, queries of :math:`D_q` and keys of :math:`D_{kv}` numbers.
+Left out: the allocator's gaps, the libraries themselves, and verifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from outrider.config import Recipe
+from outrider.explore import Branch, Cures, EntropyBranch, Greedy, Prioritise, Rebalance, Refill, Stage, Uniform
+
+_FAST = ("llama", "mistral", "qwen2", "qwen3")
+_PROMPT = 512  # tokens, where none has been seen: that of a long problem with a template
+_HEAD = 4 * 32 * 2**20
+_GIB = 2**30
+
+
+class Shape(NamedTuple):
+    """Sizes of a decoder, as its config.json has them."""
+
+    vocabulary: int
+    layers: int
+    width: int
+    inner: int
+    queries: int
+    keys: int
+    tied: bool
+    head_norms: int
+    biased: bool
+    context: int
+
+    @property
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """Input and output width of the linear maps of a layer."""
+        h, q, kv, inner = self.width, self.queries, self.keys, self.inner
+        attention = {"q_proj": (h, q), "k_proj": (h, kv), "v_proj": (h, kv), "o_proj": (q, h)}
+        return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
+
+    def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
+        """The maps that an adapter changes."""
+        return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
+
+    @property
+    def parameters(self) -> int:
+        biases = self.queries + 2 * self.keys if self.biased else 0
+        layer = sum(a * b for a, b in self.linear.values()) + 2 * self.width + biases + self.head_norms
+        return self.vocabulary * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
+
+
+def shape_of(config: Mapping[str, Any]) -> Shape | None:
+    """The sizes of a dense decoder; None for anything else, whose parameters are not these."""
+    if any("experts" in key for key in config):
+        return None
+    try:
+        width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        dim = int(config.get("head_dim") or width // heads)
+        return Shape(
+            vocabulary=int(config["vocab_size"]),
+            layers=int(config["num_hidden_layers"]),
+            width=width,
+            inner=int(config["intermediate_size"]),
+            queries=heads * dim,
+            keys=int(config.get("num_key_value_heads") or heads) * dim,
+            tied=bool(config.get("tie_word_embeddings", False)),
+            head_norms=2 * dim if config.get("model_type") == "qwen3" else 0,
+            biased=config.get("model_type") == "qwen2",
+            context=int(config.get("max_position_embeddings") or 1 << 30),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def most_rollouts(stages: list[Stage], problems: int) -> int:
+    """The most rollouts of a step; those of a refill, which goes on until it has found enough, are not counted."""
+    most = 0
+    for stage in stages:
+        match stage:
+            case Uniform() | Cures():
+                most += stage.n * problems
+            case Greedy():
+                most += problems
+            case Rebalance():
+                most = max(most, stage.n_max * problems)
+            case Prioritise():
+                most = max(most, stage.total)
+            case EntropyBranch():
+                most = max(most, stage.total * problems)
+            case Branch():
+                grown = most * (1 + stage.pivots * stage.branches) ** stage.rounds
+                most = grown if stage.cap is None else min(grown, most + stage.cap)
+    return most
+
+
+def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
+    """Bytes by part, as the module says."""
+    lora, low = recipe.policy.lora, 2 if recipe.policy.dtype == "bfloat16" else 4
+    whole = shape.parameters
+    trained = whole if lora is None else lora.rank * shape.layers * sum(a + b for a, b in shape.adapted(lora.targets))
+    rows = min(recipe.sample.rows, most_rollouts(recipe.explore, recipe.train.problems))
+    longest = min(recipe.sample.max_tokens + _PROMPT, shape.context)
+    passed = max(recipe.learn.micro_tokens, longest)
+    layer, kept = activations(shape, low) * passed, 4 * shape.width * passed
+    return {
+        "weights": 4 * whole if lora is None else low * whole + 4 * trained,
+        "gradients": 4 * trained,
+        "AdamW": 8 * trained,
+        "reference model": 4 * trained if recipe.objective.kl.coef else 0,
+        "sampler's copy": low * whole if lora is None and model_type in _FAST else 0,
+        "keys and values": 2 * low * shape.layers * shape.keys * rows * longest,
+        "activations": layer + shape.layers * kept if recipe.learn.gradient_checkpointing else shape.layers * layer,
+        "head": _HEAD,
+    }
+
+
+def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
+    """The estimate in sentences, for who looks before running."""
+    rollouts = most_rollouts(recipe.explore, recipe.train.problems)
+    tokens = rollouts * recipe.sample.max_tokens
+    refill = ", and what refill adds" if any(isinstance(stage, Refill) for stage in recipe.explore) else ""
+    lines = [
+        f"at most {rollouts:,} rollouts and {tokens:,} generated tokens a step{refill} "
+        f"({recipe.train.problems} problems, {recipe.sample.max_tokens} tokens a response)"
+    ]
+    shape = None if config is None else shape_of(config)
+    if config is None or shape is None:
+        why = "has no config.json on this machine" if config is None else "is no dense decoder that this knows"
+        return [*lines, f"memory: {recipe.model} {why}, so nothing is said of it"]
+    parts = memory(recipe, shape, str(config.get("model_type")))
+    told = ", ".join(f"{part} {size / _GIB:.2f}" for part, size in parts.items() if size)
+    total = sum(parts.values()) / _GIB
+    return [*lines, f"memory of a process, about {total:.1f} GiB for {shape.parameters:,} parameters: {told}"]
+
+
+def activations(shape: Shape, low: int) -> int:
+    """Bytes per token and layer that the backward pass needs: counted in ``tests/test_estimate.py``."""
+    return (24 if low == 4 else 26) * shape.width + 4 * low * (shape.inner + shape.queries + shape.keys)
