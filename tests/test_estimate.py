@@ -88,7 +88,7 @@ def test_the_bound_of_rollouts() -> None:
     assert most("xrpo", "train.problems=16", "explore.1.total=200") == 200
     assert most("deep-grpo", "train.problems=5", "explore.1.cap=null") == 5 * 8 * (1 + 1 * 8)
     assert most("deep-grpo", "train.problems=5", "explore.1.cap=9") == 5 * 8 + 9
-    assert most("remax", "train.problems=5") == 5 * 2
+    assert most("remax", "train.problems=5") == 5 * (7 + 1)
 
 
 def test_what_an_adapter_and_low_numbers_save() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -89,7 +90,8 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:
-        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload()  # type: ignore[no-any-return]
+        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # peft asks transformers the old way
+            return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload()  # type: ignore[no-any-return]
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = str(error).strip().split("\n")[0]
         raise UserError(f"model {str(folder)!r}: the adapter does not fit its base ({reason})") from error
