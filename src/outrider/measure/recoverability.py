@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrider.measure.bootstrap import Interval
 from outrider.measure.passk import Floats
+from outrider.measure.spearman import ranks, spearman
 from outrider.measure.wilson import wilson
 
 Ints = NDArray[np.int64]
@@ -178,8 +179,8 @@ def relation(prefixes: Prefixes, bins: int = BINS) -> Relation:
     judged = prefixes.of(prefixes.tries_N > 0)
     told = [row for row in by_depth(judged, bins) if row.prefixes >= LEAST]
     return Relation(
-        _spearman(np.array([row.depth for row in told]), np.array([row.share for row in told])),
-        _spearman(judged.depth_N, judged.successes_N),
+        spearman(np.array([row.depth for row in told]), np.array([row.share for row in told])),
+        spearman(judged.depth_N, judged.successes_N),
         *_logistic(judged),
         _auc(judged),
     )
@@ -229,24 +230,12 @@ def resampled(prefixes: Prefixes, resamples: int = 200, seed: int = 0, level: fl
     return Resampled(numbers, float(z), int(np.isnan(draws_BS).any(axis=1).sum()))
 
 
-def _ranks(values: ArrayLike) -> Floats:
-    """Ranks from 1; ties share the mean of theirs."""
-    _, tie_N, size_S = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    return (np.cumsum(size_S) - (size_S - 1) / 2)[tie_N]
-
-
-def _spearman(x: ArrayLike, y: ArrayLike) -> float:
-    across, up = (ranks - (len(ranks) + 1) / 2 for ranks in (_ranks(x), _ranks(y)))
-    spread = np.sqrt((across @ across) * (up @ up))
-    return float(across @ up / spread) if spread > 0 else np.nan
-
-
 def _auc(prefixes: Prefixes) -> float:
     hit_N = prefixes.recovered_N
     hits, misses = int(hit_N.sum()), int((~hit_N).sum())
     if not hits or not misses:
         return np.nan
-    return float((_ranks(-prefixes.depth_N)[hit_N].sum() - hits * (hits + 1) / 2) / (hits * misses))
+    return float((ranks(-prefixes.depth_N)[hit_N].sum() - hits * (hits + 1) / 2) / (hits * misses))
 
 
 def _logistic(prefixes: Prefixes) -> tuple[float, float]:

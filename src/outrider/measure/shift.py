@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
-from outrider.measure.ragged import Floats, Ints, highest, lengths_of, outcome_groups, owners
+from outrider.measure.ragged import Floats, highest, lengths_of, outcome_groups, owners
+from outrider.measure.spearman import spearman
 
 LARGE = 0.06
 """The report's bound on a change: over 99 % of tokens stayed within it in the plateau stage."""
@@ -188,24 +189,10 @@ def rank_correlation(
     x, y = x[known], y[known]
     generator = np.random.default_rng(seed)
     drawn = (generator.integers(len(x), size=len(x)) for _ in range(resamples if len(x) > 2 else 0))
-    draws_B = np.array([_spearman(x[at], y[at]) for at in drawn], dtype=np.float64)
-    value = _spearman(x, y) if len(x) > 2 else np.nan
+    draws_B = np.array([spearman(x[at], y[at]) for at in drawn], dtype=np.float64)
+    value = spearman(x, y) if len(x) > 2 else np.nan
     low, high = ends(draws_B, len(x), level)
     return Correlation(value, low, high, len(x), int((~known).sum()))
-
-
-def _spearman(x: Floats, y: Floats) -> float:
-    a, b = _ranks(x), _ranks(y)
-    a, b = a - a.mean(), b - b.mean()
-    scale = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / scale) if scale > 0 else np.nan
-
-
-def _ranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share the mean of theirs. Twice a rank is whole, so a constant has no spread."""
-    _, kind, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last: Ints = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[kind], dtype=np.float64)
 
 
 def _response_means(values_T: Floats, lengths_R: ArrayLike) -> Floats:
