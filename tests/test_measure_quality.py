@@ -50,6 +50,10 @@ def test_each_fault_is_found_by_its_rule_alone(fault, response):
     assert broken(**response) == {fault}
 
 
+def test_a_response_that_a_stop_text_ended_has_an_end():
+    assert broken(HEALTHY, r"\boxed{", stop=StopReason.TEXT) == set()
+
+
 def test_a_loop_is_repetition_and_compresses():
     loop = HEALTHY + " Wait, let me check that again." * 200
     assert broken(loop, r"\boxed{") == {"repeated words", "compressible text"}
