@@ -241,6 +241,19 @@ def test_equal_texts_that_chance_explains_are_no_seed_fault() -> None:
     assert finding.numbers["equal_pairs"] == pytest.approx(0.54, abs=0.04)
 
 
+def test_a_group_without_log_probabilities_does_not_hide_what_the_others_say() -> None:
+    run = pathologies.duplicates(0)
+    run.db.execute(
+        "CREATE TEMP TABLE gap AS SELECT * REPLACE (CASE WHEN step = 40 AND group_id = 'g639' THEN NULL ELSE logprob "
+        "END AS logprob) FROM rollouts"
+    )
+    run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM gap")
+    finding = found("duplicates", run)
+    assert finding is not None
+    assert finding.severity == "act"
+    assert (finding.numbers["groups"], finding.numbers["groups_with_logprobs"]) == (160, 159)
+
+
 def test_branches_are_compared_with_branches_of_the_same_place() -> None:
     """Own texts of branches from different parents may be equal: what stands before them is not."""
     n = 64

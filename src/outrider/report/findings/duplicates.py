@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from outrider.report.content import Finding
 from outrider.report.data import Columns, RunData
-from outrider.report.findings.base import Lacking, Z, percent, share
+from outrider.report.findings.base import Floats, Lacking, Z, percent, share
 from outrider.report.findings.view import main_split
 
 NEEDS = "groups of at least two responses with their texts"
@@ -23,8 +25,9 @@ def find(run: RunData) -> Finding | None:
 
     Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, so the mean of the
     responses' own probabilities is an unbiased estimate of the share of equal pairs, group by group. Whether there are
-    more is tested over groups, as a mean of paired differences. Without log-probabilities nothing is expected, and the
-    share of equal pairs alone is judged. In the last quarter of the steps.
+    more is tested over groups, as a mean of paired differences, over those with a log-probability for every member.
+    Where no group has, nothing is expected, and the share of equal pairs alone is judged. In the last quarter of the
+    steps.
 
     Compared are responses with the same beginning, from the plain prompt or from the same branching point, asked for
     by the same stage; equal texts of different tokens count as equal.
@@ -37,10 +40,8 @@ def find(run: RunData) -> Finding | None:
     pairs = size * (size - 1) / 2
     seen = share(groups["equal"], pairs)
     unique = float(distinct.sum() / size.sum())
-    difference = groups["equal"] - groups["p"] * pairs
-    excess = float(difference.sum() / pairs.sum())  # NaN without log-probabilities
-    expected = seen.value - excess
-    error = Z * math.sqrt(float(((difference - excess * pairs) ** 2).sum())) / float(pairs.sum())
+    told = ~np.isnan(groups["p"])
+    expected, excess, error = _excess(groups["equal"][told], pairs[told], groups["p"][told])
     beyond = excess - error > 0 and seen.value > EXCESS * expected and seen.low > PAIRS
     if not (beyond or seen.low > COPIES):
         return None
@@ -60,6 +61,8 @@ def find(run: RunData) -> Finding | None:
             "equal_pairs_high": seen.high,
             "expected_pairs": expected,
             "excess_low": excess - error,
+            "groups": len(told),
+            "groups_with_logprobs": int(told.sum()),
             "distinct": unique,
         },
         threshold=f"In the last quarter of the steps more than {EXCESS:g} times as many equal pairs within a group as "
@@ -77,6 +80,16 @@ def find(run: RunData) -> Finding | None:
             "Count distinct successes only, or reward what is new: credit novelty, as in recipe xrpo.",
         ],
     )
+
+
+def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats) -> tuple[float, float, float]:
+    """Expected share of equal pairs, how far the seen one is above it, and the error of that; NaN without groups."""
+    if not len(pairs_G):
+        return math.nan, math.nan, math.nan
+    difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
+    excess = float(difference_G.sum()) / pairs
+    error = Z * math.sqrt(float(((difference_G - excess * pairs_G) ** 2).sum())) / pairs
+    return float((p_G * pairs_G).sum()) / pairs, excess, error
 
 
 def _groups(run: RunData) -> Columns:
