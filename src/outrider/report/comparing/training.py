@@ -16,8 +16,9 @@ _BUDGET = (
     "that had none: it is what exploration is for."
 )
 _GROUPS = (
-    "Only mixed groups, with successes and failures, have a signal. Groups are those of all stages of a step, on the "
-    "problems that each run drew, so runs that choose their problems are not on the same ones."
+    "Where a rollout is measured against its group, only mixed groups, with successes and failures, have a signal. "
+    "Groups are those of all stages of a step, on the problems that each run drew, so runs that choose their problems "
+    "are not on the same ones."
 )
 _ENTROPY = (
     "Nats per sampled token, in training. Entropy is what exploration draws from; which run bought more with it stands "

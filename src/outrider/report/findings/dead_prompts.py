@@ -69,8 +69,8 @@ def find(run: RunData) -> Finding | None:
         numbers=numbers,
         threshold=f"More than {percent(MANY)} of the groups in the last quarter of the steps without a signal, "
         f"interval included (act: {percent(MOST)}); or more than {percent(HOPELESS)} of all tokens spent on problems "
-        f"never solved in {VISITS} or more visits. By verdicts: where rewards are shaped, a group may still have moved "
-        "the policy.",
+        f"never solved in {VISITS} or more visits. By verdicts: where rewards are shaped, or the baseline is not "
+        "the group's, a group may still have moved the policy.",
         advice=[
             "Replace groups without a signal within the step: recipe dapo (stage refill).",
             "Offer problems that taught nothing less often: stage skip; or drop what outrider evaluate never solves.",

@@ -123,7 +123,7 @@ def _over_time(run: RunData, unit: str) -> list[Figure]:
     )
     if stack := shares(kinds, "kind", "cost", KINDS):
         title = f"Share of {unit} by what became of the group"
-        note = "Only mixed groups have an advantage to learn from."
+        note = "Where a rollout is measured against its group, only mixed ones have an advantage to learn from."
         figures.append(_stack("budget-by-kind", title, unit, stack, note))
     return figures
 

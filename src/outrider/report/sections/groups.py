@@ -11,9 +11,10 @@ from outrider.report.sections.seen import KINDS, ask, one, rows, series, shares,
 _SHOWN = 20  # problems in a table
 
 _TEXT = (
-    "A group is what one problem got in one step. Only a mixed one, with successes and failures, has a signal: where "
-    "all succeed there is nothing left to find, where all fail nothing was found. Growing shares of solved groups "
-    "call for harder problems, lasting shares of unsolved ones for more or other attempts at them."
+    "A group is what one problem got in one step. Where a rollout is measured against its group, only a mixed one, "
+    "with successes and failures, has a signal. Where all succeed there is nothing left to find, where all fail "
+    "nothing was found: growing shares of solved groups call for harder problems, lasting shares of unsolved ones for "
+    "more or other attempts at them."
 )
 
 
