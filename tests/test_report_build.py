@@ -104,12 +104,15 @@ def bare(**values: Any) -> Rows:
     ("rows", "sections"),
     [
         ([], []),
-        (bare(), ["budget", "diversity", "lengths", "examples"]),
-        (bare(outcome="correct"), ["frontier", "budget", "groups", "diversity", "lengths", "verdicts", "examples"]),
-        (bare(logprob=-1.0), ["budget", "entropy", "diversity", "lengths", "examples"]),
+        (bare(), ["budget", "diversity", "lengths", "faults", "examples"]),
+        (
+            bare(outcome="correct"),
+            ["frontier", "budget", "groups", "diversity", "lengths", "faults", "verdicts", "examples"],
+        ),
+        (bare(logprob=-1.0), ["budget", "entropy", "diversity", "lengths", "faults", "examples"]),
         (bare(entropy=math.nan, reward=math.nan, advantage=math.nan, seconds=math.nan), None),
         (bare(advantage=0.0, outcome="timeout"), None),
-        ([row(split="evaluate", step=0)], ["budget", "groups", "entropy", "lengths", "verdicts", "examples"]),
+        ([row(split="evaluate", step=0)], ["budget", "groups", "entropy", "lengths", "faults", "verdicts", "examples"]),
         ([row(text="", tokens=0, outcome="correct", advantage=1.0)], None),
         (
             [row(step=7, member=m, parent="train:7:p/0" if m else "train:7:p/3", outcome="correct") for m in range(4)],

@@ -244,11 +244,25 @@ def test_the_law_of_exchange_is_fitted_where_it_can_be():
 
 
 def test_without_entropies_it_is_estimated_and_says_so():
-    rows = [row(step=s, member=m, entropy=None, logprob=-0.1 * s, tokens=5) for s in (1, 2, 3) for m in (0, 1)]
+    outcomes = ("correct", "incorrect")
+    rows = [
+        row(step=s, member=m, entropy=None, logprob=-0.1 * s, tokens=5, outcome=outcomes[m])
+        for s in range(1, 10)
+        for m in (0, 1)
+    ]
     found = entropy.section(run_of_rows(rows))
+    assert all("estimated entropy" in part.title.lower() for part in (*found.figures, *found.tables))
+    assert {part.id for part in found.figures} == {"entropy-time", "entropy-outcome", "entropy-exchange"}
+    found = entropy.section(run_of_rows(rows[:6]))
     assert "stands in" in found.text
     same(line(found, "entropy-time", "estimated entropy"), {1: 0.1, 2: 0.2, 3: 0.3})
     assert entropy.section(run_of_rows([row(entropy=None, logprob=None)])) is None
+
+
+def test_rollouts_without_an_entropy_among_others_are_counted():
+    rows = [row(member=m, entropy=(0.5, None, math.nan)[m % 3]) for m in range(9)]
+    assert "6 of 9 rollouts have no such number and are left out." in entropy.section(run_of_rows(rows)).text
+    assert "left out" not in entropy.section(run_of_rows(rows[::3])).text
 
 
 @pytest.mark.parametrize("seed", SEEDS)

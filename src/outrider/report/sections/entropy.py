@@ -6,11 +6,11 @@ import numpy as np
 
 from outrider.measure.entropy import Entropies, by_relative_position
 from outrider.report.content import Figure, Section
-from outrider.report.data import RunData
+from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange
-from outrider.report.sections.seen import ask, by, one, rows, series, split
+from outrider.report.sections.seen import ask, by, ends, one, series, split
 
-_SAMPLED = 2000  # responses whose tokens are read, at each end of training
+_MOST = 2000  # responses whose tokens are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
 
 _TEXT = (
@@ -33,10 +33,9 @@ def section(run: RunData) -> Section | None:
     value = _value(run)
     if not value:
         return None
-    exact = value == "entropy"
-    text = _TEXT + ("" if exact else _ESTIMATED)
-    figures = [*over_time(run), *_by_outcome(run, value), *_positions(run, exact)]
-    bought, law = exchange(run, _mean(value))
+    text = _TEXT + ("" if value == "entropy" else _ESTIMATED) + _left_out(run, value)
+    figures = [*over_time(run), *_by_outcome(run, value), *_positions(run, value)]
+    bought, law = exchange(run, _mean(value), _name(value))
     return Section("entropy", "Entropy", text, [*figures, *bought], law)
 
 
@@ -44,6 +43,13 @@ def _value(run: RunData) -> str:
     """SQL: what stands for the entropy of a rollout; empty where nothing does."""
     there = one(ask(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
     return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
+
+
+def _left_out(run: RunData, value: str) -> str:
+    """A sentence about rollouts that do not say what the others do; "" if all do."""
+    found = one(ask(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS told FROM seen"))
+    missing = found["n"] - found["told"]
+    return f" {missing:,} of {found['n']:,} rollouts have no such number and are left out." if missing else ""
 
 
 def _mean(value: str) -> str:
@@ -61,7 +67,8 @@ def over_time(run: RunData) -> list[Figure]:
         run, f"SELECT upto, {_mean(value)} AS mean FROM seen WHERE isfinite({value}) GROUP BY upto ORDER BY upto"
     )
     lines = [series(_name(value), found["upto"], found["mean"])]
-    return [Figure("entropy-time", "Entropy along training", "line", "step", "nats per token", lines)]
+    title = f"{_name(value).capitalize()} along training"
+    return [Figure("entropy-time", title, "line", "step", "nats per token", lines)]
 
 
 def _by_outcome(run: RunData, value: str) -> list[Figure]:
@@ -76,30 +83,30 @@ def _by_outcome(run: RunData, value: str) -> list[Figure]:
     if len(parts) < 2:
         return []
     lines = [series(name, part["upto"], part["mean"]) for name, part in parts.items()]
-    return [Figure("entropy-outcome", "Entropy by outcome", "line", "step", "nats per token", lines)]
+    title = f"{_name(value).capitalize()} by outcome"
+    return [Figure("entropy-outcome", title, "line", "step", "nats per token", lines)]
 
 
 def _name(value: str) -> str:
+    """What it is called on every figure."""
     return "entropy" if value == "entropy" else "estimated entropy"
 
 
-def _positions(run: RunData, exact: bool) -> list[Figure]:
+def _positions(run: RunData, value: str) -> list[Figure]:
     """The U shape, from the tokens of a few steps at each end; only where tokens are on disk."""
     if not run.has("traces"):
         return []
     lines = []
-    for phase, name in (("early", "first steps"), ("late", "last steps")):
-        steps = [row[0] for row in rows(ask(run, f"SELECT step FROM bins WHERE phase = '{phase}' ORDER BY step"))]
-        steps = steps[:_STEPS] if phase == "early" else steps[-_STEPS:]
-        if (entropies := _sample(run, steps, exact)) is not None:
+    for name, steps in ends(run, _STEPS).items():
+        if (entropies := _sample(run, steps, value == "entropy")) is not None:
             profile = by_relative_position(entropies, bins=20, resamples=200)
             means = [m.value for m in profile.means]
-            ends = [m.low for m in profile.means], [m.high for m in profile.means]
-            lines.append(series(name, np.array(profile.groups), np.array(means), low=ends[0], high=ends[1]))
+            low, high = [m.low for m in profile.means], [m.high for m in profile.means]
+            lines.append(series(name, np.array(profile.groups), np.array(means), low=low, high=high))
     if not lines:
         return []
-    note = f"From at most {_SAMPLED:,} responses of {_STEPS} steps at each end; 95 % intervals over responses."
-    title = "Entropy by position in the response"
+    note = f"From at most {_MOST:,} responses of {_STEPS} steps at each end; 95 % intervals over responses."
+    title = f"{_name(value).capitalize()} by position in the response"
     return [Figure("entropy-position", title, "line", "share of the response", "nats per token", lines, note=note)]
 
 
@@ -107,7 +114,7 @@ def _sample(run: RunData, steps: list[int], exact: bool) -> Entropies | None:
     column = "entropies" if exact else "logprobs"
     found = run.db.execute(
         f"SELECT {column}, branch_at FROM traces "
-        f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {column} IS NOT NULL LIMIT {_SAMPLED}",
+        f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND {column} IS NOT NULL LIMIT {_MOST}",
         [split(run), steps],
     ).fetchnumpy()
     lists = [np.ma.getdata(values) for values in found[column]]

@@ -12,8 +12,9 @@ from outrider.report.sections.seen import ask, known, series
 _CURVE = 40  # points at which the law is drawn
 
 
-def exchange(run: RunData, mean: str) -> tuple[list[Figure], list[Table]]:
+def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Table]]:
     """Success of training over ``mean``, the SQL of the mean entropy: one point per bin of steps, and the fitted law.
+    ``name`` says whether it is an entropy or estimates one.
 
     Nothing below three points.
     """
@@ -34,16 +35,17 @@ def exchange(run: RunData, mean: str) -> tuple[list[Figure], list[Table]]:
         note += f" The law explains {law.explained:.0%} of its variance."
     else:
         note += f" No law is drawn: {law.why_not}."
-    title = "What entropy was exchanged for"
+    title = f"What {name} was exchanged for"
     figure = Figure("entropy-exchange", title, "points", "nats per token", "success", points, note=note)
-    return [figure], [_table(law)] if law.identified else []
+    return [figure], [_table(law, name)] if law.identified else []
 
 
-def _table(law: Exchange) -> Table:
+def _table(law: Exchange, name: str) -> Table:
     told = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": law.ceiling}
     note = (
         f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
         "whether it holds that far, and any two numbers that both drift fit it well."
     )
     body: list[list[Cell]] = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
-    return Table("entropy-law", "The law of exchange, R = b - a exp(H)", ["", "value", "from", "to"], body, note)
+    title = f"The law of exchange, R = b - a exp(H), H being the {name}"
+    return Table("entropy-law", title, ["", "value", "from", "to"], body, note)

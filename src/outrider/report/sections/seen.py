@@ -89,6 +89,16 @@ def split(run: RunData) -> str:
     return found[0] if found else "train"
 
 
+def ends(run: RunData, most: int) -> dict[str, list[int]]:
+    """At most ``most`` of the first and of the last steps, by what a reader calls them; the only step where there is
+    one."""
+    found = ask(run, "SELECT step, phase FROM bins ORDER BY step")
+    steps = {phase: found["step"][found["phase"] == phase].tolist() for phase in ("early", "late", None)}
+    if not steps["late"]:
+        return {"all responses": steps[None]}
+    return {"first steps": steps["early"][:most], "last steps": steps["late"][-most:]}
+
+
 def one(columns: Columns) -> dict[str, Any]:
     """The only row of an answer as plain values.
 

@@ -1,0 +1,83 @@
+"""Faults of responses at both ends of training: format, repetition, garbling, mixed languages, by printed rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from outrider.measure.quality import RULES, Faults, faults
+from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.data import SAMPLED, Columns, RunData
+from outrider.report.sections.seen import ask, ends, split
+
+_MOST = 1000  # responses that are read, at each end of training
+_STEPS = 4  # steps that they come from, at each end
+_MARKERS = (r"\boxed{", "####", "<answer>")
+
+_TEXT = (
+    "What one sees of a response without knowing its task: that it has no answer or several, was cut off, goes round "
+    "in circles, cannot be read, or changes its language. Each is judged by a rule that is printed here, and no rule "
+    "knows what is right. Training should make all of them rarer; one that grows is a habit that is being paid for."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """The share of faulty responses by rule, first steps against last, with each rule's definition and threshold.
+
+    Branches are left out: their text is only the end of a response. None where no rule can judge anything.
+    """
+    read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
+    marker = _marker(read.values())
+    told = {
+        name: faults(c["text"].tolist(), c["outcome"].tolist(), c["stop"].tolist(), marker) for name, c in read.items()
+    }
+    if not any(found.judged for rules in told.values() for found in rules):
+        return None
+    return Section("faults", "Faults of responses", _TEXT, [_figure(told)], [_table(told, marker)])
+
+
+def _read(run: RunData, steps: Sequence[int]) -> Columns:
+    return ask(
+        run,
+        f"SELECT text, outcome, stop FROM {'traces' if run.has('traces') else 'told'} "
+        f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND parent IS NULL LIMIT {_MOST}",
+        [split(run), list(steps)],
+    )
+
+
+def _marker(read: Iterable[Columns]) -> str:
+    """What an answer begins with: a usual mark that most successes have; "" if there is none."""
+    successes = [text for columns in read for text in columns["text"][columns["outcome"] == "correct"].tolist()]
+    return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
+
+
+def _figure(told: Mapping[str, Sequence[Faults]]) -> Figure:
+    bars = [
+        Series(
+            name,
+            [one.rule.name for one in found],
+            [one.share for one in found],
+            hover=[f"of {one.judged:,}" for one in found],
+        )
+        for name, found in told.items()
+    ]
+    return Figure("faults-shares", "Responses with a fault", "bars", "fault", "share of responses", bars)
+
+
+def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> Table:
+    columns = ["fault", "kind", "number", "a fault above"]
+    columns += [text for name in told for text in (name, "responses judged")]
+    body: list[list[Cell]] = []
+    for i, rule in enumerate(RULES):
+        cells: list[Cell] = [rule.name, rule.kind, rule.definition, rule.threshold]
+        for found in told.values():
+            cells += [None if np.isnan(found[i].share) else found[i].share, found[i].judged]
+        body.append(cells)
+    marked = (
+        f"answers begin with `{marker}`, as most successes have it"
+        if marker
+        else "answers have no mark that is known here"
+    )
+    note = f"At most {_MOST:,} responses of {_STEPS} steps at each end; {marked}."
+    return Table("faults-rules", "Rules, and shares of the responses that break them", columns, body, note)
