@@ -238,6 +238,10 @@ def test_the_law_of_exchange_is_fitted_where_it_can_be():
     law = {cells[""]: cells["value"] for cells in table_of(entropy.section(run_of_rows(rows)), "entropy-law")}
     assert law["a"] == pytest.approx(0.3, abs=0.005)  # success comes in thousandths
     assert law["b - a: success where all entropy is spent"] == pytest.approx(0.6, abs=0.005)
+    assert "does not surely rise" not in entropy.section(run_of_rows(rows)).tables[0].note
+    turned = [one | {"step": 1 + (7 * one["step"]) % 10, "entropy": 0.1 * one["step"]} for one in rows]
+    against = entropy.section(run_of_rows(turned)).tables[0]  # success rises with entropy
+    assert against.note.startswith("The interval of a holds 0 or less: success does not surely rise")
     few = entropy.section(run_of_rows([one for one in rows if one["step"] < 4]))
     assert few.tables == []
     assert "No law is drawn: 3 points" in figure_of(few, "entropy-exchange").note

@@ -81,9 +81,9 @@ def test_faults_are_shares_of_the_responses_of_both_ends_with_their_rules():
     assert told["last steps"]["several answers"] == 0.25
     assert told["last steps"]["garbled text"] == 0.25
     (table,) = section.tables
-    assert [cells[2] for cells in table.rows] == [rule.definition for rule in RULES]
-    judged = dict(zip(table.columns, table.rows[names.index("mixed languages")], strict=False))
-    assert judged["responses judged"] == 12  # of the sixteen last ones those that have letters
+    assert [cells[-2:] for cells in table.rows] == [[rule.definition, rule.threshold] for rule in RULES]
+    assert table.columns[3:5] == ["last steps", "judged"]
+    assert table.rows[names.index("mixed languages")][4] == 12  # of the sixteen last ones those that have letters
     assert r"`\boxed{`" in table.note
 
 

@@ -46,6 +46,8 @@ def _table(law: Exchange, name: str) -> Table:
         f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
         "whether it holds that far, and any two numbers that both drift fit it well."
     )
+    if not law.holds:
+        note = f"The interval of a holds 0 or less: success does not surely rise as entropy falls. {note}"
     body: list[list[Cell]] = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
     title = f"The law of exchange, R = b - a exp(H), H being the {name}"
     return Table("entropy-law", title, ["", "value", "from", "to"], body, note)

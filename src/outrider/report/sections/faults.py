@@ -66,14 +66,13 @@ def _figure(told: Mapping[str, Sequence[Faults]]) -> Figure:
 
 
 def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> Table:
-    columns = ["fault", "kind", "number", "a fault above"]
-    columns += [text for name in told for text in (name, "responses judged")]
+    columns = ["fault", *(text for name in told for text in (name, "judged")), "what is counted", "a fault above"]
     body: list[list[Cell]] = []
     for i, rule in enumerate(RULES):
-        cells: list[Cell] = [rule.name, rule.kind, rule.definition, rule.threshold]
+        cells: list[Cell] = [rule.name]
         for found in told.values():
             cells += [None if np.isnan(found[i].share) else found[i].share, found[i].judged]
-        body.append(cells)
+        body.append([*cells, rule.definition, rule.threshold])
     marked = (
         f"answers begin with `{marker}`, as most successes have it"
         if marker
