@@ -10,6 +10,10 @@ import pytest
 
 from outrider.cli import main
 from outrider.report import command
+from outrider.report.build import build
+from outrider.report.content import Report
+from outrider.report.data import RunData
+from outrider.report.run import gather
 from plain_rows import random_rows, row, table
 from runs import run_of
 
@@ -76,6 +80,22 @@ def test_what_was_not_read_is_said_and_an_earlier_report_is_replaced(tmp_path, c
     assert "b.parquet was left out" in json.loads((tmp_path / "report.json").read_text())["facts"]["not read"]
     names = ["a.parquet", "b.parquet", "report.html", "report.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize("when", ["gathered", "opened"])
+def test_a_step_that_is_set_aside_meanwhile_is_one_sentence(tmp_path, monkeypatch, capsys, when):
+    """A watch goes on after it: the run was resumed from a checkpoint, and will write the step again."""
+    run_of(tmp_path / "mine", 3).close()
+
+    def late(run: RunData) -> Report:
+        if when == "gathered":
+            gather(run)
+        (tmp_path / "mine/rollouts/train-00000003.parquet").unlink()
+        return build(run)
+
+    monkeypatch.setattr(command, "build", late)
+    assert main(["report", str(tmp_path / "mine")]) == 2
+    assert f"{tmp_path / 'mine'} changed while it was read: " in capsys.readouterr().err
 
 
 def test_watching_serves_the_page_and_writes_nothing(tmp_path, monkeypatch):

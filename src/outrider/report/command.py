@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import duckdb
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from outrider.errors import UserError
 from outrider.record.disk import write_atomically
 from outrider.report.build import build
 from outrider.report.content import Report
@@ -52,11 +54,13 @@ def made_of(path: Path, columns: Mapping[str, str] | None = None) -> tuple[Repor
     """The report of the run or dump at ``path``, and a sentence for everything that could not be read.
 
     Raises:
-        UserError: it cannot be read at all.
+        UserError: it cannot be read at all, or a file went away meanwhile (a run that is resumed sets steps aside).
     """
     run = open_any(path, columns)
     try:
         return build(run), run.notices
+    except duckdb.IOException as error:
+        raise UserError(f"{path} changed while it was read: {str(error).splitlines()[0]}") from error
     finally:
         run.db.close()
 
