@@ -25,8 +25,13 @@ def test_an_unknown_tracker_and_a_missing_package_are_sentences(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tensorboard_holds_each_step_once_also_after_a_resume(tmp_path: Path) -> None:
+def test_tensorboard_holds_each_step_once_also_after_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.summary.writer import event_file_writer
+
+    # TensorBoard reads files in the order of their names: second, host, process, count. Sessions of one second and one
+    # process, which only a test has, stand in that order as long as the count has one digit.
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
     # killed after step 3, before the first checkpoint; again after 6, then resumed from the checkpoint of 4
     for session, (start, end) in enumerate([(0, 3), (0, 6), (4, 8)], start=1):
