@@ -71,10 +71,8 @@ def test_a_chain_has_its_links_in_order():
 
 @pytest.mark.parametrize("options", [piece for table in TABLES for piece in table.values()] + [ObjectiveOptions])
 def test_no_piece_has_more_than_eight_options(options):
-    columns = (
-        {"question", "answer", "id", "level"} if options is Table else set()
-    )  # where its data are, not what it does
-    assert len(options.model_fields.keys() - columns) <= 8
+    places = {"question", "answer", "id", "level"} if options is Table else set()  # where data are, not what to do
+    assert len(options.model_fields.keys() - places) <= 8
 
 
 def test_commands_take_the_same_overrides():
