@@ -21,8 +21,8 @@ demo: .venv/installed ## train the shipped base model, evaluate before and after
 	$(BIN)/outrider $(DEMO) --out "runs/demo-$$n"
 
 test: .venv/installed ## the whole test suite, doctests included
-	@echo "== test: pytest, one thread per process"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+	@echo "== test: pytest, a process of one thread per core, at most 4"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 check: .venv/installed ## linter, formatter, type checker, file budgets, import rules
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
