@@ -52,6 +52,24 @@ def complaint(**options) -> str:
     return str(caught.value)
 
 
+# levels
+
+
+def test_only_the_levels_that_are_named_are_trained_on_and_the_rest_is_counted(files):
+    """Rows 0 to 9 have the levels 0, 1, 2, 0, …: seven of level 0 or 2. What is held out keeps all levels."""
+    task = Table(**files, level="level", levels=["0", "2"])
+    assert {task.train(i).prompt for i in range(7)} == {f"train {i}?\n" for i in (0, 2, 3, 5, 6, 8, 9)}
+    assert {p.level for p in task.heldout(99)} == {"0", "1", "2"}
+    assert task.counts == {"train": 7, "heldout": 7, "left_out": 0, "of_other_levels": 3}
+    assert task.fingerprint != Table(**files, level="level").fingerprint
+
+
+def test_levels_that_no_problem_has_are_refused(files):
+    assert "no problem is of the levels 3 (known: 0, 1, 2)" in complaint(**files, level="level", levels=["3"])
+    with pytest.raises(ValidationError, match="name the field that says a problem's level"):
+        Table(**files, levels=["3"])
+
+
 # epochs
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field, model_validator
 
-from outrider.errors import UserError
+from outrider.errors import UserError, nearest
 from outrider.pieces import PieceOf
 from outrider.record import Problem, Verdict, identity_seed
 from outrider.tasks.epochs import permutation
@@ -36,13 +36,15 @@ class _Sides(NamedTuple):
     train: list[Problem]
     heldout: list[Problem]
     left_out: int
+    other_levels: int = 0
 
 
 class Table(Task):
     r"""Problems from two tables: one to train on, one held out. See :mod:`outrider.tasks.rows` for the formats.
 
     Training runs through seeded permutations of its table, epoch after epoch. A training problem whose prompt is held
-    out as well (compared without case, spacing and Unicode variants) is left out and counted in ``counts``.
+    out as well (compared without case, spacing and Unicode variants) is left out and counted in ``counts``, and so is
+    one of a level that is not among ``levels``.
     Held-out problems come from each level in turn, in an order that does not depend on that of the file.
 
     The ``prompt`` is a text with fields of the table, or the name of one of :mod:`outrider.tasks.prompts`.
@@ -62,6 +64,7 @@ class Table(Task):
     answer: str = Field("answer", min_length=1, description="field of the right answer")
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
+    levels: list[str] = Field([], description="levels to train on; []: all")
     judge: Annotated[Judge, PieceOf(JUDGES, "judge")] = Field(default_factory=Number, description="of responses")
     seed: int = Field(0, ge=0, description="of the order of training")
 
@@ -77,6 +80,8 @@ class Table(Task):
                 raise ValueError(f"prompt: {{{name}}} is not a field; write {{{{ and }}}} for braces")
             if name == self.answer:
                 raise ValueError(f"prompt: {{{name}}} would show the right answer")
+        if self.levels and self.level is None:
+            raise ValueError("levels: name the field that says a problem's level (level)")
         if not parts:
             raise ValueError("prompt: without a {field} it is the same for every problem")
         return self
@@ -97,7 +102,8 @@ class Table(Task):
     def counts(self) -> dict[str, int]:
         """Problems of each side, and how many of the training table were left out."""
         sides = self._sides
-        return {"train": len(sides.train), "heldout": len(sides.heldout), "left_out": sides.left_out}
+        counts = {"train": len(sides.train), "heldout": len(sides.heldout), "left_out": sides.left_out}
+        return counts | ({"of_other_levels": sides.other_levels} if self.levels else {})
 
     def train(self, index: int) -> Problem:
         problems = self._sides.train
@@ -143,12 +149,18 @@ class Table(Task):
         if self.train_data is None:
             return _Sides([], levels_in_turn(heldout), 0)
         table = self._problems(self.train_data, heldout=False)
+        chosen = [p for p in table if not self.levels or p.level in self.levels]
+        if not chosen:
+            known = sorted({p.level for p in table} - {""})
+            raise UserError(
+                f"{self.train_data}: no problem is of the levels {', '.join(self.levels)} "
+                f"({nearest(self.levels[0], known) if known else 'none has a level'})"
+            )
         seen = {normalised(p.prompt) for p in heldout}
-        train = [p for p in table if normalised(p.prompt) not in seen]
-        left_out = len(table) - len(train)
+        train = [p for p in chosen if normalised(p.prompt) not in seen]
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
-        return _Sides(train, levels_in_turn(heldout), left_out)
+        return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen))
 
     def _problems(self, source: str, heldout: bool) -> list[Problem]:
         problems: list[Problem] = []
