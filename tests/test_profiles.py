@@ -3,6 +3,7 @@
 import pytest
 
 from outrider.config import list_recipes, load_recipe
+from outrider.errors import UserError
 
 # model, problems a step, rollouts of the first stage, most response tokens, learning rate, steps, training table
 PAPERS = {
@@ -48,3 +49,27 @@ def test_a_profile_as_a_gpu_takes_it_changes_nothing_else():
 
 def test_every_recipe_runs_the_embedded_task_unless_told_otherwise():
     assert all(load_recipe(info.name).from_profile == "countdown" for info in list_recipes())
+
+
+EXTENDING = "extends: grpo\nlearn: {lr: 3.0e-4}\n"
+
+
+def test_a_value_that_an_inherited_profile_would_replace_is_refused(tmp_path):
+    """A learning rate that is written and silently not used would be the worst of both."""
+    (tmp_path / "mine.yaml").write_text(EXTENDING)
+    with pytest.raises(UserError, match=r"mine.yaml: learn.lr would be replaced by the profile 'countdown' of grpo"):
+        load_recipe(str(tmp_path / "mine.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "lr"),
+    [
+        (EXTENDING + "profile: null\n", 3e-4),
+        (EXTENDING + "profiles: {countdown: {learn: {lr: 5.0e-4}}}\n", 5e-4),  # who writes both knows of both
+        ("extends: grpo\nlearn: {lr: 1.0e-4}\n", 1e-4),  # what the profile says too
+        ("extends: grpo\nseed: 7\n", 1e-4),  # of what the profile says nothing
+    ],
+)
+def test_what_is_no_contradiction_is_as_written(tmp_path, text, lr):
+    (tmp_path / "mine.yaml").write_text(text)
+    assert load_recipe(str(tmp_path / "mine.yaml")).learn.lr == lr

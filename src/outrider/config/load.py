@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.resources
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
     counts. A profile is a mapping of such keys and values: first what is shipped for all recipes in
     ``recipes/profiles/<name>.yaml``, then what the file has of its own. A file that ``extends`` a recipe starts from
     that one's values and profiles, without a profile that it sets to null. A profile is chosen by ``profile=name``
-    among the overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none.
+    among the overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none. One
+    that nobody asked for, and under which the file has nothing, must not replace what an extending file says.
 
     Raises:
         UserError: no such recipe, profile or key; a value out of range; not YAML. Says where.
@@ -47,7 +48,10 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
     asked = [value for key, value, _ in changes if key == "profile"]
     default, profiles = data.pop("profile", None), data.pop("profiles", None)
     chosen = asked[-1] if asked else default if profile is None else profile
+    written = copy.deepcopy(data)
     origins = [] if chosen is None else _apply_profile(data, chosen, profiles, file)
+    if not asked and profile is None:
+        _refuse_replaced(written, data, name_or_path, chosen)
     return _override(Recipe, data, [change for change in changes if change[0] != "profile"], file, origins)
 
 
@@ -164,6 +168,40 @@ def _apply_profile(data: dict[str, Any], chosen: Any, profiles: Any, file: str) 
         (path, origin) for values, origin in layers for key, value in values.items()
         for path in assign(data, key, value, origin)
     ]  # fmt: skip
+
+
+def _refuse_replaced(written: Any, applied: Any, name: str, profile: Any) -> None:
+    """Whoever extends a recipe and sets a value would not guess that an inherited profile replaces it.
+
+    Raises:
+        UserError: the first value of the file that is not the one of the run.
+    """
+    file, text = recipe_text(name)
+    own = _mapping(read_yaml(text, file), file) if profile is not None else {}
+    if "extends" not in own or profile in _mapping(own.get("profiles") or {}, file, "profiles"):
+        return
+    about = ("extends", "profile", "profiles")
+    for path in _leaves({key: value for key, value in own.items() if key not in about}):
+        if _at(written, path) != _at(applied, path):
+            raise UserError(
+                f"{file}: {'.'.join(path)} would be replaced by the profile {profile!r} of {own['extends']}; write it "
+                f"under profiles: {{{profile}: …}}, or choose another profile (null: none)"
+            )
+
+
+def _leaves(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of what is no mapping; a list is one value."""
+    if isinstance(data, dict) and data:
+        for key, value in data.items():
+            yield from _leaves(value, (*path, key))
+    else:
+        yield path
+
+
+def _at(data: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
 
 
 def _override(
