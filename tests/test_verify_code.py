@@ -150,6 +150,13 @@ def test_a_trick_does_not_score(cheat):
         assert found.detail.endswith("add(2, 3) returned None"), "it has looked everywhere, and found nothing"
 
 
+@pytest.mark.parametrize("error", ["StopIteration", "StopAsyncIteration", "GeneratorExit"])
+def test_an_exception_that_ends_a_loop_of_the_tests_is_a_failure(error):
+    tests = ["for seen, right in zip(map(f, [1, 2]), [2, 3]):\n    assert seen == right", "assert all(map(f, [1]))"]
+    found = verdict(MBPP, {"test_list": tests, "answer": None}, fenced(f"def f(x): raise {error}"))
+    assert found.outcome is Outcome.INCORRECT, found.detail
+
+
 def test_what_the_prompt_defines_stays_as_it_is():
     """The tests of this row call a helper of the prompt; a program that defines it anew changes nothing."""
     trick = "def poly(x):\n    return 0\ndef check(candidate):\n    pass\ndef root(start):\n    return 17"
