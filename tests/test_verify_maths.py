@@ -114,6 +114,8 @@ ab | a+b
 2+3i | 3+2i
 5000000 | 5 \text{ million}
 5 | 5 \text{ or more}
+5 | 5\text{ or six}
+5 | 5 \text{, or rather six}
 \text{odd} | \text{even}
 \text{June 20} | \text{June 21}
 \begin{pmatrix} 1 \\ 2 \end{pmatrix} | \begin{pmatrix} 2 \\ 1 \end{pmatrix}

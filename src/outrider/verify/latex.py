@@ -68,7 +68,7 @@ _WORDS_UNIT = (
     r"|hours?|minutes?|seconds?|days?|weeks?|months?|years?|units?|points?|grams?|pounds?|lit(?:er|re)s?)"
 )
 _UNIT = re.compile(
-    rf"(?<=[0-9}})\]A-Za-z])\s*(?:\\(?:text|mbox|textrm|mathrm|textbf)\s*\{{(?![^{{}}]*\b{SCALES})[^{{}}0-9]*\}}"
+    rf"(?<=[0-9}})\]A-Za-z])\s*(?:\\(?:text|mbox|textrm|mathrm|textbf)\s*\{{(?![^{{}}]*\b{SCALES})[^{{}}0-9,;]*\}}"
     rf"|(?<=[0-9}}\s])\s*(?:(?:square|cubic|sq\.?|cu\.?)\s+)?{_WORDS_UNIT})(?:\s*\^\s*\{{?[23]\}}?)?$"
 )
 _PERCENT = re.compile(r"\s*(?:\\?%|\\text\s*\{\s*(?:%|\\%|percent)\s*\}|percent)$")
