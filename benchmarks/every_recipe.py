@@ -1,4 +1,5 @@
-"""Does every shipped recipe train on Countdown? Two small steps of each: finite, moved weights, all rollouts judged.
+"""Does every shipped recipe train on Countdown, and is its run reported? Two small steps of each: finite, moved
+weights, all rollouts judged, a page without options.
 
 Usage: ``python benchmarks/every_recipe.py [RECIPE …]``. Writes ``results/every_recipe.json`` when all are run. Whether
 a recipe *learns* is a question of tokens and seeds, and for ``outrider bench``.
@@ -20,6 +21,7 @@ from safetensors.numpy import load_file
 
 from outrider.config import list_recipes, load_recipe
 from outrider.record.store import RolloutStore
+from outrider.report.command import report
 from outrider.train.run import train
 
 SMALL = [
@@ -36,13 +38,14 @@ SMALL = [
 
 
 def trained(name: str, folder: Path) -> dict[str, float]:
-    """Numbers of the last step of a small run of a recipe.
+    """Numbers of the last step of a small run of a recipe, which is reported.
 
     Raises:
         AssertionError: it does not train, or leaves a rollout without a verdict.
     """
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert train(load_recipe(name, SMALL), folder) == 0, name
+        assert report(folder) == 0, name
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     store = RolloutStore(folder / "rollouts")
     for row in rows:
