@@ -11,7 +11,7 @@ from outrider.report.data import RunData
 from outrider.report.findings.base import Lacking, percent
 from outrider.report.findings.view import SCORABLE, SUCCESS, splits
 
-NEEDS = "two evaluations with several samples of the same problems, or at least 30 problems that training visited twice"
+NEEDS = "two evaluations with several samples of the same 30 problems or more, or as many that training visited twice"
 
 MIN_PROBLEMS = 30  # percentile intervals over fewer problems are too narrow (measure.bootstrap)
 MIN_K = 4  # pass@2 is hardly coverage
@@ -71,7 +71,7 @@ def _evaluations(run: RunData) -> Seen | None:
     first, last = min(run.evaluations), max(run.evaluations)
     before = {tally.problem: tally for tally in run.evaluations[first].tallies}
     pairs = [(before[tally.problem], tally) for tally in run.evaluations[last].tallies if tally.problem in before]
-    if len(pairs) < 2:
+    if len(pairs) < MIN_PROBLEMS:
         return None
     # A timeout of the verifier takes a sample from a problem: nine of ten problems have at least as many as this.
     samples = [min(tally.scorable for tally in pair) for pair in pairs]
