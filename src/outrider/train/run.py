@@ -33,6 +33,7 @@ from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.screen import Screen
 from outrider.train.trackers import Tracker, open_trackers
+from outrider.train.verdict_watch import VerdictWatch
 
 
 def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) -> int:
@@ -93,6 +94,7 @@ class Run:
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
         self._counted = ""
+        self._watch = VerdictWatch()
         self._engine = str(engine(self.recipe.policy.dtype))
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
@@ -143,6 +145,8 @@ class Run:
         for tracker in self.trackers:
             tracker.log(step, metrics)
         self.screen.stepped(metrics, self.trainer.counters.seconds)
+        for warning in self._watch.warnings(groups):
+            self._say(f"warning: step {step}: {warning}")
 
     def evaluate(self, step: int) -> None:
         """Measure the policy on the held-out problems, unless this step has been measured."""

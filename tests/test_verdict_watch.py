@@ -1,0 +1,81 @@
+"""A run whose verifier does not judge says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from outrider.config import load_recipe
+from outrider.record import Group, Outcome, Problem, Rollout, StopReason, Verdict
+from outrider.train.run import train
+from outrider.train.verdict_watch import VerdictWatch
+
+NONE = np.zeros(0, np.int32)
+
+
+def groups(stop: StopReason = StopReason.STOP, **counts: int) -> list[Group]:
+    """One group with so many rollouts of each outcome, each with its outcome as the reason."""
+    outcomes = [Outcome(name) for name, count in counts.items() for _ in range(count)]
+    rollouts = [
+        Rollout("p", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=stop).judged(
+            Verdict(outcome, 0.0, detail=f"{outcome.value} {i}"), 0.0
+        )
+        for i, outcome in enumerate(outcomes)
+    ]
+    return [Group(Problem("p", "?"), "g", tuple(rollouts))]
+
+
+def test_each_share_has_its_threshold_which_has_to_be_passed():
+    assert VerdictWatch().warnings(groups(correct=95, timeout=5)) == []
+    (told,) = VerdictWatch().warnings(groups(correct=94, timeout=6))
+    assert told.startswith("timeout: 6 of 100 responses (timeout 94); ")
+    (told,) = VerdictWatch().warnings(groups(incorrect=9, error=1))
+    assert told.startswith("error: 1 of 10 responses (error 9); ")
+    assert VerdictWatch().warnings(groups(incorrect=5, unparseable=5)) == []
+    (told,) = VerdictWatch().warnings(groups(incorrect=4, unparseable=6))
+    assert told.startswith("unparseable: 6 of 10 responses that ended (unparseable 4); ")
+
+
+def test_a_response_that_was_cut_off_has_no_answer_to_be_read():
+    assert VerdictWatch().warnings(groups(StopReason.LENGTH, unparseable=10)) == []
+    cut, ended = groups(StopReason.LENGTH, unparseable=90), groups(incorrect=1, unparseable=9)
+    (told,) = VerdictWatch().warnings(cut + ended)
+    assert told.startswith("unparseable: 9 of 10")
+
+
+def test_a_run_that_stays_bad_is_told_again_only_where_it_has_doubled():
+    watch = VerdictWatch()
+    shares = [0, 10, 12, 20, 21, 40, 100]
+    assert [len(watch.warnings(groups(correct=100 - n, error=n))) for n in shares] == [0, 1, 0, 0, 1, 0, 1]
+
+
+def test_nothing_judged_is_nothing_to_say():
+    assert VerdictWatch().warnings([]) == VerdictWatch().warnings(groups()) == []
+
+
+def test_it_is_on_the_screen_and_in_the_folder(tmp_path: Path, capsys):
+    (tmp_path / "broken.py").write_text("def score(problem, completion):\n    raise KeyError('the grader is broken')\n")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"problem": f"{i}+1"}) + "\n" for i in range(4)))
+    judge = {"function": {"function": f"{tmp_path}/broken.py:score"}}
+    table = {
+        "train_data": f"{tmp_path}/rows.jsonl",
+        "heldout_data": f"{tmp_path}/held.jsonl",
+        "judge": judge,
+        "prompt": ":{problem}=",
+    }
+    (tmp_path / "held.jsonl").write_text('{"problem": "9+9"}\n')
+    small = ["model=base:countdown", "profile=null", "train.steps=2", "train.problems=2", "explore=[{uniform: {n: 8}}]"]
+    limits = [
+        "sample.max_tokens=4",
+        "evaluate={problems: 1, n: 1, before: false, after: false}",
+        "train.ranks=1",
+        "train.trackers=[]",
+    ]
+    recipe = load_recipe("grpo", [*small, *limits, f"task={json.dumps({'table': table})}"])
+    assert train(recipe, tmp_path / "run") == 0
+    expected = "warning: step 1: error: 16 of 16 responses (KeyError: 'the grader is broken'); the verifier fails"
+    assert capsys.readouterr().err.count(expected) == 1
+    assert (tmp_path / "run" / "notices.txt").read_text().count(expected) == 1
+    assert "step 2: error" not in (tmp_path / "run" / "notices.txt").read_text()
