@@ -121,6 +121,17 @@ def test_names() -> None:
         load_policy("some-one/some-model-that-is-not-here")
 
 
+def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setattr(
+        "transformers.AutoTokenizer.from_pretrained", lambda name: pytest.fail("transformers was asked")
+    )
+    with pytest.raises(UserError, match="'some-one/not-here': not found on the hub, or the hub cannot be reached"):
+        load_policy("some-one/not-here")
+    assert caplog.records == []
+
+
 def test_a_model_that_caps_its_logits_is_refused(tmp_path: Path) -> None:
     config = Gemma2Config(
         vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,

@@ -87,6 +87,8 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     adapter = (path / ADAPTER).is_file() and not (path / "config.json").is_file()
     if local:
         _refuse_no_model(name, path, adapter)
+    else:
+        _refuse_unreachable(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
@@ -114,6 +116,21 @@ def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
         raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
     if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
         raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
+
+
+def _refuse_unreachable(name: str) -> None:
+    """Transformers would ask a hub that cannot be reached again and again, for a minute and with forty lines."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        HfApi().model_info(name, timeout=10)
+    except HfHubHTTPError:
+        return  # it was reached: what is wrong shows when the files are asked for
+    except Exception as error:  # of the hub's HTTP library, which is another one in each of its versions
+        raise UserError(f"model {name!r}: {_tokenizer_trouble(local=False)} ({_first_line(error)})") from error
 
 
 def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
