@@ -171,6 +171,27 @@ def test_a_box_in_the_prompt_does_not_count():
     assert Maths().judge(problem, "as you say", True).outcome is Outcome.UNPARSEABLE
 
 
+@pytest.mark.parametrize(
+    ("prompt", "gold", "answer", "outcome"),
+    [
+        ("Compute $99^2 + 99 + 1$ in your head.", "9901", "99^2+99+1", Outcome.INCORRECT),
+        (r"Evaluate $\log_2 (4^2)$.", "4", r"\log_2(4^2)", Outcome.INCORRECT),
+        (r"Find \[\lim_{x \to 0} \frac{\sin x}{x}.\]", "1", r"\lim_{x\to 0}\frac{\sin x}{x}", Outcome.INCORRECT),
+        ("Factor $x^2-1$.", "(x-1)(x+1)", "x^2-1", Outcome.INCORRECT),
+        ("Factor $x^2-1$.", "(x-1)(x+1)", "(x+1)(x-1)", Outcome.CORRECT),
+        ("Which is larger, $2^3$ or $3^2$?", "3^2", "3^2", Outcome.CORRECT),
+        ("Which is larger, $2^3$ or $3^2$?", "3^2", "9", Outcome.CORRECT),
+        (r"An angle of $45^\circ$; its complement?", "45", r"45^\circ", Outcome.CORRECT),
+        (r"A square of side $\frac{1}{2}$; its side?", "0.5", r"\frac{1}{2}", Outcome.CORRECT),
+        (r"The line $y=2x+1$, moved by nothing?", "y=2x+1", "2x+1", Outcome.CORRECT),
+        (r"Not $12\sqrt{3}$.", r"\sqrt{12}", r"2\sqrt{3}", Outcome.CORRECT),
+        (r"From $(1,2)$, where?", r"\{1,2\}", "1,2", Outcome.CORRECT),
+    ],
+)
+def test_a_formula_of_the_question_is_no_answer_to_it(prompt, gold, answer, outcome):
+    assert Maths().judge(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome is outcome
+
+
 def test_of_a_response_that_was_cut_off_only_a_closed_box_counts():
     assert judged("42", r"\boxed{42} and fur", finished=False) is Outcome.CORRECT
     assert judged("4", "Answer: 4", finished=False, no_box="answer_line") is Outcome.UNPARSEABLE

@@ -8,6 +8,7 @@ Each step is there for what it costs and for what it can get wrong:
 4. Answers in words are compared as text, without case.
 5. What is left is read as LaTeX and compared as a mathematical object (:mod:`outrider.verify.algebra`). Milliseconds;
    where they become seconds, the pool ends the process, and the verdict is ``timeout``.
+6. What is right but only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, and no work.
 
 Not compared: units (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
 """
@@ -15,7 +16,7 @@ Not compared: units (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,7 +26,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from outrider.errors import UserError
-from outrider.record import Outcome, Problem, Verdict, unparseable
+from outrider.record import Outcome, Problem, Verdict, incorrect, unparseable
 from outrider.verify.algebra import equal, readable
 from outrider.verify.answers import answer_line, boxes, extract, last_box, last_number, normalise, number, shown
 from outrider.verify.judge import PooledJudge, text_of
@@ -34,6 +35,7 @@ from outrider.verify.latex import LONGEST, UnreadableError, clean, expression, r
 _IN_TEXT = re.compile(r"\\(?:text|textbf|textrm|mbox)\s*\{[^{}]*[A-Za-z][^{}]*\}")
 _ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
 _TYPESETTING = re.compile(r"[\s{}().,$*]|\\(?:text|textbf|textrm|mathrm|mbox|boxed)(?![A-Za-z])")
+_OPERATION = re.compile(r"[-+*/^!|\\]")
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 _WARM = r"""
 \frac{1}{2}, -\frac{3\sqrt{2}}{5}, 3\sqrt{13}, 2^{10}, x^2+2x+1, (x-1)(x+2)^2, \frac{2x-7}{(x+1)(x-2)}, 10\pi, 10!
@@ -74,9 +76,9 @@ class Maths(PooledJudge):
         if len(answer) > LONGEST:  # before any look at it
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
         found = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
-        outcome, detail = min(
-            found, key=lambda pair: (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE).index(pair[0])
-        )
+        outcome, detail = min(found, key=lambda pair: _BEST_FIRST.index(pair[0]))
+        if outcome is Outcome.CORRECT and copied(problem.prompt, answer, _all(problem.answer)):
+            return incorrect(shown(answer), "a formula of the question")
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
 
     def right(self, problem: Problem) -> str:
@@ -130,6 +132,26 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
         return _told(equal(gold, answer, tolerance))
     except UnreadableError as reason:
         return Outcome.UNPARSEABLE, str(reason)
+
+
+def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
+    r"""Whether an answer stands in the prompt as a formula that is still to be worked out.
+
+    Not so where it is a right answer's own text, a number, a list, or words; units and a name before ``=`` count not.
+
+    >>> copied("What is $99^2 + 99 + 1$?", "99^2+99+1", ["9901"]), copied("Is $x=45^\\circ$?", r"45^\circ", ["45"])
+    (True, False)
+    """
+    text = _bare(answer)
+    if not _OPERATION.search(text) or "," in text or number(text) is not None or _in_words(answer):
+        return False
+    if any(text == _bare(gold) for gold in golds):
+        return False
+    return bool(re.search(rf"(?<![0-9.]){re.escape(text)}(?![0-9])", normalise(prompt)))
+
+
+def _bare(text: str) -> str:
+    return normalise(clean(text)).rpartition("=")[2]
 
 
 def _told(same: bool) -> tuple[Outcome, str]:
