@@ -46,7 +46,9 @@ class Node(NamedTuple):
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BIG_EXPONENT = re.compile(rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE]\+?[0-9]{{5,}}")
-_BIG_FACTORIAL = re.compile(r"!!!|\^\s*\{[^{}]*!|[0-9]{5}\s*!")
+_BIG_FACTORIAL = re.compile(  # of a factorial, in an exponent, of a power, of five digits
+    r"!!!|\^\s*\{[^{}]*!|\^\s*(?:\{[^{}]*\}|[0-9])[\s})\]]*!|[0-9]{5}(?:[\s})\]]|\\?%|\\[,;: ])*!"
+)
 _SIDE_BY_SIDE = re.compile(r"(?<![_^])[0-9.](?:\s|\\[,;: ]|~)+[0-9]")
 _TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;]", re.DOTALL)
 _OPEN, _CLOSE = {"(", "{", "[", "\\{", "\\begin"}, {")", "}", "]", "\\}", "\\end"}
