@@ -45,9 +45,12 @@ class Node(NamedTuple):
 
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_BIG_EXPONENT = re.compile(rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE]\+?[0-9]{{5,}}")
-_BIG_FACTORIAL = re.compile(  # of a factorial, in an exponent, of a power, of five digits
-    r"!!!|\^\s*\{[^{}]*!|\^\s*(?:\{[^{}]*\}|[0-9])[\s})\]]*!|[0-9]{5}(?:[\s})\]]|\\?%|\\[,;: ])*!"
+_BIG_EXPONENT = re.compile(
+    rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
+)
+_BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
+_BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or of four under a root
+    r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
 _SIDE_BY_SIDE = re.compile(r"(?<![_^])[0-9.](?:\s|\\[,;: ]|~)+[0-9]")
 _TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;]", re.DOTALL)
@@ -94,10 +97,15 @@ def refuse(text: str) -> None:
         raise UnreadableError("control characters or half a surrogate pair")
     if "**" in text.strip("*"):
         raise UnreadableError("a power in Python's writing")
-    depth = deepest = tower = 0
+    depth = deepest = tower = raised = 0  # raised: how many open braces stand in an exponent
+    before = ""
     for character in text:
         depth += (character in "({[") - (character in ")}]")
         deepest = max(deepest, abs(depth))
+        raised += (character == "{" and (before == "^" or raised > 0)) - (character == "}" and raised > 0)
+        if character == "!" and raised:
+            raise UnreadableError("a factorial in an exponent")
+        before = before if character.isspace() else character
     if deepest > DEEPEST:
         raise UnreadableError(f"brackets {deepest} deep, at most {DEEPEST} are read")
     if text.count("!") > MOST_FACTORIALS or _BIG_FACTORIAL.search(text):
