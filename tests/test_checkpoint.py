@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,21 @@ def test_a_full_disk_is_one_sentence_and_costs_nothing(tmp_path: Path, monkeypat
     assert str(tmp_path) in str(caught.value)
     monkeypatch.setattr(disk.os, "fsync", real)
     assert checkpoints.load_last()[0].step == 3
+
+
+def test_ctrl_c_during_a_save_is_heard_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = disk.os.fsync
+
+    def interrupted(descriptor: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        real(descriptor)
+
+    monkeypatch.setattr(disk.os, "fsync", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        Checkpoints(tmp_path, keep=1).save(made(6))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert Checkpoints(tmp_path, keep=1).load_last()[0].step == 6
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:

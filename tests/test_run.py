@@ -242,7 +242,7 @@ def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(ranks: int, tmp_path:
     wait_for(lambda: (folder / "rollouts" / "train-00000002.parquet").exists(), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the run gets it
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, errors.decode()
     assert b"Traceback" not in errors
     again = recipe("train.steps=4")
     assert train(again, folder, resume=True, force=True) == 0

@@ -19,6 +19,7 @@ from safetensors.torch import load, save
 
 from outrider.errors import UserError
 from outrider.record.disk import disk_refused, move, sync_folder, write_atomically
+from outrider.train.interrupts import interrupts_held
 
 SCHEMA_VERSION = 1
 _NAME = re.compile(r"step-(\d{8})")
@@ -48,8 +49,9 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
 
+    @interrupts_held()
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, then drop the oldest beyond ``keep``.
+        """Write a checkpoint, then drop the oldest beyond ``keep``. Ctrl-C waits for the end of it.
 
         Raises:
             UserError: the disk refuses; earlier checkpoints are untouched.

@@ -10,12 +10,9 @@ import ctypes
 import multiprocessing
 import os
 import platform
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ import torch
 
 from outrider.errors import UserError
 from outrider.train.cores import usable_cores
+from outrider.train.interrupts import deaf_to_interrupts
 from outrider.train.ranks import Ranks
 
 RankMain = Callable[..., int]
@@ -55,7 +53,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
             context.Process(target=_other, args=(rank, size, meeting, pins, main, arguments), daemon=True)
             for rank in range(1, size)
         ]
-        with _deaf_to_interrupts():  # Ctrl-C is rank 0's to handle; it ends the others
+        with deaf_to_interrupts():  # Ctrl-C is rank 0's to handle; it ends the others
             for process in others:
                 process.start()
         with _Pinned(pins, 0):
@@ -93,19 +91,6 @@ def _await(others: Sequence[BaseProcess], folder: Path) -> None:
                     'needs the guard `if __name__ == "__main__":`, because the other processes import it'
                 )
         time.sleep(0.01)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started here ignore Ctrl-C, from their first instruction on; this one hears it again afterwards."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
