@@ -81,7 +81,7 @@ def test_keys_and_values_are_those_of_a_wave() -> None:
 def test_the_bound_of_rollouts() -> None:
     def most(name: str, *overrides: str) -> int:
         recipe = load_recipe(name, list(overrides))
-        return most_rollouts(recipe.explore, recipe.train.problems)
+        return most_rollouts(recipe.explore, recipe.train.problems)[0]
 
     assert most("grpo", "train.problems=5") == 5 * 8
     assert most("dars-hw", "train.problems=5", "explore.1.n_max=40") == 5 * 40

@@ -14,7 +14,7 @@ from outrider.record import Problem
 from outrider.report.opened import open_any
 from outrider.score.match import Matcher
 from outrider.score.score import score, score_command
-from outrider.tasks import Table
+from outrider.tasks import Countdown, Table
 
 COLUMNS = {"prompt": "question", "text": "response"}
 
@@ -62,10 +62,18 @@ def test_what_is_kept_can_be_reported_and_has_the_new_verdicts(task, tmp_path):
 
 
 def test_a_response_that_was_cut_off_is_judged_as_unfinished(task, tmp_path):
-    rows = [{"question": "What is 1 and 1?", "response": "so 2", "why": why} for why in ("stop", "length")]
+    whys = ("stop", "text", "length", "context")  # a stop text ends a response as the policy's own end does
+    rows = [{"question": "What is 1 and 1?", "response": "so 2", "why": why} for why in whys]
     run = open_any(dump(tmp_path / "gen.jsonl", rows), {**COLUMNS, "stop": "why"})
     found = score(run, task, task.heldout(99))
-    assert found.rollouts["outcome"].to_pylist() == ["correct", "unparseable"]
+    assert found.rollouts["outcome"].to_pylist() == ["correct", "correct", "unparseable", "unparseable"]
+    assert [t.truncated for t in found.evaluation.tallies] == [2]
+
+
+def test_of_a_task_without_an_end_as_many_problems_are_taken_as_an_evaluation_has(tmp_path):
+    task = Countdown()
+    rows = [{"question": task.heldout(3)[2].prompt, "response": "1+1"}]
+    assert score_command(dump(tmp_path / "gen.jsonl", rows), task, None, COLUMNS, None, Console(stderr=True)) == 0
 
 
 def test_nothing_that_belongs_is_an_error_that_says_what_to_name(task, tmp_path):

@@ -197,6 +197,8 @@ def check_budget(life: Life) -> None:
         found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
         sizes = [0] * life.world.problems if life.case.first else [n for n in found if n]
         assert asked <= life.case.budget(sizes)
+        most = life.run.stage.most(sum(found), life.world.problems)
+        assert most is None or sum(found) + asked <= most
         if life.case.exact:
             assert asked == life.case.budget(sizes)
 

@@ -80,6 +80,16 @@ def test_the_same_problem_twice_in_a_set_is_refused(folder):
         suite(folder).heldout(1)
 
 
+def test_an_evaluation_takes_all_problems_of_the_sets_it_names_and_reads_no_other(folder, capsys):
+    from outrider.cli import main
+
+    (folder / "two.jsonl").unlink()
+    ask = ["evaluate", "base:countdown", "--suite", str(folder / "suite.yaml"), "--data", str(folder), "--dry-run"]
+    for more, problems in (([], 3), (["evaluate.problems=2"], 2), (["--problems", "1"], 1)):
+        assert main([*ask, "task.suite.sets=[one]", *more]) == 0
+        assert f"\n  problems: {problems}\n" in capsys.readouterr().out
+
+
 def test_there_is_nothing_to_train_on(folder):
     with pytest.raises(UserError, match="for evaluation"):
         suite(folder).train(0)

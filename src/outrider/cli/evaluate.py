@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from outrider.cli.arguments import Commands, add_overrides, print_yaml
 from outrider.cli.task import add_task, task_asked
@@ -33,19 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Put the evaluation together and run it, or show it."""
     data = {"model": arguments.model, "task": task_asked(arguments), **protocol(arguments.protocol)}
     short = {"n": arguments.n, "problems": arguments.problems}
-    if arguments.suite is not None and arguments.problems is None:
-        short["problems"] = _all_of(data["task"])
     said = {key: value for key, value in short.items() if value is not None}
     data["evaluate"] = {**data.get("evaluate", {}), **said}
     evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
+    numbered = arguments.problems is not None or any(o.startswith("evaluate.problems=") for o in arguments.overrides)
+    if arguments.suite is not None and not numbered:
+        everything = {"problems": sum(evaluation.task.counts.values())}
+        evaluation = evaluation.model_copy(update={"evaluate": evaluation.evaluate.model_copy(update=everything)})
     if arguments.dry_run:
         return print_yaml(evaluation.model_dump(mode="json"))
     from outrider.train.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)
-
-
-def _all_of(task: dict[str, Any]) -> int:
-    from outrider.tasks import Suite
-
-    return sum(Suite(**task["suite"]).counts.values())

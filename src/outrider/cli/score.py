@@ -18,7 +18,7 @@ class _Asked(Options):
     """What is scored."""
 
     task: AnyTask
-    problems: int = Field(100_000, ge=1)
+    problems: int | None = Field(None, ge=1)
 
 
 def add_to(commands: Commands) -> None:
@@ -28,7 +28,7 @@ def add_to(commands: Commands) -> None:
         "file", type=Path, metavar="FILE", help="generations: a run, or what another framework wrote (docs/import.md)"
     )
     add_task(parser)
-    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (all)")
+    parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (of a set, all)")
     add_columns(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep verdicts, numbers and table in this folder")
     parser.set_defaults(run=run)

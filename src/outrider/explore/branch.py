@@ -86,6 +86,10 @@ class Branch(Stage):
     def cuts_every(self) -> int | None:
         return self.segment.tokens if isinstance(self.segment, Chunk) else None
 
+    def most(self, before: int, problems: int) -> int:
+        grown = before * int((1 + self.pivots * self.branches) ** self.rounds)
+        return grown if self.cap is None else min(grown, before + self.cap)
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")

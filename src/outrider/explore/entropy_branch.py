@@ -81,6 +81,9 @@ class EntropyBranch(Stage):
     def cuts_every(self) -> int | None:
         return self.segment.tokens if isinstance(self.segment, Chunk) else None
 
+    def most(self, before: int, problems: int) -> int:
+        return max(before, self.total * problems)
+
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")

@@ -39,6 +39,9 @@ class Greedy(Stage):
         if not before:
             raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")
 
+    def most(self, before: int, problems: int) -> int:
+        return before + problems
+
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
             return []

@@ -109,6 +109,9 @@ class Prioritise(Stage):
                 f"{problems} problems, {n * problems} in all, so none is left to allocate"
             )
 
+    def most(self, before: int, problems: int) -> int:
+        return max(before, self.total)
+
     def prepare(self) -> None:
         if self.seed is not None:
             self.seed.embed.prepare()

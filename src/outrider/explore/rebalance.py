@@ -70,6 +70,9 @@ class Rebalance(Stage):
         if least < n:
             raise ValueError(f"rebalance.n_max comes to {least}, below the {n} rollouts of the first pass, which count")
 
+    def most(self, before: int, problems: int) -> int:
+        return max(before, self.n_max * problems)
+
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
             return []

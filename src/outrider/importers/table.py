@@ -190,7 +190,8 @@ def summed_up(done: pa.Table, notes: Notes) -> None:
     if unjudged:
         share = "No rollout" if unjudged == len(done) else f"{len(done) - unjudged:,} of {len(done):,} rollouts"
         known = "has" if unjudged == len(done) else "have"
-        notes.say(f"{share} {known} a verdict; name the rule that tells success, such as success: 'reward >= 1'.")
+        how = "name the rule that tells success, such as success: 'reward >= 1', or judge them with `outrider score`"
+        notes.say(f"{share} {known} a verdict; {how}.")
     failed = sum(1 for word in done["outcome"].to_pylist() if word in (Outcome.ERROR, Outcome.TIMEOUT))
     if failed:
         notes.say(f"{failed:,} rollouts ended in an error or a timeout and count as unscorable, not as failures.")

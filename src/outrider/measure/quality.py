@@ -135,7 +135,7 @@ def answers_marked(response: Response) -> float:
 
 def cut_off(response: Response) -> float:
     """1 if a limit ended the response, else 0."""
-    return np.nan if response.stop is None else float(response.stop in (StopReason.LENGTH, StopReason.CONTEXT))
+    return np.nan if response.stop is None else float(StopReason(response.stop).truncates)
 
 
 def redundancy(response: Response, n: int = 3, least: int = 50) -> float:

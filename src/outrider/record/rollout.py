@@ -22,6 +22,11 @@ class StopReason(StrEnum):
     LENGTH = "length"
     CONTEXT = "context"
 
+    @property
+    def truncates(self) -> bool:
+        """Whether a limit ended the rollout, and not the policy."""
+        return self in (StopReason.LENGTH, StopReason.CONTEXT)
+
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
 class Rollout:
@@ -96,7 +101,7 @@ class Rollout:
 
     @property
     def truncated(self) -> bool:
-        return self.stop in (StopReason.LENGTH, StopReason.CONTEXT)
+        return self.stop.truncates
 
     @property
     def success(self) -> bool:

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
+from outrider.sample.options import FAST_FAMILIES
 from outrider.sample.store import Store
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # the others change with the length of the input
 
 
@@ -40,7 +40,7 @@ def supports(model: PreTrainedModel) -> bool:
     """Whether this decoder computes exactly what the model would: known family, plain linear layers, fixed rotary
     embedding, full attention."""
     config = model.config
-    if config.model_type not in FAMILIES or getattr(config, "hidden_act", "") != "silu":
+    if config.model_type not in FAST_FAMILIES or getattr(config, "hidden_act", "") != "silu":
         return False
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()):
         return False

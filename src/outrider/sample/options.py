@@ -9,6 +9,8 @@ from pydantic import Field
 from outrider.options import Options
 from outrider.record import SamplingParams
 
+FAST_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+
 
 class SampleOptions(Options):
     """How responses are drawn, and by which engine path."""

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
-from outrider.measure.evaluation import Evaluation, evaluate
+from outrider.measure import Evaluation
 from outrider.measure.table import as_markdown, as_table
-from outrider.record import Outcome, Problem, Rollout, StopReason, Verdict
+from outrider.record import Outcome, Problem, StopReason, Verdict
 from outrider.record.disk import write_atomically
+from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
 from outrider.report.opened import open_any
 from outrider.score.match import Matcher
-from outrider.tasks.task import Task
+from outrider.tasks import Suite, Table, Task
+from outrider.train.options import EvaluateOptions
 
 _CHUNK = 2048  # responses judged together: enough to keep a pool busy
-_NO_IDS = np.zeros(0, np.int32)
 
 
 class Scored(NamedTuple):
@@ -42,7 +43,7 @@ class Scored(NamedTuple):
     notes: list[str]
 
 
-def score(run: RunData, task: Task, problems: Sequence[Problem], resamples: int = 2000) -> Scored:
+def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """Judge the responses of a dump to the problems of a task.
 
     Taken are the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
@@ -62,26 +63,25 @@ def score(run: RunData, task: Task, problems: Sequence[Problem], resamples: int 
             "name what tells its problems apart, as in --column problem=id or --column prompt=question"
         )
     notes += _told(rows, taken, match)
-    items = [(problem, row["text"], row["stop"] in (None, "stop")) for row, problem in taken]
+    items = [(problem, row["text"], not _cut_off(row)) for row, problem in taken]
     verdicts = [v for start in range(0, len(items), _CHUNK) for v in task.verify_all(items[start : start + _CHUNK])]
     notes += _disagreements([row["outcome"] for row, _ in taken], verdicts)
-    members: Counter[tuple[str, str]] = Counter()
-    rollouts = [_rollout(row, problem, v, members) for (row, problem), v in zip(taken, verdicts, strict=True)]
-    answered = {problem.id: problem for _, problem in taken}
+    answered = {problem.id for _, problem in taken}
     if len(answered) < len(problems):
         notes.append(f"{len(problems) - len(answered)} of {len(problems)} problems have no response and count nowhere.")
-    sampled = [r for r in rollouts if r.stage != "greedy"]
-    greedy = [r for r in rollouts if r.stage == "greedy"]
     if any(row["tokens"] is None for row, _ in taken):
         notes.append("Not every response says how many tokens it has; lengths and costs count those as 0.")
-    evaluation = evaluate(list(answered.values()), sampled, greedy, resamples)
-    return Scored(_table(taken, rollouts), evaluation, notes)
+    rollouts = _table(taken, verdicts)
+    return Scored(rollouts, evaluations_of(RunData.of(run.name, rollouts))[0], notes)
 
 
 def score_command(
-    path: Path, task: Task, problems: int, columns: Mapping[str, str], out: Path | None, console: Console
+    path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None, console: Console
 ) -> int:
     """Score a file or folder, print the table, and with ``out`` keep rollouts, numbers and table there.
+
+    Without ``problems`` the task's held-out problems are all of a set; where they are drawn without end, as many as
+    an evaluation takes.
 
     ``out`` is then a folder that ``outrider report`` and ``outrider compare`` read.
 
@@ -92,7 +92,7 @@ def score_command(
         raise UserError(f"{out} is not empty; name a new folder")
     run = open_any(path, columns)
     try:
-        scored = score(run, task, task.heldout(problems))
+        scored = score(run, task, task.heldout(_all(task) if problems is None else problems))
     finally:
         task.close()
     for sentence in [*run.notices, *scored.notes]:
@@ -105,6 +105,10 @@ def score_command(
         write_atomically(out / "evaluations" / "step-00000000.json", data.encode())
         write_atomically(out / "table.md", as_markdown(scored.evaluation).encode())
     return 0
+
+
+def _all(task: Task) -> int:
+    return sys.maxsize if isinstance(task, Table | Suite) else EvaluateOptions().problems
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
@@ -141,33 +145,19 @@ def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) ->
     ]
 
 
-def _rollout(row: Mapping[str, Any], problem: Problem, verdict: Verdict, members: Counter[tuple[str, str]]) -> Rollout:
-    """A record to count by; tokens are placeholders, as a dump holds texts."""
-    stage = "greedy" if row["split"] == "greedy" else "evaluate"
-    member = members[stage, problem.id]
-    members[stage, problem.id] += 1
-    return Rollout(
-        problem_id=problem.id,
-        group_id=f"{stage}:{problem.id}",
-        member=member,
-        prompt_ids=_NO_IDS,
-        token_ids=np.zeros(row["tokens"] or 0, np.int32),
-        logprobs_T=np.zeros(row["tokens"] or 0, np.float32),
-        prefix_ids=_NO_IDS,
-        stage=stage,
-        stop=StopReason(row["stop"] or "stop"),
-        text=row["text"],
-        verdict=verdict,
-    )
+def _cut_off(row: Mapping[str, Any]) -> bool:
+    return row["stop"] is not None and StopReason(row["stop"]).truncates
 
 
-def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], rollouts: Sequence[Rollout]) -> pa.Table:
+def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], verdicts: Sequence[Verdict]) -> pa.Table:
+    members: Counter[tuple[str, str]] = Counter()
     rows = []
-    for (row, problem), rollout in zip(taken, rollouts, strict=True):
-        verdict = rollout.verdict
-        assert verdict is not None
-        identity = {"problem_id": problem.id, "group_id": rollout.group_id, "member": rollout.member}
+    for (row, problem), verdict in zip(taken, verdicts, strict=True):
+        split = "greedy" if row["split"] == "greedy" else "evaluate"
+        group = f"{split}:{problem.id}"
+        identity = {"problem_id": problem.id, "group_id": group, "member": members[split, problem.id]}
+        members[split, problem.id] += 1
         judged = {name: getattr(verdict, name) for name in ("answer", "detail", "seconds")}
         found = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": problem.level}
-        rows.append({**row, "split": rollout.stage, "step": 0, **identity, **judged, **found})
+        rows.append({**row, "split": split, "step": 0, **identity, **judged, **found})
     return pa.Table.from_pylist(rows, PLAIN)

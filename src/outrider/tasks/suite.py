@@ -75,7 +75,7 @@ class Suite(Task):
     @property
     def counts(self) -> dict[str, int]:
         """Problems of each set."""
-        counts = dict.fromkeys(self._tables, 0)
+        counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.level] += 1
         return counts
@@ -118,17 +118,18 @@ class Suite(Task):
         return read.model_copy(update={"sets": chosen})
 
     @cached_property
+    def _own(self) -> dict[str, Table]:
+        """The table that reads each set."""
+        return {name: self._table(name) for name in self._file.sets}
+
+    @cached_property
     def _tables(self) -> dict[str, Table]:
-        """The table that judges each set; sets with equal judges share one."""
-        tables: list[Table] = []
-        found = {}
-        for name in self._file.sets:
-            table = self._table(name)
-            same = next((known for known in tables if known.judge == table.judge), None)
-            if same is None:
-                tables.append(table)
-            found[name] = same or table
-        return found
+        """The table that judges each set; sets with equal judges share one, and so its pool."""
+        first: list[Table] = []
+        for table in self._own.values():
+            if all(known.judge != table.judge for known in first):
+                first.append(table)
+        return {name: next(t for t in first if t.judge == own.judge) for name, own in self._own.items()}
 
     def _table(self, name: str) -> Table:
         entry = self._file.sets[name]
@@ -152,7 +153,7 @@ class Suite(Task):
         return levels_in_turn(problem for name in self._file.sets for problem in self._of_set(name))
 
     def _of_set(self, name: str) -> list[Problem]:
-        table, source, entry = self._table(name), self._source(name), self._file.sets[name]
+        table, source, entry = self._own[name], self._source(name), self._file.sets[name]
         theirs = {} if self.data is not None else entry.hub_fields
         problems: dict[str, Problem] = {}
         for row in read_rows(source, split="test"):

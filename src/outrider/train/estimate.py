@@ -26,9 +26,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider.config import Recipe
-from outrider.explore import Branch, Cures, EntropyBranch, Greedy, Prioritise, Rebalance, Refill, Stage, Uniform
+from outrider.explore import Stage
+from outrider.sample.options import FAST_FAMILIES
 
-_FAST = ("llama", "mistral", "qwen2", "qwen3")
 _PROMPT = 512  # tokens, where none has been seen: that of a long problem with a template
 _HEAD = 4 * 32 * 2**20
 _GIB = 2**30
@@ -89,25 +89,16 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
         return None
 
 
-def most_rollouts(stages: list[Stage], problems: int) -> int:
-    """The most rollouts of a step; those of a refill, which goes on until it has found enough, are not counted."""
-    most = 0
+def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
+    """The most rollouts of a step, and the stages without a bound, whose rollouts are not counted."""
+    most, unbounded = 0, []
     for stage in stages:
-        match stage:
-            case Uniform() | Cures():
-                most += stage.n * problems
-            case Greedy():
-                most += problems
-            case Rebalance():
-                most = max(most, stage.n_max * problems)
-            case Prioritise():
-                most = max(most, stage.total)
-            case EntropyBranch():
-                most = max(most, stage.total * problems)
-            case Branch():
-                grown = most * (1 + stage.pivots * stage.branches) ** stage.rounds
-                most = grown if stage.cap is None else min(grown, most + stage.cap)
-    return most
+        after = stage.most(most, problems)
+        if after is None:
+            unbounded.append(type(stage).__name__.lower())
+        else:
+            most = after
+    return most, unbounded
 
 
 def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
@@ -115,7 +106,7 @@ def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
     lora, low = recipe.policy.lora, 2 if recipe.policy.dtype == "bfloat16" else 4
     whole = shape.parameters
     trained = whole if lora is None else lora.rank * shape.layers * sum(a + b for a, b in shape.adapted(lora.targets))
-    rows = min(recipe.sample.rows, most_rollouts(recipe.explore, recipe.train.problems))
+    rows = min(recipe.sample.rows, most_rollouts(recipe.explore, recipe.train.problems)[0])
     longest = min(recipe.sample.max_tokens + _PROMPT, shape.context)
     passed = max(recipe.learn.micro_tokens, longest)
     layer, kept = activations(shape, low) * passed, 4 * shape.width * passed
@@ -124,7 +115,7 @@ def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
         "gradients": 4 * trained,
         "AdamW": 8 * trained,
         "reference model": 4 * trained if recipe.objective.kl.coef else 0,
-        "sampler's copy": low * whole if lora is None and model_type in _FAST else 0,
+        "sampler's copy": low * whole if lora is None and model_type in FAST_FAMILIES else 0,
         "keys and values": 2 * low * shape.layers * shape.keys * rows * longest,
         "activations": layer + shape.layers * kept if recipe.learn.gradient_checkpointing else shape.layers * layer,
         "head": _HEAD,
@@ -133,11 +124,11 @@ def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
     """The estimate in sentences, for who looks before running."""
-    rollouts = most_rollouts(recipe.explore, recipe.train.problems)
+    rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     tokens = rollouts * recipe.sample.max_tokens
-    refill = ", and what refill adds" if any(isinstance(stage, Refill) for stage in recipe.explore) else ""
+    more = f", and what {' and '.join(unbounded)} adds" if unbounded else ""
     lines = [
-        f"at most {rollouts:,} rollouts and {tokens:,} generated tokens a step{refill} "
+        f"at most {rollouts:,} rollouts and {tokens:,} generated tokens a step{more} "
         f"({recipe.train.problems} problems, {recipe.sample.max_tokens} tokens a response)"
     ]
     shape = None if config is None else shape_of(config)

@@ -277,7 +277,8 @@ def why_not(way: Way) -> str:
             return str(error) or type(error).__name__
     if found.stdout == b"kept\n":
         return ""
-    return (found.stdout or found.stderr).decode(errors="replace").strip().splitlines()[-1:][0] or "no answer"
+    said = (found.stdout or found.stderr).decode(errors="replace").strip().splitlines()
+    return said[-1] if said else f"no answer, and status {found.status}"
 
 
 _PROBE = """

@@ -8,13 +8,14 @@ from typing import Any
 
 from outrider.measure import Evaluation, Tally, majority
 from outrider.measure.evaluation import of_tallies
+from outrider.record import StopReason
 from outrider.report.data import RunData
 
 _ROWS = (
     "SELECT problem_id, level, split, outcome, answer, stop, tokens, entropy FROM rollouts "
     "WHERE split IN (?, 'greedy') AND step = ? ORDER BY problem_id, member"
 )
-_CUT = ("length", "context")
+_CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
 def judged_split(run: RunData) -> str:
