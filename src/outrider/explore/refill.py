@@ -61,9 +61,6 @@ class Refill(Stage):
     _seed: int = PrivateAttr(0)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def most(self, before: int, problems: int) -> None:
-        return None  # ``attempts`` rounds of ``oversample`` times the batch are far from what it takes
-
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("refill replaces groups that are not mixed, and as the first stage it finds none")

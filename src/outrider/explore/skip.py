@@ -62,6 +62,9 @@ class Skip(Stage):
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
+    def most(self, before: int, problems: int) -> int:
+        return before
+
     def plan(self, view: View) -> list[SampleRequest]:
         return []
 

@@ -35,7 +35,7 @@ class Stage(Options):
 
     def most(self, before: int, problems: int) -> int | None:
         """The most rollouts that a step holds after its turn, if it held at most ``before``; None: no useful bound."""
-        return before + self.draws[1] * problems
+        return before + self.draws[1] * problems if any(self.draws) else None
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         """Refuse, when a recipe is read, stages ``before`` this one or a number of problems that it cannot work with.
