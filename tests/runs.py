@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +30,17 @@ def run_of(path: Path, steps: int) -> RunFolder:
         run.append_metrics(step, {"reward": step / 8})
         run.append_timing(step, {"seconds": 0.5})
     return run
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """The system refuses to write beyond so many bytes of any file, as a full disk does: real writes that fail."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def python(program: str, *arguments: object) -> subprocess.Popen[str]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from outrider.errors import UserError
 from outrider.train.folder import RunFolder
 from outrider.train.lines import JsonLines
-from runs import run_of
+from runs import run_of, small_files
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,10 +100,14 @@ def test_a_full_disk_leaves_the_lines_as_they_were(tmp_path: Path, monkeypatch: 
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    sentence = rf"cannot write metrics.jsonl in {run.path}: File too large"
+    with small_files(len(before) + 5), pytest.raises(UserError, match=sentence):  # room for the first half of a line
+        run.append_metrics(3, {"reward": 1.0})
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(UserError, match=rf"cannot write metrics.jsonl in {run.path}: No space left on device"):
-            run.append_metrics(3, {"reward": 1.0})
+        with pytest.raises(UserError, match="No space left"):
+            run.sync()
         with pytest.raises(UserError, match="No space left"):
             run.write_evaluation(3, {})
         with pytest.raises(UserError, match="No space left"):

@@ -211,6 +211,25 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path: Path, capsys: p
         train(recipe(), folder, resume=True)
 
 
+def test_what_belongs_to_a_checkpoint_waits_for_the_disk_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    train(recipe("evaluate.before=false", "evaluate.after=false"), tmp_path / "run")
+    begun, first, second = (i for i, name in enumerate(synced) if name == ".manifest.json.tmp")
+    both = [f"train-0000000{step}.parquet" for step in (1, 2)]
+    assert {*both, "rollouts", "metrics.jsonl", "timing.jsonl"} <= set(synced[begun:first])
+    assert not set(both) & set(synced[first:])
+    assert {"train-00000003.parquet", "train-00000004.parquet", "metrics.jsonl"} <= set(synced[first:second])
+
+
 def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

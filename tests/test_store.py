@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from outrider.errors import UserError
 from outrider.record import Context, Mode, Outcome, Rollout, StopReason, Verdict, correct
 from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore
+from runs import small_files
 
 
 def rollout(member: int = 0, **changes: Any) -> Rollout:
@@ -286,14 +287,17 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path, monkeypat
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(UserError, match=rf"cannot write .* in {tmp_path}: No space left on device") as raised:
-            store.write(1, [rollout()])
+    with small_files(100), pytest.raises(UserError, match=rf"cannot write .* in {tmp_path}: File too large") as raised:
+        store.write(1, [rollout()])
     assert "\n" not in str(raised.value)
     assert [p.name for p in tmp_path.iterdir()] == ["train-00000000.parquet"]
     store.write(1, [rollout()])
     assert store.steps() == [0, 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match="No space left on device"):
+            store.sync()
+    store.sync()
 
 
 def test_a_folder_that_is_a_file_is_a_sentence(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outrider.errors import UserError, nearest
-from outrider.record.disk import move, sweep, write_atomically
+from outrider.record.disk import disk_refused, move, sweep, sync, write_atomically
 from outrider.record.request import Context, Mode
 from outrider.record.rollout import Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict
@@ -85,8 +85,9 @@ class RolloutStore:
     """The rollouts of a run: ``<folder>/<name>-<step>.parquet``, one file per step and name.
 
     The name tells what the rollouts were for: ``"train"``, or that of an evaluation. One process writes; any number
-    may read at the same time, because a file appears under its name only when it is complete and on the disk. A kill
-    in mid-write leaves a hidden temporary file, which readers do not see and :meth:`sweep` removes.
+    may read at the same time, because a file appears under its name only when it is complete. A kill in mid-write
+    leaves a hidden temporary file, which readers do not see and :meth:`sweep` removes. What was written before
+    :meth:`sync` survives a power cut too.
 
     Rollouts come back exactly as they were written (None, NaN and zero stay apart), with one exception: Parquet text
     is UTF-8, so a lone surrogate in a text (broken JSON input can hold one) is kept as its escape, the six
@@ -97,6 +98,7 @@ class RolloutStore:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        self._unsynced: list[Path] = []
 
     def write(
         self, step: int, rollouts: Sequence[Rollout], name: str = "train", levels: Mapping[str, str] | None = None
@@ -126,8 +128,22 @@ class RolloutStore:
             write_statistics=False,  # a file is read whole: bounds per column would only be bytes
             write_page_checksum=True,
         )
-        write_atomically(path, buffer.getvalue())
+        write_atomically(path, buffer.getvalue(), wait=False)
+        self._unsynced.append(path)
         return path
+
+    def sync(self) -> None:
+        """Wait until everything written so far is on the disk.
+
+        Raises:
+            UserError: the disk refuses.
+        """
+        there = [path for path in self._unsynced if path.exists()]  # not one that was set aside since
+        try:
+            sync(*there, *({path.parent for path in there}))
+        except OSError as error:
+            raise disk_refused(self.folder, error) from error
+        self._unsynced = []
 
     def steps(self, name: str = "train") -> list[int]:
         """The steps on disk, ascending."""

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load, save
 
 from outrider.errors import UserError
-from outrider.record.disk import disk_refused, move, sync_folder, write_atomically
+from outrider.record.disk import disk_refused, move, sync, write_atomically
 from outrider.train.interrupts import interrupts_held
 
 SCHEMA_VERSION = 1
@@ -75,7 +75,7 @@ class Checkpoints:
             if final.exists():  # saved again at the same step: an extended run that ended here
                 move(final, self.folder / "superseded")
             os.replace(parts, final)
-            sync_folder(self.folder)
+            sync(self.folder)
             for old in self._found()[: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:

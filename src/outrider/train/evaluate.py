@@ -91,4 +91,5 @@ def keep(folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[
         if path.exists():  # a kill came between the rollouts and their numbers
             move(path, folder.path / "superseded" / "evaluations")
         folder.rollouts.write(step, rollouts, name, levels)
+    folder.rollouts.sync()
     folder.write_evaluation(step, evaluated.evaluation.to_json())

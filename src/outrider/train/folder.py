@@ -104,7 +104,7 @@ class RunFolder:
         run._take()
         run._refuse_if_used()  # again: between the look and the lock another process may have begun a run here
         for lines in (run._metrics, run._timing):
-            write_atomically(lines.path, b"")  # so that the names are durable, and appending needs to sync no folder
+            write_atomically(lines.path, b"")  # so that the names are durable, and appended lines need no folder synced
         write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
         write_atomically(run.config, dump_yaml(dict(config)).encode())  # last: it is what makes the folder a run
         return run
@@ -125,7 +125,7 @@ class RunFolder:
         return run
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """One line of numbers that do not depend on the clock, on disk when this returns; see :class:`JsonLines`."""
+        """One line of numbers that do not depend on the clock; see :class:`JsonLines`."""
         self._held()
         self._metrics.append(step, values)
 
@@ -147,6 +147,16 @@ class RunFolder:
         """One line of seconds and rates, kept apart so that the metrics of two equal runs are equal files."""
         self._held()
         self._timing.append(step, values)
+
+    def sync(self) -> None:
+        """Wait until rollouts, metrics and timing are on the disk: a power cut may cost what was written since.
+
+        Raises:
+            UserError: the disk refuses.
+        """
+        self._held()
+        for part in (self.rollouts, self._metrics, self._timing):
+            part.sync()
 
     def metrics(self) -> list[dict[str, float]]:
         """The steps in order, each with ``"step"``; a line that is still being written is left out."""

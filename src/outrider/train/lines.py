@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from outrider.errors import UserError
-from outrider.record.disk import disk_refused, write_atomically
+from outrider.record.disk import disk_refused, sync, write_atomically
 
 
 class JsonLines:
@@ -27,7 +27,7 @@ class JsonLines:
         self._last = -1
 
     def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a line, on disk when this returns.
+        """Add a line, safe from a kill when this returns, and from a power cut after :meth:`sync`.
 
         Raises:
             UserError: the disk refuses; the file is as it was.
@@ -40,15 +40,25 @@ class JsonLines:
         line = json.dumps({"step": step, **plain}, allow_nan=False).encode() + b"\n"
         size = None
         try:
-            with self.path.open("ab", buffering=0) as file:
+            with self.path.open("ab") as file:
                 size = file.tell()
                 file.write(line)
-                os.fsync(file.fileno())
         except OSError as error:
             if size is not None:
                 os.truncate(self.path, size)  # half a line would spoil the next one
             raise disk_refused(self.path, error) from error
         self._last = step
+
+    def sync(self) -> None:
+        """Wait until the lines are on the disk.
+
+        Raises:
+            UserError: the disk refuses.
+        """
+        try:
+            sync(self.path)
+        except OSError as error:
+            raise disk_refused(self.path, error) from error
 
     def rows(self) -> list[dict[str, float]]:
         """All complete lines.

@@ -161,9 +161,10 @@ class Run:
         self.screen.evaluated(step, evaluated.evaluation)
 
     def save(self, step: int) -> None:
-        """Write a checkpoint of the state after ``step``."""
-        if self.ranks.main:
+        """Write a checkpoint of the state after ``step``, and before it everything that belongs to it."""
+        if self.folder is not None:
             with self.trainer.clock.phase("save"):
+                self.folder.sync()
                 self.checkpoints.save(self.trainer.checkpoint(self._identity()))
 
     def finish(self) -> None:
