@@ -70,10 +70,11 @@ def test_a_response_that_was_cut_off_is_judged_as_unfinished(task, tmp_path):
     assert [t.truncated for t in found.evaluation.tallies] == [2]
 
 
-def test_of_a_task_without_an_end_as_many_problems_are_taken_as_an_evaluation_has(tmp_path):
+def test_of_a_task_without_an_end_as_many_problems_are_taken_as_an_evaluation_has(tmp_path, capsys):
     task = Countdown()
     rows = [{"question": task.heldout(3)[2].prompt, "response": "1+1"}]
     assert score_command(dump(tmp_path / "gen.jsonl", rows), task, None, COLUMNS, None, Console(stderr=True)) == 0
+    assert "299 of 300 problems have no response" in capsys.readouterr().err
 
 
 def test_nothing_that_belongs_is_an_error_that_says_what_to_name(task, tmp_path):

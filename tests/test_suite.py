@@ -85,7 +85,12 @@ def test_an_evaluation_takes_all_problems_of_the_sets_it_names_and_reads_no_othe
 
     (folder / "two.jsonl").unlink()
     ask = ["evaluate", "base:countdown", "--suite", str(folder / "suite.yaml"), "--data", str(folder), "--dry-run"]
-    for more, problems in (([], 3), (["evaluate.problems=2"], 2), (["--problems", "1"], 1)):
+    for more, problems in (
+        ([], 3),
+        (["evaluate.problems=2"], 2),
+        (["evaluate={problems: 2}"], 2),
+        (["--problems", "1"], 1),
+    ):
         assert main([*ask, "task.suite.sets=[one]", *more]) == 0
         assert f"\n  problems: {problems}\n" in capsys.readouterr().out
 

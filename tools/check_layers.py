@@ -170,7 +170,6 @@ def slow_import(root: Path) -> list[str]:
     seconds, allowed = import_seconds(root, modules, SECONDS), SECONDS
     if seconds > SECONDS:
         allowed *= max(1.0, import_seconds(root, LIBRARIES, LIBRARY_SECONDS) / LIBRARY_SECONDS)
-        seconds = min(seconds, import_seconds(root, modules, allowed))  # the machine may have been busy for a moment
     told = f"import in {seconds:.2f} s, {allowed:.2f} s allowed"
     print(f"{', '.join(TIMED)} {told}")
     return [f"the light layers {told}"] if seconds > allowed else []

@@ -35,8 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     said = {key: value for key, value in short.items() if value is not None}
     data["evaluate"] = {**data.get("evaluate", {}), **said}
     evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
-    numbered = arguments.problems is not None or any(o.startswith("evaluate.problems=") for o in arguments.overrides)
-    if arguments.suite is not None and not numbered:
+    if arguments.suite is not None and "problems" not in evaluation.evaluate.model_fields_set:
         everything = {"problems": sum(evaluation.task.counts.values())}
         evaluation = evaluation.model_copy(update={"evaluate": evaluation.evaluate.model_copy(update=everything)})
     if arguments.dry_run:

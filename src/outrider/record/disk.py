@@ -40,13 +40,20 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
 
 
 def sync(*paths: Path) -> None:
-    """Wait until files, and the names in folders, are on the disk: after a rename, the file alone is not enough."""
+    """Wait until files, and the names in folders, are on the disk: after a rename, the file alone is not enough.
+
+    Raises:
+        UserError: the disk refuses.
+    """
     for path in paths:
-        handle = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise disk_refused(path, error) from error
 
 
 def move(path: Path, into: Path) -> Path:

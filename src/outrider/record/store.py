@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outrider.errors import UserError, nearest
-from outrider.record.disk import disk_refused, move, sweep, sync, write_atomically
+from outrider.record.disk import move, sweep, sync, write_atomically
 from outrider.record.request import Context, Mode
 from outrider.record.rollout import Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict
@@ -139,10 +139,7 @@ class RolloutStore:
             UserError: the disk refuses.
         """
         there = [path for path in self._unsynced if path.exists()]  # not one that was set aside since
-        try:
-            sync(*there, *({path.parent for path in there}))
-        except OSError as error:
-            raise disk_refused(self.folder, error) from error
+        sync(*there, *{path.parent for path in there})
         self._unsynced = []
 
     def steps(self, name: str = "train") -> list[int]:

