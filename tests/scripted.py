@@ -23,7 +23,7 @@ from outrider.record import (
     identity_seed,
     uniforms,
 )
-from small import ScriptedEngine
+from small import LONG, ScriptedEngine
 
 
 class World(NamedTuple):
@@ -202,4 +202,4 @@ def view(groups: Sequence[Group], step: int = 1, round: int = 0, progress: float
     def take(n: int) -> list[Problem]:
         return POOL[len(groups) : len(groups) + n]
 
-    return View(groups, step, round, progress, take, Engine(), seed)
+    return View(groups, step, round, progress, take, Engine(), seed, LONG)

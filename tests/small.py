@@ -86,6 +86,9 @@ def group(rollouts: list[Rollout]) -> Group:
     return Group(Problem(rollouts[0].problem_id, ""), rollouts[0].group_id).joined(rollouts)
 
 
+LONG = 1 << 30  # a limit on prompts that none reaches
+
+
 class ScriptedEngine:
     """An engine for planning without a model: every prompt is two tokens, a token's text is its number."""
 

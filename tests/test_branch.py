@@ -30,7 +30,7 @@ from outrider.record import (
     incorrect,
 )
 from scripted import Ragged, Run, World, always, by_rate, with_errors
-from small import ScriptedEngine
+from small import LONG, ScriptedEngine
 
 EVERY = {"chunk": {"tokens": 1}}
 PROBLEM = Problem("p", "")
@@ -61,7 +61,7 @@ def group(*rollouts: Rollout) -> Group:
 
 
 def view(*groups: Group, round: int = 0, step: int = 1, seed: int = 0) -> View:
-    return View(list(groups), step, round, 0.0, lambda n: [], ScriptedEngine(), seed)
+    return View(list(groups), step, round, 0.0, lambda n: [], ScriptedEngine(), seed, LONG)
 
 
 def asked(stage: Branch, *groups: Group, **rest: Any) -> list[tuple[str | None, int, int]]:
@@ -84,6 +84,19 @@ def test_failed_rollouts_are_branched_and_no_others():
 def test_success_is_the_verdict_and_not_the_reward():
     shaped = [rollout(0).judged(incorrect(), 1.0), rollout(1).judged(correct(), -1.0)]
     assert [parent for parent, _, _ in asked(Branch(segment=EVERY), group(*shaped))] == ["g/0"]
+
+
+def test_what_is_excluded_from_training_is_not_branched_but_counted():
+    """A branch has its parent's context, so it would be paid for and never trained."""
+    seeded = rollout(1, context=Context("seeded", ("a",), "excluded"))
+    dropped = rollout(2, context=Context("seeded", ("a",), "excluded")).left_out("refill: solved")
+    stage = Branch(segment=EVERY)
+    assert [parent for parent, _, _ in asked(stage, group(rollout(0), seeded, dropped))] == ["g/0"]
+    assert stage.metrics()["excluded"] == 1
+    for trained in ("as_generated", "original"):
+        members = [rollout(0), rollout(1, context=Context("seeded", ("a",), trained))]
+        assert [parent for parent, _, _ in asked(stage, group(*members))] == ["g/0", "g/1"]
+        assert stage.metrics()["excluded"] == 0
 
 
 def test_truncated_rollouts_have_failed_and_may_be_branched():
@@ -285,6 +298,17 @@ def test_boundaries_fill_the_width_as_if_paths_had_divided_while_they_were_writt
 # What it learns
 
 
+@pytest.mark.parametrize(("rounds", "short"), [(1, 16 - 4), (2, 16 - 8), (3, 0), (9, 0)])
+def test_what_a_width_lacks_is_counted(rounds, short):
+    """Two cuts for each path: 2, 4, 8 rollouts; what is left is spent at random cuts in a third round."""
+    select = {"boundary": {"depth": 2, "width": 16}}
+    stage = Branch(which="all", segment=EVERY, select=select, pivots=16, branches=1, rounds=rounds)
+    run = Run([Uniform(n=2), stage], World(3, Uniform, always(Outcome.INCORRECT)))
+    groups = run.next()
+    assert [g.size for g in groups] == [16 - short] * 3
+    assert stage.metrics()["short"] == 3 * short
+
+
 def test_outcomes_are_those_of_the_pivots():
     root, other = rollout(0), rollout(1, success=True)
     child = branch_of(root, 4, 2)
@@ -302,7 +326,7 @@ def test_outcomes_are_those_of_the_pivots():
     stage.observe([group(*members)])
     assert stage.metrics()["ratio"] == pytest.approx((0.4 + 0.8 + 0.5 + 0.75) / 4)
     assert stage.metrics()["recovered"] == pytest.approx(1 / 3)
-    assert stage.metrics()["outcomes"] == 4
+    assert stage.metrics()["outcomes"] == 3, "from a success nothing is recovered"
     stage.observe([])
     assert math.isnan(stage.metrics()["ratio"])
     assert math.isnan(stage.metrics()["recovered"])

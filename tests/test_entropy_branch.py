@@ -16,7 +16,7 @@ from outrider.errors import UserError
 from outrider.explore import EntropyBranch, Uniform, View
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct
 from scripted import Ragged, Run, World, by_rate
-from small import ScriptedEngine
+from small import LONG, ScriptedEngine
 
 EVERY = {"chunk": {"tokens": 1}}
 THREE = {"chunk": {"tokens": 3}}
@@ -40,7 +40,7 @@ def rollout(
 
 def view(*members: Rollout, round: int = 0, step: int = 2, seed: int = 0) -> View:
     groups = [Group(Problem("p", ""), "g", members)]
-    return View(groups, step, round, 0.0, lambda n: [], ScriptedEngine(), seed)
+    return View(groups, step, round, 0.0, lambda n: [], ScriptedEngine(), seed, LONG)
 
 
 def places(requests: Sequence[SampleRequest]) -> list[tuple[str | None, int, int]]:

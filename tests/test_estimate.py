@@ -88,6 +88,9 @@ def test_the_bound_of_rollouts() -> None:
     assert most("xrpo", "train.problems=16", "explore.1.total=200") == 200
     assert most("deep-grpo", "train.problems=5", "explore.1.cap=null") == 5 * 8 * (1 + 1 * 8)
     assert most("deep-grpo", "train.problems=5", "explore.1.cap=9") == 5 * 8 + 9
+    assert most("treepo", "train.problems=5") == 5 * 16
+    assert most("tree-grpo", "train.problems=5") == 5 * (4 + 4 * 2)
+    assert most("cures", "train.problems=5") == 5 * 8
     assert most("remax", "train.problems=5") == 5 * (7 + 1)
 
 

@@ -242,6 +242,7 @@ def test_every_token_is_booked_on_its_stage_and_its_return() -> None:
         "spent/branched": 0,
         "spent/seeded": 0,
         "spent/unused": 6,
+        "spent/unused/dropped": 6,
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from outrider.errors import UserError
-from outrider.explore import Prioritise, Seed, Stage, Uniform, View
+from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Stage, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, Verdict, correct, incorrect
@@ -23,7 +23,7 @@ from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator
 from outrider.train.options import EvaluateOptions, RewardOptions
 from outrider.train.ranks import Ranks
-from small import ScriptedEngine, params
+from small import LONG, ScriptedEngine, params
 from test_prioritise_formulas import T
 
 EMPTY = np.zeros(0, np.int32)
@@ -88,7 +88,7 @@ def groups_of(*outcomes: str, step: int = 1) -> list[Group]:
 
 
 def plan(stage: Prioritise, groups: Sequence[Group], round: int = 0, seed: int = 0) -> dict[str, int]:
-    view = View(list(groups), 1, round, 0.0, lambda n: [], ScriptedEngine(), seed)
+    view = View(list(groups), 1, round, 0.0, lambda n: [], ScriptedEngine(), seed, LONG)
     return {r.problem.id: r.n for r in stage.plan(view)}
 
 
@@ -226,13 +226,28 @@ def test_branches_and_dropped_groups():
 
 
 def test_a_total_that_leaves_nothing_is_refused():
-    run = Run(Prioritise(total=64), lambda request, member: False)
-    with pytest.raises(UserError, match=r"total is 64 .* drawn 64 for 16 problems, so none is left"):
-        run.step(1, 16)
-    assert len(run.rounds) == 1
+    with pytest.raises(ValueError, match=r"total is 64 .* draw 64 for 16 problems, so none is left"):
+        Prioritise(total=64).check([Uniform(n=4)], 16)
+    with pytest.raises(ValueError, match=r"total is 100 .* draw 160 for 16 problems, so none is left"):
+        Prioritise(total=100).check([Uniform(n=4), EntropyBranch(total=10)], 16)
+    with pytest.raises(ValueError, match=r"total is 80 .* draw 80 for 16 problems, so none is left"):
+        Prioritise(total=80).check([Uniform(n=4), Greedy(max_tokens=8)], 16)
+    Prioritise(total=65).check([Uniform(n=4), Branch(), Refill()], 16)
+    run = Run(Prioritise(), lambda request, member: False)
     with pytest.raises(UserError, match="none has any yet: put uniform before it"):
         Explorer([Prioritise()], ProblemStream(PROBLEMS.__getitem__), ScriptedEngine(), 0).explore(1, 3, run.draw)
-    assert Run(Prioritise(), lambda request, member: False).step(1, 0) == []
+    assert run.step(1, 0) == []
+
+
+def test_a_total_that_earlier_stages_happen_to_use_up_ends_no_run():
+    """How many rollouts a refill draws, the outcomes decide."""
+    stage = Prioritise(total=12)
+    assert plan(stage, groups_of("++--", "----", "+-+-")) == {}
+    assert [stage.metrics()[name] for name in ("extra", "unspent", "overdrawn")] == [0, 0, 0]
+    assert plan(stage, groups_of("++--", "----", "+-+-", "++++")) == {}
+    assert [stage.metrics()[name] for name in ("extra", "unspent", "overdrawn")] == [0, 0, 4]
+    assert sum(plan(stage, groups_of("++--", "----")).values()) == 2  # the first of two rounds
+    assert stage.metrics()["overdrawn"] == 0
 
 
 @pytest.mark.parametrize("wrong", [{"confidence": 1.0}, {"rounds": 0}, {"bonus": -0.1}, {"total": 1}, {"lam": 0.1}])
@@ -255,6 +270,7 @@ def test_metrics_by_hand():
         "extra_unsolved": 3,
         "extra_solved": 3,
         "unspent": 0,
+        "overdrawn": 0,
         "effective_problems": pytest.approx(27**2 / (13**2 + 2 * 7**2)),
         "weight_max": pytest.approx(13 / 9),
         "extra_max": 9,

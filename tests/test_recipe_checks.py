@@ -37,7 +37,7 @@ from outrider.errors import UserError
         (
             "xrpo-no-icl",
             "explore=[cures, {prioritise: {total: 256}}]",
-            "explore.1: prioritise.total is 256 rollouts a step, but the stages before it draw 8 for each of 32",
+            "explore.1: prioritise.total is 256 rollouts a step, but the stages before it draw 256 for 32",
         ),
         ("dars-hw", "explore=[cures, {rebalance: {n_max: 31}}]", "rebalance.n_max comes to 31, below the 32 rollouts"),
         ("deep-grpo", "explore.1.segment={chunk: {tokens: 96}}", "explore.1 cuts responses every 96 tokens, but none"),

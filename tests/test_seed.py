@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from outrider.explore.embed import Random, Tfidf
 from outrider.explore.seed import Template
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, correct, incorrect
 from outrider.tasks import Countdown
-from small import ScriptedEngine, random_policy
+from small import LONG, ScriptedEngine, random_policy
 
 PLAIN = Template(whole="{examples}{question}", example="{problem}{solution}\n")
 EMPTY = np.zeros(0, np.int32)
@@ -53,12 +54,12 @@ def solved(problem: Problem, *texts: str, kind: str = "plain", success: bool = T
     return Group(problem, f"g:{problem.id}", tuple(rollouts))
 
 
-def view(engine: ScriptedEngine | None = None) -> View:
-    return View([], 1, 0, 0.0, lambda n: [], engine or Characters(), 0)
+def view(engine: ScriptedEngine | None = None, prompt_limit: int = LONG) -> View:
+    return View([], 1, 0, 0.0, lambda n: [], engine or Characters(), 0, prompt_limit)
 
 
-def ask(seed: Seed, *problems: Problem, engine: ScriptedEngine | None = None) -> list[SampleRequest]:
-    asked = seed.seeded([SampleRequest(p, n=3) for p in problems], view(engine))
+def ask(seed: Seed, *problems: Problem, **seen: Any) -> list[SampleRequest]:
+    asked = seed.seeded([SampleRequest(p, n=3) for p in problems], view(**seen))
     return [asked[p.id] for p in problems]
 
 
@@ -147,6 +148,27 @@ def test_the_nearest_first_and_never_the_problem_itself():
     seed.observe([solved(p, "x") for p in (C, A, B, D)])
     assert ask(seed, D)[0].context.exemplars == ("a", "b")
     assert "d" in ask(seed, A)[0].context.exemplars
+
+
+def test_the_problem_under_another_id_is_no_example():
+    """Warm-start files name problems in their own way."""
+    seed = Seed(template=PLAIN)
+    seed.observe([solved(Problem("file-1", " 3 4>7:"), "3+4=7"), solved(C, "9+9=18")])
+    assert ask(seed, A)[0].context.exemplars == ("c",)
+
+
+def test_a_prompt_leaves_room_for_the_longest_response():
+    """The model's context limits a prompt as ``max_tokens`` does: shorter examples, and at last none."""
+    seed = Seed(template=PLAIN, k=1)
+    seed.observe([solved(B, "3+5=8")])
+    whole = ask(seed, A)[0]
+    for limit, told in ((len(text_of(whole)) - 2, {"cut": 3.0}), (len(A.prompt), {"unseeded": 3.0})):
+        other = Seed(template=PLAIN, k=1)
+        other.observe([solved(B, "3+5=8")])
+        request = ask(other, A, prompt_limit=limit)[0]
+        assert request.context.kind == "plain" if "unseeded" in told else len(text_of(request)) == limit
+        other.observe([])
+        assert told.items() <= other.metrics().items()
 
 
 def test_among_equals_the_latest():
@@ -365,6 +387,7 @@ def test_a_corpus_to_begin_with(tmp_path):
         ("[1]", "line 1: an object is needed, not list"),
         ('{"id": "a", "problem": "p"}', "line 1: the field 'solution' must be a text"),
         ('{"id": 1, "problem": "p", "solution": "s"}', "line 1: the field 'id' must be a text"),
+        ('{"id": "a", "problem": "p", "solution": "s"}\n' * 2, "line 2: an earlier line has the id 'a' as well"),
     ],
 )
 def test_a_corpus_that_cannot_be_used_is_refused_when_the_recipe_is_parsed(tmp_path, text, complaint):
@@ -377,6 +400,9 @@ def test_a_corpus_that_cannot_be_used_is_refused_when_the_recipe_is_parsed(tmp_p
         Seed(corpus=str(path))
     with pytest.raises(ValidationError, match=r"cannot read .*none: No such file or directory"):
         Seed(corpus=str(tmp_path / "none"))
+    path.write_text("".join(f'{{"id": "{i}", "problem": "p", "solution": "s"}}\n' for i in range(3)))
+    with pytest.raises(ValidationError, match=r"solved\.jsonl holds 3 solved problems, but capacity is 2"):
+        Seed(corpus=str(path), capacity=2)
 
 
 def test_entries_are_written_with_their_number():

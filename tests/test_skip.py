@@ -133,6 +133,22 @@ def test_no_pool_drains_in_ten_thousand_steps():
     assert max(times.values()) < 1.25 * even
 
 
+def test_a_step_as_large_as_its_pool_finds_everyone_whatever_the_floor():
+    """The last of 32 problems at a chance of 0.02 takes some 200 epochs of the pool."""
+    world = World(len(POOL), Uniform, always(Outcome.INCORRECT))
+    run = Run([Uniform(n=2), Skip(keep=0.01, floor=0.02)], world, train=lambda i: POOL[i % len(POOL)])
+    assert all(len(groups) == len(POOL) for groups in run.steps(12))
+
+
+def test_the_greedy_yardstick_is_no_visit():
+    for greedy in "01":
+        stage = visited("00")
+        before = visits(stage)
+        unsolved = group("000", step=2)
+        stage.observe([unsolved.joined(members(greedy, first=3, context=Context(trained="excluded")))])
+        assert visits(stage) == before + 1
+
+
 def test_mixed_problems_come_up_more_often_than_the_others():
     run = Run([Uniform(n=8), Skip()], World(8, Uniform, by_rate))
     counts = {True: [], False: []}

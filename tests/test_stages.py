@@ -18,6 +18,7 @@ from pydantic import PrivateAttr, TypeAdapter
 
 from outrider.explore import (
     STAGES,
+    Bounds,
     Branch,
     Cures,
     EntropyBranch,
@@ -31,6 +32,7 @@ from outrider.explore import (
     View,
 )
 from outrider.explore.greedy import Greedy as GreedyStage
+from outrider.explore.stage import bounds_after
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
 from scripted import POOL, STEPS, Ragged, Run, World, always, by_rate, perverse, with_errors
@@ -73,6 +75,7 @@ CASES = {
     "rebalance, falling": Case(
         lambda: Rebalance(schedule="et", std=True, n_max=12, n_max_end=7), lambda sizes: sum(12 - n for n in sizes)
     ),
+    "rebalance, rising": Case(lambda: Rebalance(n_max=8, n_max_end=14), lambda sizes: sum(14 - n for n in sizes)),
     "refill": Case(lambda: Refill(attempts=2, oversample=1), lambda sizes: 2 * len(sizes) * max(sizes, default=0)),
     "refill, few wanted": Case(lambda: Refill(target=2, n=3, attempts=1), lambda sizes: 3 * 2 * 3),
     "refill, only drop": Case(lambda: Refill(attempts=0), lambda sizes: 0, exact=True),
@@ -197,10 +200,16 @@ def check_budget(life: Life) -> None:
         found = [sum(r.stage != life.run.name for r in g.rollouts) for g in groups]
         sizes = [0] * life.world.problems if life.case.first else [n for n in found if n]
         assert asked <= life.case.budget(sizes)
-        most = life.run.stage.most(sum(found), life.world.problems)
-        assert most is None or sum(found) + asked <= most
+        if not life.case.first:
+            known = Bounds(sum(found), sum(found), (min(found, default=0), max(found, default=0)))
+            check_bounds(life.run.stage.bounds(known, life.world.problems), sum(found) + asked)
         if life.case.exact:
             assert asked == life.case.budget(sizes)
+
+
+def check_bounds(bounds: Bounds, rollouts: int) -> None:
+    assert bounds.fewest <= rollouts
+    assert bounds.most is None or rollouts <= bounds.most
 
 
 def check_determinism(life: Life) -> None:
@@ -281,6 +290,35 @@ def test_a_stage_keeps_every_rule(case, world):
     life = Life(case, world)
     for rule in RULES:
         rule(life)
+
+
+BEHIND = {  # stages whose rollouts depend on what they find
+    "nothing": list,
+    "uniform": lambda: [Uniform(n=4)],
+    "cures": lambda: [Cures(n=4, min_n=2, max_n=7)],
+    "greedy": lambda: [Uniform(n=4), GreedyStage(max_tokens=8)],
+    "branch": lambda: [Uniform(n=4), Branch(which="all", segment=EVERY, branches=2)],
+    "entropy_branch": lambda: [Uniform(n=4), EntropyBranch(segment=EVERY, tokens=2, total=7)],
+    "rebalance": lambda: [Uniform(n=4), Rebalance(n_max=8)],
+    "refill": lambda: [Uniform(n=4), Refill(attempts=2, surplus="keep", target=9)],
+    "prioritise": lambda: [Uniform(n=3), Prioritise(total=50)],
+}
+
+
+PAIRS = {
+    f"{name} behind {before}": (case, BEHIND[before])
+    for before, (name, case) in itertools.product(BEHIND, CASES.items())
+    if case.first or before != "nothing"
+}
+
+
+@pytest.mark.parametrize(("case", "before"), PAIRS.values(), ids=PAIRS)
+def test_the_bounds_of_a_step_hold_behind_every_stage(case, before):
+    world = World(6, Uniform, by_rate)
+    stages = [*before(), case.stage()]
+    bounds = bounds_after(stages, world.problems)
+    for groups in Run(stages, world, train=lambda i: POOL[i % EPOCH]).steps(STEPS):
+        check_bounds(bounds, sum(g.size for g in groups))
 
 
 # Each rule is broken once on purpose

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from outrider.explore.outcome import scorable
+from outrider.explore.outcome import scorable, trainable
 from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter, Turns
 from outrider.explore.select import SELECTORS, Outcome, Pivot, Selector, Source
 from outrider.explore.select.utility import Utility
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage, bounds_after
 from outrider.explore.view import View
 from outrider.pieces import PieceOf
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed
@@ -34,12 +34,14 @@ class Branch(Stage):
 
     A branch keeps its parent's context, prompt and path: ``prefix.ids`` is a slice of ``parent.response_ids``. A pivot
     at the prompt is a fresh rollout after the parent's prompt. Success is the verdict's; a rollout that could not be
-    scored has neither failed nor succeeded. No rollout that an earlier stage left out is branched.
+    scored has neither failed nor succeeded. No rollout that an earlier stage left out is branched, nor one whose
+    context is excluded from training: its branches would be too.
 
     Metrics of a step: ``pivots``, ``branches``; ``no_candidate``, rollouts (trees, problems) that should be branched
-    and have no cut; ``capped``, branches that the cap left out; ``ratio``, mean relative depth of the pivots;
-    ``recovered``, share of the pivots in failed rollouts from which a branch succeeded; the selector's own. A mean of
-    nothing is NaN.
+    and have no cut; ``excluded``, rollouts passed over for their context; ``capped``, branches that the cap left out;
+    ``short``, rollouts that problems lack to a width that the selector promises; ``ratio``, mean relative depth of the
+    pivots; ``recovered``, share of the pivots in failed rollouts from which a branch succeeded; the selector's own. A
+    mean of nothing is NaN.
 
     Degenerate cases: nothing failed, an empty group, an empty or one-token response: no request. Fewer cuts than
     ``pivots``: fewer branches.
@@ -86,19 +88,39 @@ class Branch(Stage):
     def cuts_every(self) -> int | None:
         return self.segment.tokens if isinstance(self.segment, Chunk) else None
 
-    def most(self, before: int, problems: int) -> int:
-        grown = before * int((1 + self.pivots * self.branches) ** self.rounds)
-        return grown if self.cap is None else min(grown, before + self.cap)
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        if before.most is None:
+            return before
+        sources, new = {"rollout": before.most, "tree": before.most, "problem": problems}, 0
+        for _ in range(self.rounds):
+            drawn = sources[self.select.over] * self.pivots * self.branches
+            sources["rollout"] += drawn
+            sources["tree"] += drawn * self.select.plants
+            new += drawn
+        if self.select.fills is not None:
+            new = min(new, problems * (self.select.fills - before.first[0]))
+        return before.more(new if self.cap is None else min(new, self.cap))
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")
+        width, (drawn, _) = self.select.fills, bounds_after(before, problems).first
+        if width is not None and drawn >= width:
+            raise ValueError(
+                f"branch fills problems up to {width} rollouts (width), but the stages before it draw {drawn} for "
+                "each, so none is left to branch"
+            )
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._tally.clear()
+        if self.select.fills is not None:
+            self._tally["short"] = sum(
+                max(0, self.select.fills - g.size) for g in view.groups if g.size and not g.dropped
+            )
         if view.round >= self.rounds:
             return []
+        self._tally["excluded"] = sum(not (r.unused or trainable(r)) for g in view.groups for r in g.rollouts)
         asks = [ask for group in view.groups for ask in self._asks(group, view)]
         kept = self._within_cap(asks, view)
         self._tally["pivots"] += len(kept)
@@ -130,7 +152,7 @@ class Branch(Stage):
         return sources
 
     def _admitted(self, group: Group, by_id: Mapping[str, Rollout], seed: int) -> list[Rollout]:
-        members = [r for r in group.rollouts if not r.unused]
+        members = [r for r in group.rollouts if trainable(r)]
         if self.which == "failed":
             return [r for r in scorable(members) if not r.success]
         if self.which == "all":
@@ -156,7 +178,7 @@ class Branch(Stage):
         self.select.observe(self._seen)
 
     def metrics(self) -> dict[str, float]:
-        counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "no_candidate", "capped")}
+        counts = {key: float(self._tally[key]) for key in _COUNTS}
         ratio, recovered = [o.ratio for o in self._seen], [o.success for o in self._seen if o.failed]
         return counts | {"ratio": mean(ratio), "recovered": mean(recovered)} | self.select.metrics()
 
@@ -165,6 +187,9 @@ class Branch(Stage):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.select.load_state_dict(state)
+
+
+_COUNTS = ("pivots", "branches", "no_candidate", "excluded", "capped", "short")
 
 
 class _Ask(NamedTuple):

@@ -83,7 +83,7 @@ def read_corpus(path: str) -> dict[str, Entry]:
     """Entries of a JSON lines file whose lines have the texts ``id``, ``problem`` and ``solution``.
 
     Raises:
-        ValueError: there is no such file, it holds no entry, or a line lacks something.
+        ValueError: there is no such file, it holds no entry, a line lacks something, or an id comes twice.
     """
     entries: dict[str, Entry] = {}
     try:
@@ -91,6 +91,8 @@ def read_corpus(path: str) -> dict[str, Entry]:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     key, entry = _entry(line, f"{path}, line {number}")
+                    if key in entries:
+                        raise ValueError(f"{path}, line {number}: an earlier line has the id {key!r} as well")
                     entries[key] = entry
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file in UTF-8") from error

@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -64,9 +64,9 @@ class Cures(Stage):
             )
         return self
 
-    @property
-    def draws(self) -> tuple[int, int, int]:
-        return self.min_n, self.n, self.max_n
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        drawn = self.n * problems
+        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:

@@ -11,9 +11,10 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
+from outrider.explore.outcome import trainable
 from outrider.explore.segment import Chain, Chunk, Turns, sampled
 from outrider.explore.select import Pivot
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage, bounds_after
 from outrider.explore.view import View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
 
@@ -81,13 +82,14 @@ class EntropyBranch(Stage):
     def cuts_every(self) -> int | None:
         return self.segment.tokens if isinstance(self.segment, Chunk) else None
 
-    def most(self, before: int, problems: int) -> int:
-        return max(before, self.total * problems)
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        after = before.more((self.total - before.first[0]) * problems)
+        return after if before.most is None else after._replace(fewest=max(before.fewest, self.total * problems))
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         if not before:
             raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
-        drawn = sum(stage.draws[0] for stage in before)
+        drawn, _ = bounds_after(before, problems).first
         if drawn >= self.total:
             raise ValueError(
                 f"entropy_branch.total is {self.total} rollouts of a problem, but the stages before it draw {drawn}, "
@@ -99,7 +101,7 @@ class EntropyBranch(Stage):
             self._level = 0
             for memory in (self._chains, self._tally, self._rises):
                 memory.clear()
-        while short := [group for group in view.groups if group.size < self.total and not _left_out(group)]:
+        while short := [group for group in view.groups if group.size < self.total and not group.dropped]:
             requests = [request for group in short for request in self._divide(group, view)]
             self._level += 1
             if requests:
@@ -108,7 +110,7 @@ class EntropyBranch(Stage):
 
     def _divide(self, group: Group, view: View) -> list[SampleRequest]:
         by_id = {rollout.id: rollout for rollout in group.rollouts}
-        paths = [self._chain(rollout, by_id, view) for rollout in group.rollouts if not rollout.unused]
+        paths = [self._chain(rollout, by_id, view) for rollout in group.rollouts if trainable(rollout)]
         room = self.total - group.size
         if all(len(path.bounds) <= self._level for path in paths):
             self._tally["fresh"] += room
@@ -158,7 +160,3 @@ class EntropyBranch(Stage):
 class _Place(NamedTuple):
     pivot: Pivot
     rise: float
-
-
-def _left_out(group: Group) -> bool:
-    return group.size > 0 and all(rollout.unused for rollout in group.rollouts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -37,6 +38,7 @@ class Explorer:
         engine: the policy and its tokenizer, as stages may use them.
         seed: the run's master seed.
         share: calls a function on the planning process and gives its result to all.
+        prompt_limit: most tokens of a prompt that leave room for the longest response in the model's context.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class Explorer:
         engine: Engine,
         seed: int,
         share: Share[Any] = lambda make: make(),
+        prompt_limit: int = sys.maxsize,
     ) -> None:
         self._metrics: dict[str, float] = {}
+        self._prompt_limit = prompt_limit
         self.stages, self.stream, self._engine, self._seed, self._share = stages, stream, engine, seed, share
 
     def prepare(self) -> None:
@@ -147,7 +151,7 @@ class Explorer:
             present.update(problem.id for problem in taken)
             return taken
 
-        view = View(list(groups.values()), step, round, progress, take, self._engine, self._seed)
+        view = View(list(groups.values()), step, round, progress, take, self._engine, self._seed, self._prompt_limit)
 
         def plan() -> _Plan:
             requests = self._complete(stage.plan(view), groups, step, _name(stage, index))

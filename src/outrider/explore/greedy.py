@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage
 from outrider.explore.view import View
 from outrider.record import Context, SampleRequest, SamplingParams
 
@@ -16,8 +16,8 @@ class Greedy(Stage):
 
     It starts at the plain prompt and takes the most likely token each time (temperature 0). It is no sample of the
     policy, so its context excludes it from training (``unused``: excluded context); its tokens count as generated. On
-    record it is the rollout of the stage named ``<place>-greedy``. Other baselines, stages and the step's metrics count
-    it like any member, so it comes last, after stages that branch, allocate or drop by what they find.
+    record it is the rollout of the stage named ``<place>-greedy``. Stages take it for no evidence of a pass rate and
+    branch none from it; other baselines and the step's metrics count it like any member.
 
     A request that says how to draw says all of it, so ``max_tokens`` is given here once more.
 
@@ -39,8 +39,9 @@ class Greedy(Stage):
         if not before:
             raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")
 
-    def most(self, before: int, problems: int) -> int:
-        return before + problems
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        each = before.more(problems)
+        return each._replace(fewest=before.fewest + (problems if before.most and before.first[0] else 0))
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
@@ -49,5 +50,5 @@ class Greedy(Stage):
         return [
             SampleRequest(group.problem, n=1, context=Context(trained="excluded"), params=params)
             for group in view.groups
-            if any(not rollout.unused for rollout in group.rollouts)
+            if group.size and not group.dropped
         ]

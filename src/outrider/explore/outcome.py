@@ -19,22 +19,35 @@ def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
     return [r for r in rollouts if r.reward is not None and math.isfinite(r.reward) and r.trainable_tokens]
 
 
+def trainable(rollout: Rollout) -> bool:
+    """Whether it may be trained on: no stage has left it out, and its context is not excluded."""
+    return not rollout.unused and rollout.context.trained != "excluded"
+
+
+def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
+    """The scorable rollouts that the policy was sampled for: all but the greedy yardstick.
+
+    That one starts at the plain prompt and is excluded from training (:class:`outrider.explore.greedy.Greedy`).
+    """
+    return [r for r in scorable(rollouts) if r.context.kind != "plain" or r.context.trained != "excluded"]
+
+
 def first_pass(group: Group) -> list[Rollout]:
-    """The scorable rollouts that estimate the policy's pass rate: from the plain prompt, in stream ``main``.
+    """The rollouts that estimate the policy's pass rate: evidence from the plain prompt, in stream ``main``.
 
     Branches start where another rollout already was, and seeded prompts show solutions: neither says how often the
     policy solves the problem by itself.
     """
-    return [r for r in scorable(group.roots) if r.stream == "main" and r.context.kind == "plain"]
+    return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
 def outcome(group: Group) -> Outcome:
-    """Whether the scorable rollouts agree on success: all ``solved``, all ``unsolved``, or ``mixed``.
+    """Whether the rollouts that are evidence agree on success: all ``solved``, all ``unsolved``, or ``mixed``.
 
     One success beside seven verifier errors is ``solved``: the errors are in no baseline, so nothing is compared.
-    Without a scorable rollout the group is ``unscorable``, and so is an empty one.
+    Without any the group is ``unscorable``, and so is an empty one.
     """
-    verdicts = {r.success for r in scorable(group.rollouts)}
+    verdicts = {r.success for r in evidence(group.rollouts)}
     if len(verdicts) == 2:
         return "mixed"
     if not verdicts:

@@ -12,9 +12,9 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.apportion import apportion
-from outrider.explore.outcome import outcome, scorable
+from outrider.explore.outcome import evidence, outcome
 from outrider.explore.seed import Seed
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage, bounds_after
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -65,8 +65,9 @@ class Prioritise(Stage):
 
     All outcomes equal: Δ is 0 and the bonus alone counts, so solved and unsolved problems rank equal; ``skip_solved``
     leaves the solved out. Nobody has a priority: everyone gets the same. Groups that an earlier stage has dropped get
-    nothing; if nobody is left, the budget stays unspent, which the metric ``unspent`` shows. An empty batch asks for
-    nothing. There is no floor: a problem may get none (Appendix J reports 0 to 7 each).
+    nothing; if nobody is left, the budget stays unspent, which the metric ``unspent`` shows. Earlier stages whose share
+    depends on what they find may use up the budget or more in a step, which ``overdrawn`` shows. An empty batch asks
+    for nothing. There is no floor: a problem may get none (Appendix J reports 0 to 7 each).
 
     Decided where the paper is open: its alpha = 0.95 is a confidence *level*, since read literally the quantile is
     0.525 and Δ drowns in the bonus; λ, which it does not give, is 0.1; T is the round's own budget, or with
@@ -78,7 +79,7 @@ class Prioritise(Stage):
     Source: XRPO (arXiv 2510.06672), section 3.2, Algorithm 1.
 
     Raises:
-        UserError: the budget is used up before the stage begins, or no problem has a rollout yet.
+        UserError: no problem has a rollout yet.
 
     >>> Prioritise(total=128).rounds
     2
@@ -98,19 +99,19 @@ class Prioritise(Stage):
     _weights: dict[str, float] = PrivateAttr(default_factory=dict)
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
-        n = sum(stage.draws[1] for stage in before)
-        if not before or sum(stage.draws[0] for stage in before) == 1:
+        drawn = bounds_after(before, problems)
+        if not before or drawn.first[0] == 1:
             raise ValueError(
                 "prioritise ranks problems by their rollouts so far: put uniform before it, at least 2 for each"
             )
-        if n * problems >= self.total:
+        if drawn.fewest >= self.total:
             raise ValueError(
-                f"prioritise.total is {self.total} rollouts a step, but the stages before it draw {n} for each of "
-                f"{problems} problems, {n * problems} in all, so none is left to allocate"
+                f"prioritise.total is {self.total} rollouts a step, but the stages before it draw {drawn.fewest} for "
+                f"{problems} problems, so none is left to allocate"
             )
 
-    def most(self, before: int, problems: int) -> int:
-        return max(before, self.total)
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before if before.most is None else before._replace(most=max(before.most, self.total))
 
     def prepare(self) -> None:
         if self.seed is not None:
@@ -120,11 +121,12 @@ class Prioritise(Stage):
         if view.round == 0:
             self._counts.clear()
             self._extra.clear()
-            self._refuse(view.groups)
+            self._refuse_nothing_to_rank(view.groups)
         left = self.total - sum(g.size for g in view.groups)
-        eligible = [g for g in view.groups if not (_dropped(g) or (self.skip_solved and outcome(g) == "solved"))]
-        if not eligible or view.round >= self.rounds:
-            self._counts["unspent"] = left if view.groups else 0
+        self._counts["overdrawn"] = max(0, -left)
+        eligible = [g for g in view.groups if not (g.dropped or (self.skip_solved and outcome(g) == "solved"))]
+        if not eligible or view.round >= self.rounds or left <= 0:
+            self._counts["unspent"] = max(0, left) if view.groups else 0
             return []
         budget = -(-left // (self.rounds - view.round))  # rounded up
         extra_P = self._allocate(eligible, budget, view)
@@ -137,7 +139,7 @@ class Prioritise(Stage):
     def _allocate(self, groups: Sequence[Group], budget: int, view: View) -> list[int]:
         """Each group's share of a round, in the order of the groups."""
         roots_P = [g.roots for g in groups]
-        counted_P = [[r for r in scorable(roots) if self.pool_seeded or r.context.kind == "plain"] for roots in roots_P]
+        counted_P = [[r for r in evidence(roots) if self.pool_seeded or r.context.kind == "plain"] for roots in roots_P]
         tried_P = np.array([len(roots) for roots in roots_P])
         successes_P = np.array([sum(r.success for r in counted) for counted in counted_P])
         pulls = budget + (sum(g.size for g in view.groups) if self.cumulative else 0)
@@ -157,14 +159,8 @@ class Prioritise(Stage):
         seeded = self.seed.seeded([r for r in plain if r.problem.id in unsolved], view)
         return [seeded.get(request.problem.id, request) for request in plain]
 
-    def _refuse(self, groups: Sequence[Group]) -> None:
-        drawn = sum(g.size for g in groups)
-        if groups and drawn >= self.total:
-            raise UserError(
-                f"prioritise.total is {self.total} rollouts a step, but the stages before it have drawn {drawn} for "
-                f"{len(groups)} problems, so none is left to allocate; raise it, or lower uniform.n or train.problems"
-            )
-        if groups and not drawn:
+    def _refuse_nothing_to_rank(self, groups: Sequence[Group]) -> None:
+        if groups and not any(g.size for g in groups):
             raise UserError(
                 "prioritise ranks problems by their rollouts so far, and none has any yet: "
                 "put uniform before it in explore, with n at least 2"
@@ -183,9 +179,9 @@ class Prioritise(Stage):
 
     def metrics(self) -> dict[str, float]:
         """Extra rollouts: in all, to problems that were unsolved or solved when they got them, most and share of none
-        for one problem, budget left over; then the weights, and what seeding says of itself."""
+        for one problem, budget left over, rollouts of earlier stages beyond it; then the weights and seeding's own."""
         told = {"extra": float(self._extra.total())}
-        told |= {name: float(self._counts[name]) for name in ("extra_unsolved", "extra_solved", "unspent")}
+        told |= {name: float(self._counts[name]) for name in ("extra_unsolved", "extra_solved", "unspent", "overdrawn")}
         return told | self._weights | (self.seed.metrics() if self.seed is not None else {})
 
     def state_dict(self) -> dict[str, Any]:
@@ -196,7 +192,3 @@ class Prioritise(Stage):
             super().load_state_dict(state)
         else:
             self.seed.load_state_dict(state["seed"])
-
-
-def _dropped(group: Group) -> bool:
-    return group.size > 0 and all(r.unused for r in group.rollouts)

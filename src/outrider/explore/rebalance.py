@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage, bounds_after
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest
 
@@ -64,14 +64,14 @@ class Rebalance(Stage):
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         least = min(self.n_max, self.n_max if self.n_max_end is None else self.n_max_end)
-        n = sum(stage.draws[2] for stage in before)
+        _, n = bounds_after(before, problems).first
         if not before:
             raise ValueError("rebalance adds to a first pass: put uniform before it")
         if least < n:
             raise ValueError(f"rebalance.n_max comes to {least}, below the {n} rollouts of the first pass, which count")
 
-    def most(self, before: int, problems: int) -> int:
-        return max(before, self.n_max * problems)
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before.more((max(self.n_max, self.n_max_end or 0) - before.first[0]) * problems)
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
@@ -141,4 +141,5 @@ def _root_up(square: int) -> int:
 
 def _first_size(group: Group) -> int:
     """What the first pass cost, unscorable rollouts included."""
-    return sum(r.stream == "main" and r.context.kind == "plain" for r in group.roots)
+    plain = [r for r in group.roots if r.stream == "main" and r.context.kind == "plain"]
+    return sum(r.context.trained != "excluded" for r in plain)  # all but the greedy yardstick

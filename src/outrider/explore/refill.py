@@ -116,7 +116,7 @@ class Refill(Stage):
 
 def _live(groups: Sequence[Group]) -> list[Group]:
     """Groups that have rollouts and that no earlier stage has left out."""
-    return [group for group in groups if any(not r.unused for r in group.rollouts)]
+    return [group for group in groups if group.size and not group.dropped]
 
 
 def _first_stage(group: Group) -> int:

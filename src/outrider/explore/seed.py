@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 
 from outrider.explore.corpus import Corpus, Entry, question_of, read_corpus
 from outrider.explore.embed import EMBEDDERS, Embedder, Tfidf
-from outrider.explore.view import Engine, View
+from outrider.explore.view import View
 from outrider.options import Options
 from outrider.pieces import PieceOf
 from outrider.record import Context, Group, Ids, Problem, SampleRequest
@@ -81,13 +82,16 @@ class Seed(Options):
     The corpus is what the run itself has solved: after each step the last success of every problem replaces its entry,
     successes that examples helped to included (they are flagged). Success is the verdict; thoughts in
     ``<think>…</think>`` are left out. Nearest is by cosine of the questions, best first, the latest stored first among
-    equals; the problem itself is never its own example, and no likeness is too small. What is written is
-    :class:`Template`; if it has more than ``max_tokens`` tokens, solutions are cut at their ends, all to the same
-    length, and if even one character each is too much, the last example is left out. The question is never cut.
+    equals; the problem itself is never its own example, under another id either, and no likeness is too small. What is
+    written is :class:`Template`; if it has more than ``max_tokens`` tokens, or leaves the longest response no room in
+    the model's context, solutions are cut at their ends, all to the same length, and if even one character each is too
+    much, the last example is left out. The question is never cut.
 
     Fewer than ``k`` solved problems: fewer examples. None, or none that fits: the plain prompt, counted as
-    ``unseeded``. A full corpus forgets the entry stored longest ago, counted as ``evicted``. ``max_tokens`` together
-    with ``sample.max_tokens`` should stay within the model's context.
+    ``unseeded``. A full corpus forgets the entry stored longest ago, counted as ``evicted``.
+
+    Difference: XRPO ranks the whole training set once, and of a problem's 64 nearest takes the first that are solved,
+    or none; a stream has no end to rank, so here the nearest of what is solved are taken, however far.
 
     Decided where XRPO is open: the corpus begins empty, or with a file (its "baseline-correct solutions"); thoughts
     are left out, as the lengths in its Table 9 suggest; a rollout is trained after the prompt it was drawn from
@@ -126,7 +130,10 @@ class Seed(Options):
     def _begin(self) -> Seed:
         self._corpus = Corpus(self.capacity)
         if self.corpus is not None:
-            for problem_id, entry in read_corpus(self.corpus).items():
+            entries = read_corpus(self.corpus)
+            if len(entries) > self.capacity:
+                raise ValueError(f"{self.corpus} holds {len(entries)} solved problems, but capacity is {self.capacity}")
+            for problem_id, entry in entries.items():
                 self._corpus.store(problem_id, entry)
         return self
 
@@ -135,7 +142,7 @@ class Seed(Options):
         new = [r.problem for r in requests if r.problem.id not in self._prompts]
         if new and self._corpus.entries:
             for problem, nearest in zip(new, self._nearest(new), strict=True):
-                self._prompts[problem.id] = self._write(problem, nearest, view.engine)
+                self._prompts[problem.id] = self._write(problem, nearest, view)
         seeded = {}
         for request in requests:
             prompt = self._prompts.get(request.problem.id)
@@ -154,25 +161,27 @@ class Seed(Options):
         """Ids of the ``k`` nearest entries for each problem, best first."""
         ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it among equals
         texts = [entry.question for entry in self._corpus.entries.values()][::-1]
+        own = [_bare(text) for text in texts]
         cosines = self.embed.cosines([question_of(p) for p in problems], texts)
-        orders = [np.argsort(-row, kind="stable")[: self.k + 1].tolist() for row in cosines]
-        return [
-            [ids[i] for i in order if ids[i] != problem.id][: self.k]
-            for problem, order in zip(problems, orders, strict=True)
-        ]
+        found = []
+        for problem, row in zip(problems, cosines, strict=True):
+            question = _bare(question_of(problem))
+            others = (ids[i] for i in np.argsort(-row, kind="stable") if ids[i] != problem.id and own[i] != question)
+            found.append(list(islice(others, self.k)))
+        return found
 
-    def _write(self, problem: Problem, nearest: Sequence[str], engine: Engine) -> _Prompt:
+    def _write(self, problem: Problem, nearest: Sequence[str], view: View) -> _Prompt:
         """As many of the nearest examples as fit, their solutions cut as little as that takes."""
-        question = question_of(problem)
+        question, room = question_of(problem), min(self.max_tokens, view.prompt_limit)
         for count in range(len(nearest), 0, -1):
             examples = [self._corpus.entries[key] for key in nearest[:count]]
             full = longest = max(len(entry.solution) for entry in examples)
             while longest:
                 text = self.template.write(question, examples, longest)
-                ids = engine.encode(replace(problem, prompt=problem.prompt.replace(question, text, 1)))
-                if len(ids) <= self.max_tokens:
+                ids = view.engine.encode(replace(problem, prompt=problem.prompt.replace(question, text, 1)))
+                if len(ids) <= room:
                     return _Prompt(ids, tuple(nearest[:count]), longest < full)
-                excess = (len(ids) - self.max_tokens) * len(text) / len(ids)  # in characters, about
+                excess = (len(ids) - room) * len(text) / len(ids)  # in characters, about
                 longest = _shorter([len(entry.solution) for entry in examples], longest, excess)
         return _Prompt(np.zeros(0, np.int32))
 
@@ -204,6 +213,11 @@ class Seed(Options):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._prompts.clear()
         self._corpus.load_state_dict(state["corpus"])
+
+
+def _bare(question: str) -> str:
+    """A question as it is compared: neither the amount of white space nor capitals make another one."""
+    return " ".join(question.split()).casefold()
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:

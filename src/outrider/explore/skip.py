@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from outrider.explore.memory import remember
-from outrider.explore.outcome import outcome, scorable
-from outrider.explore.stage import Stage
+from outrider.explore.outcome import evidence, outcome
+from outrider.explore.stage import Bounds, Stage
 from outrider.explore.view import View
 from outrider.record import Group, Problem, SampleRequest, identity_seed
 
@@ -62,7 +62,7 @@ class Skip(Stage):
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def most(self, before: int, problems: int) -> int:
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before
 
     def plan(self, view: View) -> list[SampleRequest]:
@@ -81,7 +81,7 @@ class Skip(Stage):
 
     def observe(self, groups: Sequence[Group]) -> None:
         for group in groups:
-            if len(scorable(group.rollouts)) > 1:
+            if len(evidence(group.rollouts)) > 1:
                 self._visited(group)
         self._numbers = {
             "skipped_solved": float(self._skipped[True]),

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from outrider.explore.view import View
 from outrider.options import Options
 from outrider.record import Group, Problem, SampleRequest
+
+
+class Bounds(NamedTuple):
+    """What a step holds at some stage, as far as a recipe says beforehand.
+
+    Attributes:
+        fewest: rollouts of the step.
+        most: the same; None behind a stage that adds rollouts or drops groups by what it finds, without a useful bound.
+        first: fewest and most of a problem in the first pass, by a stage that draws for problems without any.
+    """
+
+    fewest: int = 0
+    most: int | None = 0
+    first: tuple[int, int] = (0, 0)
+
+    def more(self, most: int) -> Bounds:
+        """After a stage that adds this many at most, and may add none."""
+        return self if self.most is None else self._replace(most=self.most + most)
+
+
+def bounds_after(stages: Sequence[Stage], problems: int) -> Bounds:
+    """Bounds of a step of so many problems after these stages, from nothing."""
+    bounds = Bounds()
+    for stage in stages:
+        bounds = stage.bounds(bounds, problems)
+    return bounds
 
 
 class Stage(Options):
@@ -27,15 +53,9 @@ class Stage(Options):
         """The loss stream of its rollouts; a recipe needs a credit chain for it."""
         return "main"
 
-    @property
-    def draws(self) -> tuple[int, int, int]:
-        """Fewest, mean and most rollouts that it draws for a problem without any, where that is known beforehand;
-        zeros otherwise."""
-        return 0, 0, 0
-
-    def most(self, before: int, problems: int) -> int | None:
-        """The most rollouts that a step holds after its turn, if it held at most ``before``; None: no useful bound."""
-        return before + self.draws[1] * problems if any(self.draws) else None
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        """Bounds after its turn, from those before it, in a step that begins with so many problems."""
+        return before._replace(most=None)
 
     def check(self, before: Sequence[Stage], problems: int) -> None:
         """Refuse, when a recipe is read, stages ``before`` this one or a number of problems that it cannot work with.

@@ -24,11 +24,11 @@ class ProblemStream:
         self, n: int, present: Container[str] = (), admits: Callable[[Problem], bool] = lambda problem: True
     ) -> list[Problem]:
         """The next ``n`` problems that are admitted, no id twice and none that is ``present``: a group holds one
-        problem. Fewer, once ``100 n + 1000`` problems were present or refused: there may be no others.
+        problem. Fewer, once ``1000 n + 1000`` problems were present or refused: there may be no others.
         """
         found: dict[str, Problem] = {}
         passed_over = 0
-        while len(found) < n and passed_over <= 100 * n + 1000:
+        while len(found) < n and passed_over <= 1000 * n + 1000:
             problem = self._train(self.position)
             self.position += 1
             if problem.id in found or problem.id in present or not admits(problem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Bounds, Stage
 from outrider.explore.view import View
 from outrider.record import SampleRequest
 
@@ -21,9 +21,9 @@ class Uniform(Stage):
 
     n: int = Field(8, ge=1, description="rollouts per problem")
 
-    @property
-    def draws(self) -> tuple[int, int, int]:
-        return self.n, self.n, self.n
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        drawn = self.n * problems
+        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.n, self.n))
 
     def plan(self, view: View) -> list[SampleRequest]:
         return [] if view.round else [SampleRequest(g.problem, n=self.n) for g in view.groups if not g.size]

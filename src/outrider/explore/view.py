@@ -44,6 +44,7 @@ class View:
             there are no others.
         engine: see :class:`Engine`.
         seed: the run's master seed; a stage draws with ``identity_seed(view.seed, "name", view.step, …)``.
+        prompt_limit: most tokens of a prompt that leave room for the longest response in the model's context.
     """
 
     groups: Sequence[Group]
@@ -53,3 +54,4 @@ class View:
     take: Callable[[int], list[Problem]]
     engine: Engine
     seed: int
+    prompt_limit: int

@@ -39,6 +39,11 @@ class Group:
         return 0 < self.successes < self.size
 
     @property
+    def dropped(self) -> bool:
+        """Whether a stage has left it out: it has rollouts, and none is to be trained on."""
+        return bool(self.rollouts) and all(r.unused for r in self.rollouts)
+
+    @property
     def generated_tokens(self) -> int:
         """Tokens that the members sampled: what the group cost. Observed tokens are not generated."""
         return sum(r.trainable_tokens for r in self.rollouts)

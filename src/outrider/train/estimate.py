@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider.config import Recipe
-from outrider.explore import Stage
+from outrider.explore import Bounds, Stage
 from outrider.sample.options import FAST_FAMILIES
 
 _PROMPT = 512  # tokens, where none has been seen: that of a long problem with a template
@@ -90,15 +90,14 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """The most rollouts of a step, and the stages without a bound, whose rollouts are not counted."""
-    most, unbounded = 0, []
-    for stage in stages:
-        after = stage.most(most, problems)
-        if after is None:
-            unbounded.append(type(stage).__name__.lower())
-        else:
-            most = after
-    return most, unbounded
+    """The most rollouts of a step up to the first stage without a bound, and the names of that and those behind it."""
+    bounds, most = Bounds(), 0
+    for i, stage in enumerate(stages):
+        bounds = stage.bounds(bounds, problems)
+        if bounds.most is None:
+            return most, [type(after).__name__.lower() for after in stages[i:]]
+        most = bounds.most
+    return most, []
 
 
 def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
@@ -126,7 +125,8 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
     """The estimate in sentences, for who looks before running."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     tokens = rollouts * recipe.sample.max_tokens
-    more = f", and what {' and '.join(unbounded)} adds" if unbounded else ""
+    adds = "adds" if len(unbounded) == 1 else "and the stages behind it add"
+    more = f", and what {unbounded[0]} {adds}" if unbounded else ""
     lines = [
         f"at most {rollouts:,} rollouts and {tokens:,} generated tokens a step{more} "
         f"({recipe.train.problems} problems, {recipe.sample.max_tokens} tokens a response)"

@@ -53,10 +53,11 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
     For each stage, as ``spent/<stage>/…``: ``tokens``, ``rollouts``, ``success_per_1000`` tokens, and
     ``solved_per_1000``: problems without a success so far that got their first one from it, per 1,000 tokens. Then the
     tokens of all rollouts that continue another (``spent/branched``), that saw examples (``spent/seeded``) and that are
-    not trained on (``spent/unused``). Observed tokens cost nothing.
+    not trained on (``spent/unused``, and by reason ``spent/unused/<reason>``: dropped by a stage, without an advantage,
+    …). Observed tokens cost nothing.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    kinds = Counter({"branched": 0, "seeded": 0, "unused": 0})
+    kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()
     for group in groups:
         found = False
         for rollout in group.rollouts:  # members are numbered in the order in which stages asked for them
@@ -69,12 +70,14 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
             kinds["branched"] += cost * (rollout.parent is not None)
             kinds["seeded"] += cost * (rollout.context.kind == "seeded")
             kinds["unused"] += cost * bool(rollout.unused)
+            reasons[rollout.unused] += cost * bool(rollout.unused)
     numbers: dict[str, float] = {}
     for stage, cost in sorted(tokens.items()):
         numbers[f"spent/{stage}/tokens"] = cost
         numbers[f"spent/{stage}/rollouts"] = rollouts[stage]
         numbers[f"spent/{stage}/success_per_1000"] = 1000 * successes[stage] / cost if cost else np.nan
         numbers[f"spent/{stage}/solved_per_1000"] = 1000 * solved[stage] / cost if cost else np.nan
+    kinds.update({f"unused/{reason.replace(' ', '_')}": cost for reason, cost in sorted(reasons.items()) if reason})
     return numbers | {f"spent/{kind}": float(cost) for kind, cost in kinds.items()}
 
 

@@ -17,7 +17,7 @@ from outrider.explore.stream import ProblemStream
 from outrider.learn.learner import Learner
 from outrider.model.attention import use_plans
 from outrider.model.device import engine
-from outrider.model.load import Policy, load_policy, save_policy
+from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
@@ -70,7 +70,14 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         recipe=recipe,
         ranks=ranks,
         clock=clock,
-        explorer=Explorer(recipe.explore, ProblemStream(recipe.task.train), policy, recipe.seed, share=ranks.from_main),
+        explorer=Explorer(
+            recipe.explore,
+            ProblemStream(recipe.task.train),
+            policy,
+            recipe.seed,
+            share=ranks.from_main,
+            prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
+        ),
         collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock),
         learner=Learner(
             policy.model,

@@ -60,6 +60,16 @@ class Selector(Options):
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
     """What a source is: each rollout by itself, a root with all that grew from it, or all rollouts of a problem."""
 
+    @property
+    def plants(self) -> bool:
+        """Whether a pivot may be the prompt, so that its branches are new roots."""
+        return False
+
+    @property
+    def fills(self) -> int | None:
+        """Up to how many rollouts it fills every problem; None: it follows ``pivots`` alone."""
+        return None
+
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         """At most ``pivots`` pivots; a pivot that is given twice gets twice the branches."""
         raise NotImplementedError

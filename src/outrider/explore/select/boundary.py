@@ -22,13 +22,18 @@ class Boundary(Selector):
     the prompt, both uniform. Left out: stopping paths early, and widths by probability.
 
     Degenerate cases: a problem of ``width`` or more rollouts gets none; a width that ``branches`` do not fill evenly
-    stays short by the remainder. ``pivots`` limits how many paths of a problem divide in one round.
+    stays short by the remainder, and so does one with too few ``rounds`` for the random cuts; the metric ``short`` of
+    the stage counts it. ``pivots`` limits how many paths of a problem divide in one round.
     """
 
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "problem"
 
     depth: int = Field(14, ge=1, description="cuts at which paths divide; rounds after them spend what is left")
     width: int = Field(16, ge=2, description="most rollouts of one problem")
+
+    @property
+    def fills(self) -> int:
+        return self.width
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         room = min(pivots, (self.width - source.members) // source.branches)

@@ -25,6 +25,10 @@ class UniformCut(Selector):
 
     include_root: bool = Field(True, description="the prompt is drawn like any cut")
 
+    @property
+    def plants(self) -> bool:
+        return self.include_root
+
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         cuts = [Pivot(chain.rollout, at) for chain in source.chains for at in chain.candidates]
         if self.include_root:
@@ -37,7 +41,13 @@ class Root(Selector):
     """The prompt itself: as many fresh rollouts as branching would have cost, in the branch's stream.
 
     The utility of DEEP-GRPO as gamma goes to minus infinity (its appendix C.1, "Root Only"): the control for depth.
+    Fresh rollouts have no parent, so those of all failed chains of a problem are siblings of one another: a baseline of
+    more members than a pivot's branches have.
     """
+
+    @property
+    def plants(self) -> bool:
+        return True
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         return [Pivot(source.chains[0].rollout, 0)] * pivots

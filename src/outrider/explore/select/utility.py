@@ -24,7 +24,10 @@ class Utility(Selector):
 
     ``include_root`` adds the prompt, ``t = 0``, to the cuts, and counts it as one more segment in W alone:
     ``W(t) = ((t + s) / (T + s))^gamma`` with ``s`` the first segment's length, which for equal chunks is the released
-    code's ``(i + 1) / (segments + 1)``. A fresh rollout teaches R nothing.
+    code's ``(i + 1) / (segments + 1)``. A fresh rollout teaches R nothing; its siblings are as those of ``root``.
+
+    R learns from the pivots in failed rollouts alone, those of other branching stages too: it is the chance of a
+    recovery, and where ``which`` admits successful rollouts, their branches recover nothing.
 
     Degenerate cases: a rollout without a candidate gives no pivot (with ``include_root``: the prompt). Fewer
     candidates than pivots are all taken. gamma = 0 is recoverability alone.
@@ -43,6 +46,10 @@ class Utility(Selector):
         """The estimator is as long-lived as the selector."""
         self._recover = Recoverability(self.memory)
 
+    @property
+    def plants(self) -> bool:
+        return self.include_root
+
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         [chain] = source.chains
         cuts = [0, *chain.candidates] if self.include_root else list(chain.candidates)
@@ -56,7 +63,8 @@ class Utility(Selector):
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:
-        self._recover.learn([o.ratio for o in outcomes], [o.success for o in outcomes])
+        failed = [o for o in outcomes if o.failed]
+        self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
 
     def metrics(self) -> dict[str, float]:
         """What recoverability knows: outcomes, and its fit, NaN while there is none."""
