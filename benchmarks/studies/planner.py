@@ -165,19 +165,25 @@ def waves() -> dict[int, dict[str, float]]:
     return told
 
 
-def allocation(axes: Axes) -> dict[str, Any]:
-    """Rounds of 32 rollouts for 16 problems, by level and lambda; pass rates even, drawn too, or low."""
+def allocation(axes: Axes, shares: Axes) -> dict[str, Any]:
+    """Rounds of 32 rollouts for 16 problems, by level and lambda; pass rates even, drawn too, or low.
+
+    ``shares`` draws the paper's Figure 6: how often a problem gets so many rollouts in a round.
+    """
     told = {}
-    for (level, weight, colour), power in itertools.product(READINGS, (1, 3)):
+    for i, ((level, weight, colour), power) in enumerate(itertools.product(READINGS, (1, 3))):
         groups = simulate(Timed(total=128, confidence=level, bonus=weight), 16, 200, power)
         extra = np.array([plan + [0] * (16 - len(plan)) for plan in ROUNDS if plan])
         sizes, cell = np.array([g.size for g in groups]), np.array([int(20 * rate(g.problem, power)) for g in groups])
         mean, label = [sizes[cell == c].mean() for c in range(20)], f"level {level:g}, lambda {weight:g}"
         row = {"not_uniform": (extra != 2).any(axis=1).mean(), "least": extra.min(), "most": extra.max()}
+        row["share_by_extra_rollouts"] = np.bincount(extra.ravel(), minlength=11) / extra.size
         told[f"{label}, pass rates {'even' if power == 1 else 'low'}"] = row | {"rollouts_by_pass_rate": mean}
         if power == 1:
             axes.plot((np.arange(20) + 0.5) / 20, mean, color=colour, linewidth=1.8, label=label)
+            shares.bar(np.arange(11) + 0.1 * i - 0.3, row["share_by_extra_rollouts"], 0.2, color=colour)
     axes.set(xlabel="pass rate", ylabel="mean rollouts of a problem", ylim=(0, None), xlim=(0, 1))
+    shares.set(xlabel="extra rollouts of a problem in a round", ylabel="share of problems", xticks=range(11))
     return told
 
 
@@ -200,8 +206,9 @@ def overhead(axes: Axes, step: float) -> dict[str, Any]:
 def main() -> None:
     out = arguments(__doc__).parse_args().out
     torch.set_num_threads(1)
-    figure, (left, middle, right) = panels(["rollouts by true pass rate", "a step by phase", "planning"], (14, 4))
-    numbers: dict[str, Any] = {"allocation": allocation(left), "steps": steps(middle), "waves": waves()}
+    titles = ["rollouts by true pass rate", "a round's rollouts, two each if uniform", "a step by phase", "planning"]
+    figure, (left, shares, middle, right) = panels(titles, (11, 8), rows=2)
+    numbers: dict[str, Any] = {"allocation": allocation(left, shares), "steps": steps(middle), "waves": waves()}
     numbers["planner"] = overhead(right, numbers["steps"]["grpo"]["step"])
     left.legend(frameon=False), middle.legend(frameon=False), right.legend(frameon=False, fontsize=8)
     keep("planner", numbers, figure, out, seeds=[0])
