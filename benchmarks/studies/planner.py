@@ -12,8 +12,8 @@ times the uniform baseline where it is uncertain (appendix J, Figure 6); a step 
   problems. Medians.
 - ``waves``: CPU time of one wave of rollouts, by their number.
 
-Shows (2026-11-21): with lambda 0.1 the planner moves little; planning is 0.3 % of a step. The step costs 31 % more CPU
-time per token than GRPO's, of which 29 come of drawing in three waves and the rest of more mixed groups to learn from.
+Shows (2026-11-21): with lambda 0.1 the planner moves little; planning is 0.2 % of a step. The step costs 26 % more CPU
+time per token than GRPO's, of which 20 come of drawing in three waves and the rest of more mixed groups to learn from.
 Command: ``python benchmarks/studies/planner.py`` (2 minutes of one core). Seed 0; see ``README.md``.
 """
 
