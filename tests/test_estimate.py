@@ -78,6 +78,16 @@ def test_keys_and_values_are_those_of_a_wave() -> None:
     assert told == sum(x.untyped_storage().nbytes() for x in [*store.keys, *store.values])
 
 
+def test_a_stage_without_a_bound_may_fill_a_wave() -> None:
+    shape = shape_of(random_model("qwen3", hidden_size=32).config.to_dict())
+
+    def keys(name: str) -> int:
+        recipe = load_recipe(name, ["explore.0.n=2", "train.problems=3", "sample.rows=50"])
+        return memory(recipe, shape, "qwen3")["keys and values"]
+
+    assert 6 * keys("dapo") == 50 * keys("grpo")  # grpo never has more than 2 x 3 rows
+
+
 def test_the_bound_of_rollouts() -> None:
     def most(name: str, *overrides: str) -> int:
         recipe = load_recipe(name, list(overrides))

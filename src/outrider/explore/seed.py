@@ -19,6 +19,7 @@ from outrider.explore.view import View
 from outrider.options import Options
 from outrider.pieces import PieceOf
 from outrider.record import Context, Group, Ids, Problem, SampleRequest
+from outrider.record.normalised import normalised
 
 
 class Template(Options):
@@ -161,11 +162,11 @@ class Seed(Options):
         """Ids of the ``k`` nearest entries for each problem, best first."""
         ids = list(self._corpus.entries)[::-1]  # the latest first, so that a stable sort prefers it among equals
         texts = [entry.question for entry in self._corpus.entries.values()][::-1]
-        own = [_bare(text) for text in texts]
+        own = [normalised(text) for text in texts]
         cosines = self.embed.cosines([question_of(p) for p in problems], texts)
         found = []
         for problem, row in zip(problems, cosines, strict=True):
-            question = _bare(question_of(problem))
+            question = normalised(question_of(problem))
             others = (ids[i] for i in np.argsort(-row, kind="stable") if ids[i] != problem.id and own[i] != question)
             found.append(list(islice(others, self.k)))
         return found
@@ -213,11 +214,6 @@ class Seed(Options):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._prompts.clear()
         self._corpus.load_state_dict(state["corpus"])
-
-
-def _bare(question: str) -> str:
-    """A question as it is compared: neither the amount of white space nor capitals make another one."""
-    return " ".join(question.split()).casefold()
 
 
 def _shorter(lengths: Sequence[int], longest: int, excess: float) -> int:

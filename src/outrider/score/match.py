@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from outrider.importers.text import stable_id
 from outrider.record import Problem
-from outrider.tasks.table import normalised
+from outrider.record.normalised import normalised
 
 
 class Matcher:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import string
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from pydantic import Field, model_validator
 from outrider.errors import UserError, nearest
 from outrider.pieces import PieceOf
 from outrider.record import Problem, Verdict, identity_seed
+from outrider.record.normalised import normalised
 from outrider.tasks.epochs import permutation
 from outrider.tasks.prompts import prompt_text
 from outrider.tasks.rows import Row, read_rows
@@ -207,15 +207,6 @@ def _told(row: Row, read: Callable[[Mapping[str, Any], str], Read], name: str) -
 
 def _hash(prompt: str) -> str:
     return hashlib.blake2b(prompt.encode(), digest_size=8).hexdigest()
-
-
-def normalised(prompt: str) -> str:
-    """What two writings of the same prompt share: all but case, spacing and Unicode variants.
-
-    >>> normalised("Find  X!") == normalised("find x\uff01")
-    True
-    """
-    return "".join(unicodedata.normalize("NFKC", prompt).casefold().split())
 
 
 def levels_in_turn(problems: Iterable[Problem]) -> list[Problem]:

@@ -105,7 +105,8 @@ def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
     lora, low = recipe.policy.lora, 2 if recipe.policy.dtype == "bfloat16" else 4
     whole = shape.parameters
     trained = whole if lora is None else lora.rank * shape.layers * sum(a + b for a, b in shape.adapted(lora.targets))
-    rows = min(recipe.sample.rows, most_rollouts(recipe.explore, recipe.train.problems)[0])
+    rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
+    rows = recipe.sample.rows if unbounded else min(recipe.sample.rows, rollouts)
     longest = min(recipe.sample.max_tokens + _PROMPT, shape.context)
     passed = max(recipe.learn.micro_tokens, longest)
     layer, kept = activations(shape, low) * passed, 4 * shape.width * passed

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from outrider.config import Validate
+from outrider.record.normalised import normalised
 from outrider.tasks import Suite, Table, Task
-from outrider.tasks.table import normalised
 from outrider.validate.grade import Graded, grade
 from outrider.validate.lengths import Lengths, Ruler
 from outrider.validate.near import Grams, Pair, grams, near, same

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from outrider.tasks.table import normalised
+from outrider.record.normalised import normalised
 
 Grams = frozenset[int]
 
