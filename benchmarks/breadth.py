@@ -38,6 +38,7 @@ CASES = [  # recipe, problems, most tokens of a response
     ("breadth-naive", 3072, 24),
     ("breadth-naive", 384, 96),  # the length that the task needs
     ("dars-et-breadth", 3072, 24),
+    ("dars-hw-breadth", 3072, 96),
 ]
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arms import arm, before, evaluation
 from outrider.bench.crossed import Measured
 from outrider.bench.page import page
 from outrider.bench.report import Report
@@ -23,40 +24,10 @@ from outrider.bench.spec import Bench, Tune
 from outrider.bench.spending import spending
 from outrider.bench.tuning import Choice, Tried, choose, tried
 from outrider.errors import UserError
-from outrider.measure.evaluation import Evaluation, _summarise
-from outrider.measure.tally import Tally
 from outrider.record import Group, Problem, Rollout, correct, incorrect
 from outrider.train.metrics import step_metrics
 
 ENVIRONMENT = {"command": ["x", "bench"], "versions": {}, "started": "", "platform": "", "git": None}
-
-
-def tally(problem: str, successes: int, samples: int = 4, greedy: float = 0.0) -> Tally:
-    zeros = dict.fromkeys(("votes", "truncated", "unparseable", "timeouts", "errors", "greedy_tokens"), 0)
-    return Tally(
-        problem, "", samples, scorable=samples, successes=successes, majority=0.0, greedy=greedy,
-        tokens=10, entropy_sum=successes + 1.0, entropy_tokens=10, **zeros,
-    )  # fmt: skip
-
-
-def evaluation(successes: list[int], prefix: str = "p") -> Evaluation:
-    tallies = tuple(tally(f"{prefix}{i}", c) for i, c in enumerate(successes))
-    return Evaluation(_summarise("all", tallies, (1, 2, 4), 0, 0), (), tallies, 0, 0)
-
-
-def arm(name: str, *points: list[list[int]], seeds: tuple[int, ...] | None = None, share: float = 100.0) -> Arm:
-    """Points of rows (seeds) of successes per problem, of 4 samples; 100 tokens and 10 steps between points."""
-    size = len(points[0])
-    made = [
-        Point((i + 1) / len(points), tuple(map(evaluation, rows)), (10 * (i + 1),) * size, (share * (i + 1),) * size,
-              (1.0 * (i + 1),) * size)
-        for i, rows in enumerate(points)
-    ]  # fmt: skip
-    return Arm(name, tuple(range(size)) if seeds is None else seeds, tuple(made))
-
-
-def before(successes: list[int]) -> Arm:
-    return Arm("before training", (0,), (Point(0.0, (evaluation(successes),), (0,), (0.0,), (0.0,)),))
 
 
 def report(start: list[int], *arms: Arm, tune: Tune | None = None, choices: dict[str, Choice] | None = None) -> Report:
@@ -132,6 +103,19 @@ def test_a_change_is_bold_only_where_its_interval_excludes_zero() -> None:
     assert cells["| b"].startswith("**+0.812** ±")
     assert cells["| c"].startswith("+0.031 ±")
     assert "| a" not in cells
+
+
+def test_the_page_compares_at_equal_pass_at_1() -> None:
+    """b ends at 1/4 with both problems solved, where the line of a is half of the way from (0, 0) to (1/2, 1/2)."""
+    found = report([0, 0], arm("a", [[4, 0], [4, 0]]), arm("b", [[1, 1], [1, 1]]), arm("c", [[0, 0], [0, 0]]))
+    table = page(found, ENVIRONMENT).split("at equal pass@1")[1].split("##")[0]
+    assert "| recipe | seeds | at pass@1 | pass@4 |" in table
+    assert "| b | 2 | 0.250 | **+0.750** ±.000 |" in table
+    assert "| c | 2 | — | — |" in table
+    assert "| a |" not in table
+    told = json.loads(json.dumps(found.to_json(), allow_nan=False))["recipes"]
+    places = [told[name]["minus_base_at_equal_pass@1"]["pass@4"] for name in "bc"]
+    assert [(place["value"], place["at_pass@1"]) for place in places] == [(0.75, 0.25), (None, None)]
 
 
 def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:

@@ -53,6 +53,7 @@ def page(report: Report, environment: Mapping[str, Any]) -> str:
     ]
     if others and report.base:
         parts += [f"## Change from {base}", _PAIRED, _without(differences(report, report.against_base), base)]
+        parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
         parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
     parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
@@ -87,6 +88,12 @@ _PAIRED = (
     "Paired by seed and by problem, with intervals as above; bold where 0 is excluded. The intervals are those of "
     "single comparisons: of twenty true zeros one is bold."
 )
+_EQUAL = (
+    "How far a recipe lies above the line of {base} where both have the same pass@1, so that having gone further along "
+    "one line does not count. Taken at the highest pass@1 that both have measured: there one of them ends, or has its "
+    "best, and the other is between two evaluations, on a straight line through their means. Paired, with intervals as "
+    "above; with few evaluations the lines are coarse."
+)
 _SPENT = (
     "Over whole runs, all seeds. Successes: rollouts per 1,000 tokens of the stage; newly solved: problems that had no "
     "success in their step before, per 1,000 tokens. Of the recipe as a whole: the share of its tokens in rollouts "
@@ -101,6 +108,17 @@ def _failed(report: Report) -> str:
 
 def _without(text: str, name: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(f"| {name} |"))
+
+
+def _equal(report: Report) -> str:
+    ks = [k for k in report.before.ks if k > 1]
+    rows = []
+    for arm in report.arms:
+        found = [report.at_equal_pass1(arm, k) for k in ks]
+        if arm is not report.base and found:
+            place = f"{found[0].pass1:.3f}" if math.isfinite(found[0].pass1) else _NONE
+            rows.append([arm.name, str(found[0].change.seeds), place, *(_change(f.change) for f in found)])
+    return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows)
 
 
 def _reached(report: Report) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.bench.equal import Equal, at_equal_pass1
 from outrider.bench.results import Arm, Point, problems
 from outrider.bench.spec import Bench
 from outrider.bench.spending import Spending
@@ -19,6 +20,7 @@ from outrider.bench.tuning import Choice
 from outrider.errors import UserError
 
 SCHEMA_VERSION = 1
+_NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
 class Reached(NamedTuple):
@@ -73,11 +75,19 @@ class Report:
 
     def against_base(self, arm: Arm, quantity: str) -> Estimate:
         """Paired change from the base recipe, on the seeds that both finished; nothing where there is none."""
+        both = self._paired(arm)
+        return difference(*(side.end.measured(quantity) for side in both)) if both else _NOTHING
+
+    def at_equal_pass1(self, arm: Arm, k: int) -> Equal:
+        """Paired difference in pass@k from the base recipe where both have the same pass@1."""
+        both = self._paired(arm)
+        return at_equal_pass1(self.before, *both, k) if both else Equal(math.nan, _NOTHING)
+
+    def _paired(self, arm: Arm) -> tuple[Arm, Arm] | None:
+        """The base recipe and this one, with the seeds that both finished."""
         base = self.base
         shared = [seed for seed in arm.seeds if base is not None and seed in base.seeds]
-        if base is None or not shared:
-            return Estimate(math.nan, math.nan, math.nan, 0, 0)
-        return difference(base.only(shared).end.measured(quantity), arm.only(shared).end.measured(quantity))
+        return None if base is None or not shared else (base.only(shared), arm.only(shared))
 
     def against_before(self, arm: Arm, quantity: str) -> Estimate:
         """Paired change from the policy before training, which is the same for every seed."""
@@ -123,6 +133,10 @@ class Report:
             "seeds": arm.seeds,
             "points": points,
             "minus_base": {q: _plain(self.against_base(arm, q)) for q in self.policy},
+            "minus_base_at_equal_pass@1": {
+                f"pass@{k}": _plain(found.change) | {"at_pass@1": _none(found.pass1)}
+                for k, found in ((k, self.at_equal_pass1(arm, k)) for k in self.before.ks if k > 1)
+            },
             "minus_before": {q: _plain(self.against_before(arm, q)) for q in self.policy},
             "spent": None if arm.spent is None else _spent(arm.spent),
             "reached_pass@1_of_base": {key: _none(x) for key, x in self.reached(arm)._asdict().items()},

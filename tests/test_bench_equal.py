@@ -1,0 +1,96 @@
+"""pass@k at equal pass@1: the value against interpolation by hand, the interval against a jackknife."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.random import Generator, default_rng
+
+from arms import arm, before
+from outrider.bench.equal import at_equal_pass1
+from outrider.bench.results import Arm
+
+SAMPLES = 4
+
+
+def rows(x: Generator, rate: float, seeds: int, problems: int) -> list[list[int]]:
+    """Successes of 4 samples; a problem's rate is spread widely about the mean."""
+    rates_P = x.beta(3 * rate, 3 * (1 - rate), problems)
+    return [x.binomial(SAMPLES, rates_P).tolist() for _ in range(seeds)]
+
+
+def pass_at(successes: list[list[int]], k: int) -> float:
+    failures = np.array(successes)
+    missed = [[math.comb(SAMPLES - c, k) / math.comb(SAMPLES, k) for c in row] for row in failures]
+    return 1 - float(np.mean(missed))
+
+
+def by_hand(start: list[int], base: list[list[list[int]]], other: list[list[list[int]]], k: int) -> float:
+    """numpy's interpolation of both lines at the lower of their two highest; rising lines only."""
+
+    def line(points: list[list[list[int]]], k: int) -> list[float]:
+        return [pass_at(p, k) for p in ([start], *points)]
+
+    level = min(line(base, 1)[-1], line(other, 1)[-1])
+    ends = [np.interp(level, line(points, 1), line(points, k)) for points in (base, other)]
+    return float(ends[1] - ends[0])
+
+
+def case(
+    seed: int, seeds: int, problems: int, ends: tuple[float, float]
+) -> tuple[list[int], list[list[list[int]]], list[list[list[int]]]]:
+    x = default_rng(seed)
+    start = rows(x, 0.1, 1, problems)[0]
+    base = [rows(x, 0.3, seeds, problems), rows(x, ends[0], seeds, problems)]
+    return start, base, [rows(x, 0.25, seeds, problems), rows(x, ends[1], seeds, problems)]
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("ends", [(0.6, 0.45), (0.45, 0.6)])
+def test_the_value_is_the_distance_of_two_lines(ends: tuple[float, float], k: int) -> None:
+    start, base, other = case(0, 3, 40, ends)
+    found = at_equal_pass1(before(start), arm("a", *base), arm("b", *other), k)
+    assert found.change.value == pytest.approx(by_hand(start, base, other, k))
+    turned = at_equal_pass1(before(start), arm("b", *other), arm("a", *base), k)
+    assert (turned.change.value, turned.change.error) == pytest.approx((-found.change.value, found.change.error))
+
+
+@pytest.mark.parametrize("ends", [(0.6, 0.45), (0.45, 0.6)])
+def test_the_error_is_that_of_leaving_out_one_problem_after_the_other(ends: tuple[float, float]) -> None:
+    """With one seed, the jackknife over problems moves the place of the level on both lines, as new problems would."""
+    start, base, other = case(1, 1, 150, ends)
+    found = at_equal_pass1(before(start), arm("a", *base), arm("b", *other), 4)
+
+    def without(p: int) -> float:
+        def cut(points: list[list[list[int]]]) -> list[list[list[int]]]:
+            return [[row[:p] + row[p + 1 :] for row in seeds] for seeds in points]
+
+        return by_hand(start[:p] + start[p + 1 :], cut(base), cut(other), 4)
+
+    values = np.array([without(p) for p in range(150)])
+    jackknife = math.sqrt(149 / 150 * ((values - values.mean()) ** 2).sum())
+    assert found.change.error == pytest.approx(jackknife, rel=0.03)
+
+
+def test_recipes_on_one_line_do_not_differ_however_far_they_went() -> None:
+    """pass@1 of 1/4, then 1/2, on the same problems: one went half as far."""
+    base, half = arm("a", [[0, 2, 0, 2]] * 2, [[0, 4, 0, 4]] * 2), arm("b", [[0, 1, 0, 1]] * 2, [[0, 2, 0, 2]] * 2)
+    found = at_equal_pass1(before([0, 0, 0, 0]), base, half, 4)
+    assert (found.pass1, *found.change[:1], *found.change[3:5]) == (0.25, 0, 2, 4)
+
+
+def test_the_highest_point_counts_where_a_recipe_falls_back() -> None:
+    base = arm("a", [[2, 2]], [[4, 4]])
+    fell = arm("b", [[3, 1]], [[1, 1]])
+    found = at_equal_pass1(before([0, 0]), base, fell, 4)
+    assert found.change.value == 0  # at 1/2, where both solve both problems; at its end, 1/4, it would be 1/2 above
+
+
+def test_who_never_improves_has_no_such_place() -> None:
+    found = at_equal_pass1(before([2, 2]), arm("a", [[3, 3]]), arm("b", [[1, 2]]), 4)
+    assert math.isnan(found.change.value)
+    assert not found.change.excludes_zero
+    nothing = Arm("c", (0,), arm("c", [[1, 2]]).points)
+    assert math.isnan(at_equal_pass1(before([2, 2]), nothing, arm("a", [[3, 3]]), 4).change.value)
