@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from outrider.bench.results import Arm, Point
-from outrider.measure.evaluation import Evaluation, _summarise
+from outrider.measure.evaluation import Evaluation, of_tallies
 from outrider.measure.tally import Tally
 
 
-def tally(problem: str, successes: int, samples: int = 4, greedy: float = 0.0) -> Tally:
+def tally(problem: str, successes: int, samples: int = 4, scorable: int | None = None) -> Tally:
     zeros = dict.fromkeys(("votes", "truncated", "unparseable", "timeouts", "errors", "greedy_tokens"), 0)
+    judged = samples if scorable is None else scorable
     return Tally(
-        problem, "", samples, scorable=samples, successes=successes, majority=0.0, greedy=greedy,
+        problem, "", samples, scorable=judged, successes=successes, majority=0.0, greedy=0.0,
         tokens=10, entropy_sum=successes + 1.0, entropy_tokens=10, **zeros,
     )  # fmt: skip
 
 
-def evaluation(successes: list[int], prefix: str = "p") -> Evaluation:
-    tallies = tuple(tally(f"{prefix}{i}", c) for i, c in enumerate(successes))
-    return Evaluation(_summarise("all", tallies, (1, 2, 4), 0, 0), (), tallies, 0, 0)
+def evaluation(
+    successes: Sequence[int], prefix: str = "p", samples: int = 4, scorable: Sequence[int] | None = None
+) -> Evaluation:
+    judged = [samples] * len(successes) if scorable is None else scorable
+    return of_tallies([tally(f"{prefix}{i}", c, samples, judged[i]) for i, c in enumerate(successes)], resamples=0)
 
 
-def arm(name: str, *points: list[list[int]], seeds: tuple[int, ...] | None = None, share: float = 100.0) -> Arm:
-    """Points of rows (seeds) of successes per problem, of 4 samples; 100 tokens and 10 steps between points."""
+def arm(
+    name: str,
+    *points: list[list[int]],
+    seeds: tuple[int, ...] | None = None,
+    samples: int = 4,
+    scorable: Sequence[Sequence[int]] | None = None,
+) -> Arm:
+    """Points of rows (seeds) of successes per problem; 100 tokens and 10 steps between points.
+
+    ``scorable`` has for each point how many samples of each problem were judged.
+    """
     size = len(points[0])
-    made = [
-        Point((i + 1) / len(points), tuple(map(evaluation, rows)), (10 * (i + 1),) * size, (share * (i + 1),) * size,
-              (1.0 * (i + 1),) * size)
-        for i, rows in enumerate(points)
-    ]  # fmt: skip
+    made = []
+    for i, rows in enumerate(points):
+        judged = None if scorable is None else scorable[i]
+        evaluations = tuple(evaluation(row, "p", samples, judged) for row in rows)
+        spent = ((10 * (i + 1),) * size, (100.0 * (i + 1),) * size, (1.0 * (i + 1),) * size)
+        made.append(Point((i + 1) / len(points), evaluations, *spent))
     return Arm(name, tuple(range(size)) if seeds is None else seeds, tuple(made))
 
 
-def before(successes: list[int]) -> Arm:
-    return Arm("before training", (0,), (Point(0.0, (evaluation(successes),), (0,), (0.0,), (0.0,)),))
+def before(successes: list[int], samples: int = 4) -> Arm:
+    point = Point(0.0, (evaluation(successes, samples=samples),), (0,), (0.0,), (0.0,))
+    return Arm("before training", (0,), (point,))

@@ -10,7 +10,6 @@ from numpy.random import Generator, default_rng
 
 from arms import arm, before
 from outrider.bench.equal import at_equal_pass1
-from outrider.bench.results import Arm
 
 SAMPLES = 4
 
@@ -22,8 +21,7 @@ def rows(x: Generator, rate: float, seeds: int, problems: int) -> list[list[int]
 
 
 def pass_at(successes: list[list[int]], k: int) -> float:
-    failures = np.array(successes)
-    missed = [[math.comb(SAMPLES - c, k) / math.comb(SAMPLES, k) for c in row] for row in failures]
+    missed = [[math.comb(SAMPLES - c, k) / math.comb(SAMPLES, k) for c in row] for row in successes]
     return 1 - float(np.mean(missed))
 
 
@@ -89,8 +87,31 @@ def test_the_highest_point_counts_where_a_recipe_falls_back() -> None:
 
 
 def test_who_never_improves_has_no_such_place() -> None:
-    found = at_equal_pass1(before([2, 2]), arm("a", [[3, 3]]), arm("b", [[1, 2]]), 4)
-    assert math.isnan(found.change.value)
-    assert not found.change.excludes_zero
-    nothing = Arm("c", (0,), arm("c", [[1, 2]]).points)
-    assert math.isnan(at_equal_pass1(before([2, 2]), nothing, arm("a", [[3, 3]]), 4).change.value)
+    for base, other in (([3, 3], [1, 2]), ([1, 2], [3, 3])):
+        found = at_equal_pass1(before([2, 2]), arm("a", [base]), arm("b", [other]), 4)
+        assert math.isnan(found.pass1)
+        assert math.isnan(found.change.value)
+        assert not found.change.excludes_zero
+
+
+@pytest.mark.parametrize("samples", [5, 10, 12])
+def test_a_recipe_does_not_differ_from_itself(samples: int) -> None:
+    """Means that are equal have to come out equal: a tie that rounding breaks puts the place at a wrong point."""
+    for seed in range(20):
+        x = default_rng(seed)
+        points = [x.integers(low, samples, (3, 7)).tolist() for low in (0, 2, 1)]  # the top in the middle
+        start = before([0] * 7, samples)
+        found = at_equal_pass1(start, arm("a", *points, samples=samples), arm("b", *points, samples=samples), 4)
+        assert (found.change.value, found.change.low, found.change.high) == (0, 0, 0)
+
+
+def test_problems_that_are_not_known_everywhere_are_left_out_for_every_k() -> None:
+    """Of the second problem, b has 2 scorable samples at its end: enough for pass@2, too few for pass@4."""
+    base, short = arm("a", [[2, 4]], [[4, 4]]), arm("b", [[1, 0]], [[3, 0]], scorable=[[4, 4], [4, 2]])
+    for k in (2, 4):
+        found = at_equal_pass1(before([0, 0]), base, short, k)
+        alone = at_equal_pass1(before([0]), arm("a", [[2]], [[4]]), arm("b", [[1]], [[3]]), k)
+        assert (found.pass1, found.change.problems) == (0.75, 1)
+        assert found.change.value == pytest.approx(alone.change.value)
+    none = arm("b", [[1, 1]], scorable=[[1, 1]])
+    assert math.isnan(at_equal_pass1(before([0, 0]), base, none, 2).change.value)

@@ -118,6 +118,14 @@ def test_the_page_compares_at_equal_pass_at_1() -> None:
     assert [(place["value"], place["at_pass@1"]) for place in places] == [(0.75, 0.25), (None, None)]
 
 
+def test_one_sample_has_no_other_pass_at_k_to_compare() -> None:
+    first, second = (arm(name, [[1, 0]], samples=1) for name in "ab")
+    bench = Bench(recipes=["a", "b"], base="a", seeds=1, tokens=200, points=1)
+    text = page(Report(bench, before([0, 0], samples=1), (first, second), {}, ()), ENVIRONMENT)
+    assert "## Change from a" in text
+    assert "at equal pass@1" not in text
+
+
 def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:
     found = report([0, 0], arm("a", [[1, 1]]), arm("b", [[2, 2]]))
     one = Report(found.bench.model_copy(update={"seeds": 1}), found.before, found.arms, {}, ())

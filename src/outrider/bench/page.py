@@ -53,7 +53,8 @@ def page(report: Report, environment: Mapping[str, Any]) -> str:
     ]
     if others and report.base:
         parts += [f"## Change from {base}", _PAIRED, _without(differences(report, report.against_base), base)]
-        parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
+        if len(report.before.ks) > 1:
+            parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
         parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
     parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
@@ -90,9 +91,9 @@ _PAIRED = (
 )
 _EQUAL = (
     "How far a recipe lies above the line of {base} where both have the same pass@1, so that having gone further along "
-    "one line does not count. Taken at the highest pass@1 that both have measured: there one of them ends, or has its "
+    "one line does not count. Taken at the highest pass@1 that both have reached: there one of them ends, or has its "
     "best, and the other is between two evaluations, on a straight line through their means. Paired, with intervals as "
-    "above; with few evaluations the lines are coarse."
+    "above, which do not cover how far from straight a line is: with few evaluations it is coarse."
 )
 _SPENT = (
     "Over whole runs, all seeds. Successes: rollouts per 1,000 tokens of the stage; newly solved: problems that had no "
@@ -114,8 +115,8 @@ def _equal(report: Report) -> str:
     ks = [k for k in report.before.ks if k > 1]
     rows = []
     for arm in report.arms:
-        found = [report.at_equal_pass1(arm, k) for k in ks]
-        if arm is not report.base and found:
+        if arm is not report.base:
+            found = [report.at_equal_pass1(arm, k) for k in ks]
             place = f"{found[0].pass1:.3f}" if math.isfinite(found[0].pass1) else _NONE
             rows.append([arm.name, str(found[0].change.seeds), place, *(_change(f.change) for f in found)])
     return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows)
