@@ -1,6 +1,6 @@
 """Whole GRPO steps on the embedded task: seconds by phase, two processes against one, peak memory.
 
-Floors: explore, credit, record, sync and saving together at most 5 % of a step; two ranks at least 1.6 times one; peak
+Aims: explore, credit, record, sync and saving together at most 5 % of a step; two ranks at least 1.6 times one; peak
 memory of all processes under 1.5 GB. What the machine itself gives to two processes is measured beside it, since cores
 share caches, memory and the host: two runs of one rank at once, which exchange nothing, against one alone.
 """

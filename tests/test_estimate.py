@@ -78,7 +78,8 @@ def test_keys_and_values_are_those_of_a_wave() -> None:
     assert told == sum(x.untyped_storage().nbytes() for x in [*store.keys, *store.values])
 
 
-def test_a_stage_without_a_bound_may_fill_a_wave() -> None:
+def test_a_stage_without_a_bound_is_counted_as_full_waves() -> None:
+    """An upper bound: what it asks for at once is its own matter."""
     shape = shape_of(random_model("qwen3", hidden_size=32).config.to_dict())
 
     def keys(name: str) -> int:
