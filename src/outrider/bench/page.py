@@ -71,12 +71,12 @@ _COVERS = (
     "interaction (two-way layout, Student's t with Satterthwaite's degrees of freedom); for tokens, steps and seconds, "
     "the seeds alone. Intervals of two recipes may overlap although their paired difference excludes 0. pass@k is the "
     "unbiased estimate; the entropy is in nats per token; tokens are those of training, without evaluations; seconds "
-    "are of one core, without evaluating and saving."
+    "are wall time on one core, without evaluating and saving, pauses of the machine included."
 )
 _COVERS_ONE = (
     "±: half of the 95 % interval over problems. **There is one seed per recipe, and no interval here covers it: "
     "nothing on this page ranks recipes.** pass@k is the unbiased estimate; the entropy is in nats per token; tokens "
-    "are those of training, without evaluations; seconds are of one core, without evaluating and saving."
+    "are those of training, without evaluations; seconds are wall time on one core, without evaluating and saving."
 )
 _FRONTIER = (
     "The frontier: each line is a recipe's mean over seeds, from the policy before training (star) to the end of the "
