@@ -118,6 +118,13 @@ def test_the_page_compares_at_equal_pass_at_1() -> None:
     assert [(place["value"], place["at_pass@1"]) for place in places] == [(0.75, 0.25), (None, None)]
 
 
+def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:
+    known, short = arm("a", [[2, 2]]), arm("b", [[1, 0]], scorable=[[4, 2]])
+    text = page(report([0, 0], known, short), ENVIRONMENT)
+    assert "Problems left out, with a sample that could not be judged: b 1 of 2." in text
+    assert "left out" not in page(report([0, 0], known, arm("b", [[1, 0]])), ENVIRONMENT)
+
+
 def test_one_sample_has_no_other_pass_at_k_to_compare() -> None:
     first, second = (arm(name, [[1, 0]], samples=1) for name in "ab")
     bench = Bench(recipes=["a", "b"], base="a", seeds=1, tokens=200, points=1)

@@ -54,7 +54,7 @@ def frontier_figure(report: Report) -> Figure:
     plane.set_xlabel("pass@1 on held-out problems")
     plane.set_ylabel(f"{largest} on held-out problems")
     plane.set_title(loc="left", label="the frontier along training")
-    plane.legend(frameon=False, loc="best")
+    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)  # hides none
     for axes, quantity in ((ones, "pass@1"), (many, largest)):
         axes.set_title(loc="left", label=quantity)
         axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e5 else f"{x:,.0f}")

@@ -119,7 +119,15 @@ def _equal(report: Report) -> str:
             found = [report.at_equal_pass1(arm, k) for k in ks]
             place = f"{found[0].pass1:.3f}" if math.isfinite(found[0].pass1) else _NONE
             rows.append([arm.name, str(found[0].change.seeds), place, *(_change(f.change) for f in found)])
-    return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows)
+    return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(report, ks[-1])
+
+
+def _left_out(report: Report, k: int) -> str:
+    """A sentence for the recipes that were compared on fewer problems; nothing where there is none."""
+    count = len(report.before.end.evaluations[0].tallies)
+    used = {arm.name: report.at_equal_pass1(arm, k).change.problems for arm in report.arms if arm is not report.base}
+    fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)
+    return f"\n\nProblems left out, with a sample that could not be judged: {fewer} of {count}." if fewer else ""
 
 
 def _reached(report: Report) -> str:
