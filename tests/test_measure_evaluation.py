@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.measure import Evaluation, compare, evaluate
+from outrider.measure import Evaluation, Tally, compare, evaluate
 from outrider.record import Outcome, Problem, Rollout, StopReason, Verdict, correct, incorrect, unparseable
 
 NO_IDS = np.zeros(0, np.int32)
@@ -131,6 +131,36 @@ def test_majority_is_unknown_where_the_verifier_names_no_answers():
     assert found.majority.problems == 1
     assert found.majority.value == 0
     assert found.voteless == 0
+
+
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        [incorrect()],  # judged by a function that only says no
+        [incorrect(), incorrect()],
+        [incorrect(), unparseable()],
+        [correct("7"), correct()],  # who knows what the second one said
+    ],
+)
+def test_the_majority_of_a_problem_without_answers_is_unknown_and_not_0(verdicts):
+    tally = Tally.of(Problem("a", "a"), [rollout("a", verdict) for verdict in verdicts])
+    assert np.isnan(tally.majority)
+
+
+def test_an_evaluation_without_answers_has_no_majority_even_where_nothing_could_be_read():
+    """Programs: those that pass or fail name no answer, and the one that nobody parsed must not stand for all."""
+    found = evaluate(
+        problems("a", "b", "c"), [rollout("a", correct()), rollout("b", incorrect()), rollout("c", unparseable())]
+    )
+    assert np.isnan(found.overall.majority.value)
+    assert (found.overall.majority.problems, found.overall.voteless) == (0, 0)
+    named = evaluate(problems("a", "c"), [rollout("a", correct("7")), rollout("c", unparseable())]).overall
+    assert (named.majority.value, named.majority.problems, named.voteless) == (0.5, 2, 1)
+
+
+def test_a_failure_without_an_answer_beside_others_is_no_vote():
+    found = evaluate(problems("a"), [rollout("a", v) for v in (correct("7"), incorrect(), incorrect())])
+    assert found.overall.majority.value == 1.0
 
 
 def test_observed_tokens_have_no_say_in_the_entropy():

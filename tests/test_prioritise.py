@@ -203,6 +203,38 @@ def test_verifier_errors_are_no_failures():
     assert plan(Prioritise(total=30, rounds=1), groups_of("++!!", "++++")) == {"p0": 11, "p1": 11}
 
 
+def test_a_problem_that_the_verifier_cannot_judge_gets_nothing_more_and_is_counted():
+    """One checker that always hangs took 57 of 64 rollouts, in every step that its problem came up."""
+    stage = Prioritise(total=16 * 4 + 64, rounds=1)
+    extra = plan(stage, groups_of("!!!!", *["++--"] * 8, *["----"] * 7))
+    assert "p0" not in extra
+    assert sum(extra.values()) == 64
+    assert stage.metrics()["unscorable"] == 1
+    run = Run(Prioritise(total=48), lambda request, member: member % 2 == 0)
+    broken, run.draw = (
+        run.draw,
+        lambda requests: [
+            r.judged(Verdict(Outcome.ERROR, math.nan), math.nan) if r.problem_id == "p0" else r
+            for r in broken(requests)
+        ],
+    )
+    for step in range(1, 4):
+        sizes = {g.problem.id: g.size for g in run.step(step, 4)}
+        assert sizes.get("p0", 4) == 4
+        assert sum(sizes.values()) == 48
+    assert plan(stage, groups_of("!!!!", "!!!!")) == {"p0": 60, "p1": 60}  # nobody can be preferred
+    assert [stage.metrics()[name] for name in ("unscorable", "unspent")] == [2, 0]
+    assert plan(Prioritise(total=128, skip_solved=True), groups_of("!!!!", "++++")) == {}
+
+
+def test_a_single_verdict_beside_errors_outweighs_nobody():
+    """A spread that is not known counts for no more than the largest that is, and as nothing where nobody has any."""
+    got = plan(Prioritise(total=16 + 40, rounds=1), groups_of("+!!!", "++--", "++--", "----"))
+    assert got["p0"] == got["p1"] == got["p2"]
+    agreed = groups_of("-!!!", "++++", "----")
+    assert plan(Prioritise(total=12 + 30, rounds=1), agreed) == {"p0": 10, "p1": 10, "p2": 10}
+
+
 def test_a_problem_whose_seeded_rollouts_are_kept_out_of_the_estimate():
     """Pooled, two plain failures and two seeded successes are as uncertain as can be; alone, the failures agree."""
     groups = groups_of("--SS", "++--")
@@ -269,6 +301,7 @@ def test_metrics_by_hand():
         "extra": 15,
         "extra_unsolved": 3,
         "extra_solved": 3,
+        "unscorable": 0,
         "unspent": 0,
         "overdrawn": 0,
         "effective_problems": pytest.approx(27**2 / (13**2 + 2 * 7**2)),

@@ -27,20 +27,24 @@ def reduction(successes_P: Counts, n_P: Counts, confidence: float) -> Floats:
 
     ``Δ(n) = h(n) - h(n + 1)``, ``h(n) = t s / sqrt(n)`` (Eqs. 1 and 2): ``t`` is the quantile ``(1 + confidence) / 2``
     of Student's distribution with ``n - 1`` degrees of freedom, ``s`` the sample standard deviation (``n - 1``) of the
-    outcomes 0 and 1, which is taken not to change. Zero where all outcomes are equal. A single rollout has no spread
-    and none says nothing: both count as two with ``s = 0.5`` (decided; recipes draw two at
-    least, of which verifier errors may leave fewer).
+    outcomes 0 and 1, which is taken not to change. Zero where all outcomes are equal.
 
-    >>> reduction(np.array([2, 4]), np.array([4, 4]), confidence=0.95).round(3).tolist()
-    [0.202, 0.0]
+    Fewer than two rollouts have no spread, and an interval without an end: they count as two with ``s = 0.5``, but for
+    no more than the largest of the problems whose spread is known (decided; recipes draw two at least, of which
+    verifier errors may leave fewer, and two would then outweigh every problem that was judged more often).
+
+    >>> reduction(np.array([2, 4, 1]), np.array([4, 4, 1]), confidence=0.95).round(3).tolist()
+    [0.202, 0.0, 0.202]
     """
     from scipy.special import stdtrit  # type: ignore[import-untyped]  # not at the top: it takes a quarter of the time that a light layer may take
 
+    known_P = n_P > 1
     s_P = np.sqrt(successes_P * (n_P - successes_P) / np.maximum(n_P * (n_P - 1), 1))
-    s_P, n_P = np.where(n_P < 2, 0.5, s_P), np.maximum(n_P, 2)
+    s_P, n_P = np.where(known_P, s_P, 0.5), np.maximum(n_P, 2)
     quantile = (1 + confidence) / 2
     now_P, then_P = stdtrit(n_P - 1, quantile) / np.sqrt(n_P), stdtrit(n_P, quantile) / np.sqrt(n_P + 1)
-    return np.asarray(s_P * (now_P - then_P), np.float64)
+    reduced_P = np.asarray(s_P * (now_P - then_P), np.float64)
+    return np.minimum(reduced_P, reduced_P[known_P].max() if known_P.any() else np.inf)
 
 
 def exploration_bonus(n_P: Counts, pulls: int, weight: float) -> Floats:
@@ -65,9 +69,11 @@ class Prioritise(Stage):
 
     All outcomes equal: Δ is 0 and the bonus alone counts, so solved and unsolved problems rank equal; ``skip_solved``
     leaves the solved out. Nobody has a priority: everyone gets the same. Groups that an earlier stage has dropped get
-    nothing; if nobody is left, the budget stays unspent, which the metric ``unspent`` shows. Earlier stages whose share
-    depends on what they find may use up the budget or more in a step, which ``overdrawn`` shows. An empty batch asks
-    for nothing. There is no floor: a problem may get none (Appendix J reports 0 to 7 each).
+    nothing; if nobody is left, the budget stays unspent, which the metric ``unspent`` shows. Problems that were tried
+    and of whose rollouts the verifier could judge none get nothing either, which ``unscorable`` counts, unless that is
+    all of them: then everyone gets the same. Earlier stages whose share depends on what they find may use up the budget
+    or more in a step, which ``overdrawn`` shows. An empty batch asks for nothing. There is no floor: a problem may get
+    none (Appendix J reports 0 to 7 each).
 
     Decided where the paper is open: its alpha = 0.95 is a confidence *level*, since read literally the quantile is
     0.525 and Δ drowns in the bonus; λ, which it does not give, is 0.1; T is the round's own budget, or with
@@ -124,7 +130,7 @@ class Prioritise(Stage):
             self._refuse_nothing_to_rank(view.groups)
         left = self.total - sum(g.size for g in view.groups)
         self._counts["overdrawn"] = max(0, -left)
-        eligible = [g for g in view.groups if not (g.dropped or (self.skip_solved and outcome(g) == "solved"))]
+        eligible = self._eligible(view.groups)
         if not eligible or view.round >= self.rounds or left <= 0:
             self._counts["unspent"] = max(0, left) if view.groups else 0
             return []
@@ -135,6 +141,14 @@ class Prioritise(Stage):
             self._counts["extra_unsolved"] += extra * (not group.successes)
             self._counts["extra_solved"] += extra * (outcome(group) == "solved")
         return self._requests(eligible, extra_P, view)
+
+    def _eligible(self, groups: Sequence[Group]) -> list[Group]:
+        """Who may get more: not the dropped, nor, beside others, the unscorable; nor the solved if they are skipped."""
+        kept = [(g, outcome(g)) for g in groups if not g.dropped]
+        unscorable = {g.id for g, found in kept if g.size and found == "unscorable"}
+        self._counts["unscorable"] = len(unscorable)
+        passed_over = unscorable if len(unscorable) < len(kept) else set()
+        return [g for g, found in kept if g.id not in passed_over and not (self.skip_solved and found == "solved")]
 
     def _allocate(self, groups: Sequence[Group], budget: int, view: View) -> list[int]:
         """Each group's share of a round, in the order of the groups."""
@@ -179,9 +193,11 @@ class Prioritise(Stage):
 
     def metrics(self) -> dict[str, float]:
         """Extra rollouts: in all, to problems that were unsolved or solved when they got them, most and share of none
-        for one problem, budget left over, rollouts of earlier stages beyond it; then the weights and seeding's own."""
+        for one problem; problems that got none since none of their rollouts could be judged; budget left over, rollouts
+        of earlier stages beyond it; then the weights and seeding's own."""
         told = {"extra": float(self._extra.total())}
-        told |= {name: float(self._counts[name]) for name in ("extra_unsolved", "extra_solved", "unspent", "overdrawn")}
+        names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
+        told |= {name: float(self._counts[name]) for name in names}
         return told | self._weights | (self.seed.metrics() if self.seed is not None else {})
 
     def state_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from outrider.errors import UserError
@@ -27,10 +27,10 @@ class Summary:
     Attributes:
         level: the label; ``"all"`` for all problems together.
         pass_at: unbiased pass@k for k = 1, 2, 4, … n. ``pass_at[1]`` is avg@n, the mean success.
-        majority: majority@n.
+        majority: majority@n; unknown (NaN, 0 problems) where no response of the whole evaluation names an answer.
         greedy: success of greedy decoding.
         problems, samples, scorable: how many problems, responses, and responses with a judgement.
-        voteless: problems with a majority of 0 because no response had a vote.
+        voteless: problems with a majority of 0 because no response had a vote, where others had one.
         truncated, unparseable: shares of ``samples``.
         timeouts, errors: responses, greedy ones included, that the verifier could not judge.
         entropy: nats per token, every token with the same weight; NaN if not recorded.
@@ -130,6 +130,8 @@ def evaluate(
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
     """The evaluation whose counts per problem are known; options and degenerate cases as in :func:`evaluate`."""
+    if not any(t.votes for t in tallies):  # no election anywhere: the 0 of the unreadable alone would stand for all
+        tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     labels = sorted({t.level for t in tallies}, key=_natural)
     return Evaluation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -36,3 +37,26 @@ def majority(answers: Sequence[str], success: Sequence[bool]) -> float:
     winners = {answer for answer, count in votes.items() if count == most}
     won = sum(s for answer, s in zip(answers, success, strict=True) if answer in winners)
     return won / (most * len(winners))
+
+
+def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled: Sequence[bool]) -> float:
+    """:func:`majority` of the judged responses to one problem; NaN where nothing can be voted over.
+
+    ``settled`` responses were parsed and not cut off, so they have an answer, whether or not anybody has named it. A
+    verifier that only says yes or no names none: then the majority is unknown, and so it is where a response succeeded
+    with an answer that nobody knows. It is 0 where no response settled: these elect nothing. A failure without an
+    answer beside others that have one is no vote.
+
+    Degenerate cases: NaN without a response.
+
+    >>> majority_or_unknown(["", ""], [False, False], settled=[True, True])
+    nan
+    >>> majority_or_unknown(["", "7"], [False, True], settled=[True, True])
+    1.0
+    >>> majority_or_unknown(["", ""], [False, False], settled=[False, False])
+    0.0
+    """
+    unnamed = [won for answer, won, done in zip(answers, success, settled, strict=True) if done and not answer]
+    if not answers or any(unnamed) or (unnamed and not any(answers)):
+        return math.nan
+    return majority(answers, success)

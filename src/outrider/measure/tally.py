@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outrider.measure.majority import majority
+from outrider.measure.majority import majority_or_unknown
 from outrider.record import Outcome, Problem, Rollout, Verdict
 
 UNSCORABLE = (Outcome.TIMEOUT, Outcome.ERROR)
@@ -26,8 +26,8 @@ class Tally:
         samples: responses drawn.
         scorable, successes: the n and c of pass@k.
         votes: scorable, untruncated, parsed responses with an answer text.
-        majority: see :func:`outrider.measure.majority.majority`; NaN without a scorable sample, and where a full
-            response was found correct without naming its answer, as nothing can be voted over then.
+        majority: see :func:`outrider.measure.majority.majority_or_unknown`; NaN without a scorable sample, and where
+            full responses were judged without naming an answer, as nothing can be voted over then.
         greedy: 1 or 0; NaN if there was no greedy response or it is unscorable.
         truncated, unparseable: samples of that kind.
         timeouts, errors: responses that could not be judged, the greedy one included.
@@ -64,7 +64,6 @@ class Tally:
         greedy_outcome = [_verdict(greedy).outcome] if greedy else []
         scorable = [r for r, outcome in zip(sampled, outcomes, strict=True) if outcome not in UNSCORABLE]
         answers = [_vote(r) for r in scorable]
-        votable = all(answer or r.truncated or not r.success for answer, r in zip(answers, scorable, strict=True))
         entropies = [e for r in sampled if (e := _entropies(r)) is not None]
         return Tally(
             problem=problem.id,
@@ -73,7 +72,7 @@ class Tally:
             scorable=len(scorable),
             successes=sum(r.success for r in scorable),
             votes=sum(map(bool, answers)),
-            majority=majority(answers, [r.success for r in scorable]) if scorable and votable else np.nan,
+            majority=majority_or_unknown(answers, [r.success for r in scorable], list(map(_settled, scorable))),
             greedy=float(greedy.success) if greedy and greedy_outcome[0] not in UNSCORABLE else np.nan,
             truncated=sum(r.truncated for r in sampled),
             unparseable=outcomes.count(Outcome.UNPARSEABLE),
@@ -93,10 +92,13 @@ def _verdict(rollout: Rollout) -> Verdict:
 
 
 def _vote(rollout: Rollout) -> str:
-    """The answer that a response settled on; ``""`` if it settled on none."""
-    verdict = _verdict(rollout)
-    parsed = verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT)
-    return verdict.answer if parsed and not rollout.truncated else ""
+    """The answer that a response settled on; ``""`` if it settled on none, or nobody has named it."""
+    return _verdict(rollout).answer if _settled(rollout) else ""
+
+
+def _settled(rollout: Rollout) -> bool:
+    """Whether a response was read to its end, so that it has an answer."""
+    return _verdict(rollout).outcome in (Outcome.CORRECT, Outcome.INCORRECT) and not rollout.truncated
 
 
 def _entropies(rollout: Rollout) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outrider.measure import Evaluation, Tally, majority
+from outrider.measure import Evaluation, Tally
 from outrider.measure.evaluation import of_tallies
+from outrider.measure.majority import majority_or_unknown
 from outrider.record import StopReason
 from outrider.report.data import RunData
 
@@ -50,7 +51,6 @@ def _tally(problem: str, rows: Sequence[Mapping[str, Any]]) -> Tally:
     sampled, greedy = ([r for r in rows if (r["split"] == "greedy") == wanted] for wanted in (False, True))
     judged, votes = list(filter(_scorable, sampled)), list(map(_vote, filter(_scorable, sampled)))
     right = [r["outcome"] == "correct" for r in judged]
-    votable = all(vote or r["stop"] in _CUT or not hit for vote, r, hit in zip(votes, judged, right, strict=True))
     told = [r for r in sampled if _known(r["entropy"]) and _known(r["tokens"])]
     return Tally(
         problem=problem,
@@ -59,7 +59,7 @@ def _tally(problem: str, rows: Sequence[Mapping[str, Any]]) -> Tally:
         scorable=len(judged),
         successes=sum(right),
         votes=sum(map(bool, votes)),
-        majority=majority(votes, right) if judged and votable else math.nan,
+        majority=majority_or_unknown(votes, right, list(map(_settled, judged))),
         greedy=float(greedy[0]["outcome"] == "correct") if greedy and _scorable(greedy[0]) else math.nan,
         truncated=sum(r["stop"] in _CUT for r in sampled),
         unparseable=sum(r["outcome"] == "unparseable" for r in sampled),
@@ -77,8 +77,11 @@ def _scorable(row: Mapping[str, Any]) -> bool:
 
 
 def _vote(row: Mapping[str, Any]) -> str:
-    parsed = row["outcome"] != "unparseable" and row["stop"] not in _CUT
-    return (row["answer"] or "") if parsed else ""
+    return (row["answer"] or "") if _settled(row) else ""
+
+
+def _settled(row: Mapping[str, Any]) -> bool:
+    return row["outcome"] != "unparseable" and row["stop"] not in _CUT
 
 
 def _known(value: Any) -> bool:
