@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compare.__main__ import NOT_COMPARED, TABLES
 from outrider.config import load_recipe
 from outrider.explore import Stage, Uniform
 from test_stages import RULES, WORLDS, Case, Life
@@ -38,3 +39,14 @@ def test_the_stage_of_the_page_keeps_every_rule(case, world) -> None:
     life = Life(case, world)
     for rule in RULES:
         rule(life)
+
+
+def test_the_page_of_the_comparison_has_every_line_of_it() -> None:
+    """Its numbers need verl and TRL (``test_comparison.py``); which lines there are, and why they differ, does not."""
+    text = (PAGE.parent / "comparison.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    there = [(row[0], row[1], re.sub(r" ?\([\d.e-]+\)$", "", row[3])) for row in rows if row[0] != "theirs"]
+    assert there == [(line.theirs, line.ours, line.why) for _, _, table in TABLES for line in table]
+    assert text.endswith(NOT_COMPARED)
+    silent = [row for row in rows if row[0] != "theirs" and float(row[2]) > 1e-6 and not row[3]]
+    assert not silent

@@ -10,16 +10,25 @@ import torch
 
 from compare import TOLERANCE
 from compare.credit import ADVANTAGES
+from compare.far import FAR, REACH
 from compare.losses import LOSSES
 
 NOT_COMPARED = """\
 Not compared, because there is nothing on the other side. In verl: `gae` and the optimal token baselines, which need a
 critic or sums over the vocabulary; `opo`, a mean weighted by length; `gdpo`, several rewards; the losses `dppo_tv`,
-`dppo_kl`, `dro` and `bypass_mode`. In TRL: `luspo`, `vespo` and the mask of `off_policy_mask_threshold`. TRL's
-advantages, and its importance weights for vLLM, are parts of a method that also samples and scores: by reading, a
-`group_mean` with an epsilon of 1e-4, and a `correction` as verl's. `top_entropy_quantile` there takes a quantile,
-`forking` here a number of tokens, so the two may differ by one token at the threshold.
+`dppo_kl`, `dro` and `bypass_mode`; of `kl_penalty` `abs`, and `k1+` and `k3+`, which have the gradient of k2. In TRL:
+`luspo`, `vespo` and the mask of `off_policy_mask_threshold`. TRL's advantages, and its importance weights for vLLM, are
+parts of a method that also samples and scores: by reading, a `group_mean` with an epsilon of 1e-4, and a `correction`
+as verl's. `top_entropy_quantile` there takes a quantile, `forking` here a number of tokens, so the two may differ by
+one token at the threshold.
 """
+
+
+TABLES = (
+    ("Advantages", "", ADVANTAGES),
+    ("Losses", f"Log-ratios are of the order of 0.4 here; [below](#far-apart) they reach {REACH:.0f}.\n", LOSSES),
+    ("Far apart", f"The same losses with half of the tokens' log-ratios anywhere within ±{REACH:.0f}.\n", FAR),
+)
 
 
 def page() -> str:
@@ -34,10 +43,11 @@ def page() -> str:
         "gives. How to run it: [Outrider outside](use-outside.md).",
         "",
     ]
-    for title, table in (("Advantages", ADVANTAGES), ("Losses", LOSSES)):
+    for title, said, table in TABLES:
         lines += [
             f"## {title}",
             "",
+            *([said] if said else []),
             "| theirs | ours | difference | why, and what then remains |",
             "|---|---|---:|---|",
         ]

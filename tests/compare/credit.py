@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     def theirs(self, name: str, **rest: Any) -> np.ndarray:
         from verl.trainer.ppo import core_algos
 
-        token_level = np.zeros(self.mask.shape)
+        token_level = np.zeros(self.mask.shape, self.rewards.dtype)
         token_level[np.arange(len(self.uid)), self.mask.sum(1) - 1] = self.rewards
         given: dict[str, Any] = {"token_level_rewards": torch.tensor(token_level), "config": None}
         given |= {"response_mask": torch.tensor(self.mask, dtype=torch.float64), "index": self.uid, **rest}
@@ -92,6 +92,21 @@ def greedy() -> tuple[float, float]:
     return difference, difference
 
 
+def unanimous(name: str, piece: Any, single: bool) -> Callable[[], tuple[float, float]]:
+    """Rewards that all rows of a group share, in the precision of a training run (``single``) or in float64."""
+
+    def compare() -> tuple[float, float]:
+        batch = Batch.of(MIXED)
+        rewards = np.array([0.1, 0.3, 0.7, 0.9, 1.1])[batch.uid.astype(int)]
+        batch = batch._replace(rewards=rewards.astype(np.float32 if single else np.float64))
+        theirs, ours = batch.theirs(name), batch.ours(piece)
+        assert not ours.any()
+        return largest(theirs, ours), 0.0
+
+    return compare
+
+
+RESIDUE = "the rounding of the mean in float32 over an epsilon of 1e-6 there, exactly 0 here"
 LONE = "a lone row of its group: its raw reward there, 0 here, since it is compared with nothing"
 
 ADVANTAGES = [
@@ -107,7 +122,25 @@ ADVANTAGES = [
         "`group_mean: {std: false}`",
         advantages("grpo", {"group_mean": {"std": False}}, norm_adv_by_std_in_grpo=False),
     ),
+    Comparison(
+        "verl `grpo`, unanimous groups, float32",
+        "`group_mean`",
+        unanimous("grpo", "group_mean", single=True),
+        RESIDUE,
+    ),
     Comparison("verl `grpo_vectorized`", "`group_mean`", advantages("grpo_vectorized", "group_mean")),
+    Comparison(
+        "verl `grpo_vectorized`, unanimous groups",
+        "`group_mean`",
+        unanimous("grpo_vectorized", "group_mean", single=False),
+        RESIDUE,
+    ),
+    Comparison(
+        "verl `grpo_vectorized`, groups of one",
+        "`group_mean`",
+        but_for("grpo_vectorized", "group_mean", LONELY, lambda a, b: np.where(b.alone[:, None], 0, a)),
+        LONE,
+    ),
     Comparison("verl `rloo`", "`leave_one_out`", advantages("rloo", "leave_one_out")),
     Comparison(
         "verl `rloo`, groups of one",
@@ -124,6 +157,12 @@ ADVANTAGES = [
         "verl `reinforce_plus_plus_baseline`",
         "`reinforce_pp: {weight: token}`",
         advantages("reinforce_plus_plus_baseline", {"reinforce_pp": {"weight": "token", "epsilon": 1e-8}}),
+    ),
+    Comparison(
+        "verl `reinforce_plus_plus_baseline`, unanimous groups, float32",
+        "`reinforce_pp: {weight: token}`",
+        unanimous("reinforce_plus_plus_baseline", {"reinforce_pp": {"weight": "token", "epsilon": 1e-8}}, single=True),
+        "the rounding of the mean in float32 over the batch's standard deviation there, exactly 0 here",
     ),
     Comparison(
         "verl `reinforce_plus_plus`, gamma 1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from compare import TOLERANCE, WIDTH, Comparison, largest
 from outrider.objective.correction import correct
-from outrider.objective.kl import ESTIMATORS
+from outrider.objective.kl import ESTIMATORS, log_ratio_of
 from outrider.objective.options import Mask, ObjectiveOptions, Truncate
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.row import Row
@@ -40,6 +41,14 @@ class Scored(NamedTuple):
         advantages = np.repeat(rng.normal(size=(14, 1)), WIDTH, 1) if per_row else rng.normal(size=shape)
         values = (old, new, advantages, mask, rng.exponential(1.0, shape), new + rng.normal(0, 0.3, shape))
         return Scored(*(torch.tensor(np.asarray(v, np.float64)) for v in values))
+
+    def moved(self, seed: int, reach: float) -> Scored:
+        """With half of the tokens anywhere within ``reach`` of the sampler's log-probabilities and the reference's."""
+        rng = np.random.default_rng([seed, 1])
+        to_new, to_ref = (torch.tensor(rng.uniform(-reach, reach, self.old.shape)) for _ in range(2))
+        far_new, far_ref = (torch.tensor(rng.random(self.old.shape) < 0.5) for _ in range(2))
+        new = torch.where(far_new, self.old + to_new, self.new)
+        return self._replace(new=new, ref=new + torch.where(far_ref, to_ref, self.ref - self.new))
 
 
 def rows_of(data: Scored) -> list[Row]:
@@ -134,19 +143,26 @@ def by_trl(data: Scored, **options: Any) -> tuple[float, Tensor]:
 Theirs = Callable[[Scored], tuple[float, Tensor]]
 
 
-def losses(theirs: Theirs, objective: dict[str, Any], value: bool = True, **drawn: Any) -> Any:
-    """Loss and gradient, or with ``value=False`` the gradient alone."""
+class Losses(NamedTuple):
+    """Loss and gradient, or without ``value`` the gradient alone, over batches drawn with ``drawn``."""
 
-    def compare() -> tuple[float, float]:
-        worst = 0.0
-        for seed in range(3):
-            data = Scored.of(seed, **drawn)
-            (their_value, their_gradient), (our_value, our_gradient) = theirs(data), ours(objective, data)
-            worst = max(worst, largest(their_gradient, our_gradient))
-            worst = max(worst, abs(their_value - our_value) if value else 0.0)
+    theirs: Theirs
+    objective: dict[str, Any]
+    value: bool
+    drawn: dict[str, Any]
+
+    def __call__(self) -> tuple[float, float]:
+        worst = max(self.difference(Scored.of(seed, **self.drawn)) for seed in range(3))
         return worst, worst
 
-    return compare
+    def difference(self, data: Scored) -> float:
+        (their_value, their_gradient), (our_value, our_gradient) = self.theirs(data), ours(self.objective, data)
+        worst = largest(their_gradient, our_gradient)
+        return max(worst, abs(their_value - our_value)) if self.value else worst
+
+
+def losses(theirs: Theirs, objective: dict[str, Any], value: bool = True, **drawn: Any) -> Losses:
+    return Losses(theirs, objective, value, drawn)
 
 
 def verl(mode: str, aggregate: str = "token-mean", **options: Any) -> Theirs:
@@ -179,16 +195,24 @@ def weighted_kl() -> tuple[float, float]:
 
 
 def estimators() -> tuple[float, float]:
+    worst = max(kl_difference(name, Scored.of(0)) for name in ESTIMATORS)
+    return worst, worst
+
+
+def kl_difference(name: str, data: Scored, most: float = math.inf) -> float:
+    """Values and gradients of an estimator beside verl's; ours bounded by ``most`` first."""
     from verl.trainer.ppo.core_algos import kl_penalty_forward
 
-    data = Scored.of(0)
-    pairs = (("k1", "kl"), ("k2", "mse"), ("k3", "low_var_kl"))
-    found = (
-        largest(ESTIMATORS[mine](data.ref - data.new), kl_penalty_forward(data.new, data.ref, theirs))
-        for mine, theirs in pairs
-    )
-    worst = max(found)
-    return worst, worst
+    found = []
+    for of in (
+        lambda new: kl_penalty_forward(new, data.ref, {"k1": "kl", "k2": "mse", "k3": "low_var_kl"}[name]),
+        lambda new: ESTIMATORS[name](log_ratio_of(data.ref, new, data.mask > 0)[1]).clamp(-most, most),
+    ):
+        new = data.new.clone().requires_grad_()
+        values = of(new) * data.mask
+        [gradient] = torch.autograd.grad(values.sum(), new)
+        found.append((values.detach(), gradient))
+    return max(largest(a, b) for a, b in zip(*found, strict=True))
 
 
 def corrections() -> tuple[float, float]:
