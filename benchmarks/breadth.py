@@ -28,6 +28,7 @@ from _machine import keep
 from outrider.config import load_recipe
 from outrider.model.load import load_policy
 from outrider.record.store import RolloutStore
+from outrider.sample.ready import ready
 from outrider.train.clock import Clock
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
@@ -72,7 +73,7 @@ def trimmed() -> float:
 def one_step(ranks: Ranks, name: str, problems: int, tokens: int) -> int:
     peaks = Peaks()
     recipe = load_recipe(name, [f"train.problems={problems}", f"sample.max_tokens={tokens}"])
-    trainer = build(recipe, load_policy(recipe.model), ranks, Clock(peaks))
+    trainer = build(recipe, ready(load_policy(recipe.model))[0], ranks, Clock(peaks))
     recipe.task.verify_all([])
     idle, begin = trimmed(), time.process_time()
     groups, metrics = trainer.step()

@@ -32,6 +32,7 @@ from outrider.objective.row import Row
 from outrider.record import Problem, SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 
 
 class Size(NamedTuple):
@@ -100,8 +101,7 @@ def prompts(size: Size) -> np.ndarray:
 
 def our_sampling(size: Size, path: str) -> dict[str, float]:
     policy = Policy(fresh(size), character_tokenizer(), PolicyOptions(dtype="bfloat16"))
-    use_plans(policy.model)
-    sampler = LocalSampler(policy, SampleOptions(max_tokens=size.response, path=path))  # type: ignore[arg-type]
+    sampler = LocalSampler(ready(policy, path)[0], SampleOptions(max_tokens=size.response))
     asked = [
         SampleRequest(Problem(str(i), ""), n=size.samples, prompt_ids=ids, group_id=str(i))
         for i, ids in enumerate(prompts(size))
@@ -195,8 +195,8 @@ def main() -> None:
     numbers: dict[str, object] = {
         "engine": str(engine("bfloat16")),
         "parameters": sum(p.numel() for p in fresh(size).parameters()),
-        "sampling": our_sampling(size, "fast"),
-        "sampling, generic path": our_sampling(size, "generic"),
+        "sampling": our_sampling(size, "fused"),
+        "sampling, packed path": our_sampling(size, "packed"),
         "sampling, transformers": plain_sampling(size),
         "learning": our_learning(size, recompute=False),
         "learning, layers recomputed": our_learning(size, recompute=True),

@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from _machine import MAX_TOKENS, PAIRS, base, keep, rates, ratio, requests, rounded, sgemm
 
-from outrider.model.attention import use_plans
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
@@ -47,16 +47,15 @@ def generate_rate_function(threads: int):
 
 
 def sampler_rate_function(path: str):
-    policy = base()
-    use_plans(policy.model)
-    sampler = LocalSampler(policy, SampleOptions(max_tokens=MAX_TOKENS, rows=ROWS, path=path))
+    policy, _ = ready(base(), path)
+    sampler = LocalSampler(policy, SampleOptions(max_tokens=MAX_TOKENS, rows=ROWS))
     asked = requests(policy, PROBLEMS, N)
     return lambda: sum(len(r.token_ids) for r in sampler.sample(asked))
 
 
 def machine(ranks: Ranks, out: Path) -> int:
     """Every rank samples its own rows; rank 0 runs ``generate`` with all threads in between, the others wait."""
-    ours = sampler_rate_function("fast")
+    ours = sampler_rate_function("fused")
     theirs = generate_rate_function(ranks.size) if ranks.main else None
 
     def together() -> int:
@@ -85,7 +84,7 @@ def main() -> None:
     numbers: dict[str, object] = {"pairs": PAIRS, "rows": ROWS, "sgemm_gflops_one_thread": round(peak / 1e9, 1)}
     plain = generate_rate_function(1)
     parameters = sum(p.numel() for p in base().model.parameters())
-    for path in ("fast", "generic"):
+    for path in ("fused", "packed", "plain"):
         ours, theirs = rates(sampler_rate_function(path), plain)
         numbers[path] = {
             "tokens_per_second_one_thread": round(statistics.median(ours)),

@@ -13,6 +13,7 @@ from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.model.load import load_policy
 from outrider.objective.row import Row
+from outrider.sample.ready import ready
 from outrider.train.clock import Clock
 from outrider.train.loop import Trainer
 from outrider.train.ranks import Ranks
@@ -31,7 +32,7 @@ OVERRIDES = [
 
 def trainer(ranks: Ranks) -> Trainer:
     recipe = load_recipe("grpo", OVERRIDES)
-    return build(recipe, load_policy(recipe.model), ranks, Clock())
+    return build(recipe, ready(load_policy(recipe.model))[0], ranks, Clock())
 
 
 def draw(ranks: Ranks, out: Path) -> int:

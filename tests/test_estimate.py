@@ -14,7 +14,7 @@ from outrider.model.device import DTYPES, products_in
 from outrider.model.forward import own_hidden
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
-from outrider.sample.decoder import GenericDecoder
+from outrider.sample.decoder import PackedDecoder
 from outrider.sample.store import Store
 from outrider.train.estimate import activations, estimate, memory, most_rollouts, shape_of
 from policy_rows import row
@@ -74,7 +74,7 @@ def test_keys_and_values_are_those_of_a_wave() -> None:
     told = memory(recipe, shape_of(model.config.to_dict()), "qwen3")["keys and values"]
     store = Store(torch.zeros(6, dtype=torch.int64), 128, 2)
     with torch.no_grad():
-        GenericDecoder(model).forward(torch.zeros(6, 128, dtype=torch.int64), store)
+        PackedDecoder(model).forward(torch.zeros(6, 128, dtype=torch.int64), store)
     assert told == sum(x.untyped_storage().nbytes() for x in [*store.keys, *store.values])
 
 

@@ -30,6 +30,7 @@ from outrider.model.tiny import character_tokenizer, tiny_policy
 from outrider.record import Problem, SampleRequest, group_id
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 from outrider.tasks.countdown import Countdown
 from small import random_model
 
@@ -132,15 +133,16 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.Monkey
     assert caplog.records == []
 
 
-def test_a_model_that_caps_its_logits_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_caps_its_logits_runs_its_own_forward_pass(tmp_path: Path) -> None:
     config = Gemma2Config(
         vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
         num_key_value_heads=1, head_dim=8, final_logit_softcapping=0.1, initializer_range=1.0,
     )  # fmt: skip
     Gemma2ForCausalLM(config).save_pretrained(tmp_path / "m")
     character_tokenizer().save_pretrained(tmp_path / "m")
-    with pytest.raises(UserError, match="changes its logits after the head"):
-        load_policy(str(tmp_path / "m"))
+    policy, told = ready(load_policy(str(tmp_path / "m")))
+    assert policy.path.name == "plain"
+    assert told.startswith("Gemma2ForCausalLM on the plain path (its own forward pass and cache, slower than our own)")
 
 
 def test_attention_that_cannot_be_replaced_is_refused() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
+from outrider.objective.kl import moved
 from outrider.objective.options import ClipCov, Forking, KlCov, ObjectiveOptions, Selection
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.row import Row
@@ -89,6 +90,17 @@ def test_kl_cov_adds_the_distance_from_the_sampler_to_the_loss() -> None:
     assert float((loss - plain).detach()) == pytest.approx(3.0 * 0.5)  # only the third has moved, by 0.5
     assert torch.autograd.grad(loss - plain, logprobs)[0].tolist() == [0, 0, -3.0, 0, 0]
     assert (float(sums["penalised"]), float(sums["penalty"])) == (1.0, pytest.approx(1.5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_penalty_of_kl_cov_has_no_gradient_where_a_token_moved_by_rounding_alone(dtype: torch.dtype) -> None:
+    """The first update of a step holds nothing back, whatever the last bits of two forward passes are."""
+    old = torch.tensor([-1.0, -40.0, -0.001, -1.0], dtype=dtype)
+    by = torch.tensor([4, -4 * 40, 4, 4000], dtype=dtype) * torch.finfo(dtype).eps
+    log_ratio = by.requires_grad_()
+    distance = moved(log_ratio, old)
+    assert torch.autograd.grad(distance.sum(), log_ratio)[0].tolist() == [0, 0, 0, 1]
+    assert distance.tolist() == [0, 0, 0, by[3].item()]
 
 
 def test_clip_cov_takes_the_gradient_of_tokens_in_the_range_alone() -> None:

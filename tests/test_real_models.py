@@ -31,9 +31,12 @@ from outrider.model.options import LoraOptions, PolicyOptions, TrainedPolicyOpti
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Problem
-from outrider.sample.fast import FastDecoder
+from outrider.sample.decoder import PackedDecoder
+from outrider.sample.fused import FusedDecoder
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.plain import PlainDecoder
+from outrider.sample.ready import ready
 from outrider.train.evaluate_command import evaluate_command
 from outrider.train.run import train
 from policy_rows import row
@@ -203,13 +206,12 @@ def test_bfloat16_is_near_float32_and_keeps_steps_that_it_could_not_hold(folders
     assert rounded[large].float().mean() < 0.01  # what a policy of bfloat16 weights would have kept of it
 
 
-@pytest.mark.parametrize("path", ["fast", "generic"])
+@pytest.mark.parametrize("path", ["fused", "packed", "plain"])
 def test_the_sampler_in_bfloat16_is_near_the_learner(folders: dict[str, str], path: str) -> None:
     policy = load_policy(folders["qwen2"], PolicyOptions(dtype="bfloat16"))
     assert policy.model.dtype is torch.float32
-    use_plans(policy.model)
-    sampler = LocalSampler(policy, SampleOptions(max_tokens=12, path=path))
-    assert isinstance(sampler.decoder, FastDecoder) == (path == "fast")
+    sampler = LocalSampler(ready(policy, path)[0], SampleOptions(max_tokens=12))
+    assert type(sampler.decoder) is {"fused": FusedDecoder, "packed": PackedDecoder, "plain": PlainDecoder}[path]
     drawn = sampler.sample([request("p", [5, 6, 7], n=4), request("q", [8, 9], n=4)])
     exact = learner_of(load_policy(folders["qwen2"]))
     asked = [replace(row([0.0]), context_ids=r.prompt_ids, token_ids=r.token_ids, mode=r.mode) for r in drawn]
@@ -246,7 +248,7 @@ def test_recomputed_layers_run_twice_and_give_the_same_gradient(
     calls.clear()
     learner.logprobs(rows())
     assert len(calls) == 2
-    LocalSampler(Policy(learner.model, policy().tokenizer), SampleOptions(max_tokens=4, path="generic")).sample(
+    LocalSampler(Policy(learner.model, policy().tokenizer), SampleOptions(max_tokens=4)).sample(
         [request("p", [5, 6], n=2)]
     )
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from outrider.errors import UserError
-from outrider.model.attention import use_plans
 from outrider.model.load import Policy, load_policy
 from outrider.record import SamplingParams, StopReason, group_id
 from outrider.sample.draw import draw, truncated
-from outrider.sample.fast import supports
+from outrider.sample.fused import supports
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 from outrider.tasks.countdown import Countdown
 from small import branch_of, params, random_model, random_policy, request
 
@@ -24,12 +24,11 @@ PROMPTS = [[1, 5, 9], [1, 7], [1, 5, 9, 12, 14, 3, 8], [1, 30, 30, 4]]
 
 
 def sampler(policy: Policy, path: str = "auto", rows: int = 64, **values: object) -> LocalSampler:
-    use_plans(policy.model)
-    return LocalSampler(policy, SampleOptions(path=path, rows=rows, **{"max_tokens": 24, **values}))
+    return LocalSampler(ready(policy, path)[0], SampleOptions(rows=rows, **{"max_tokens": 24, **values}))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("path", ["fast", "generic"])
+@pytest.mark.parametrize("path", ["fused", "packed", "plain"])
 def test_logprobs_and_entropies_are_those_of_transformers(family: str, path: str) -> None:
     policy = random_policy(family)
     plain = copy.deepcopy(policy.model)
@@ -89,7 +88,7 @@ def test_members_of_a_group_differ_and_seeds_repeat() -> None:
     assert len({r.seed for r in first}) == 16
 
 
-@pytest.mark.parametrize("path", ["fast", "generic"])
+@pytest.mark.parametrize("path", ["fused", "packed", "plain"])
 def test_each_distinct_context_is_prefilled_once(path: str) -> None:
     engine = sampler(random_policy(), path, rows=4)
     root = engine.sample([request("p", PROMPTS[2], n=6), request("q", PROMPTS[2], n=3)])[0]
@@ -100,7 +99,7 @@ def test_each_distinct_context_is_prefilled_once(path: str) -> None:
     assert engine.prefilled_tokens == 2 * len(PROMPTS[2]) + 3
 
 
-@pytest.mark.parametrize("path", ["fast", "generic"])
+@pytest.mark.parametrize("path", ["fused", "packed", "plain"])
 def test_a_branch_continues_its_prefix_exactly(path: str) -> None:
     policy = random_policy(seed=1)
     plain = copy.deepcopy(policy.model)
@@ -162,7 +161,7 @@ def test_different_counts_and_parameters_in_one_call() -> None:
 def test_greedy_is_that_of_transformers() -> None:
     policy = random_policy(seed=4)
     plain = copy.deepcopy(policy.model)
-    for path in ("fast", "generic"):
+    for path in ("fused", "packed", "plain"):
         rollouts = sampler(policy, path, temperature=0.0).sample([request(str(i), p) for i, p in enumerate(PROMPTS)])
         for rollout, prompt in zip(rollouts, PROMPTS, strict=True):
             out = plain.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=24, pad_token_id=0)
@@ -186,8 +185,8 @@ def test_a_context_without_room_is_refused_by_name() -> None:
     engine = sampler(random_policy(max_position_embeddings=4))
     with pytest.raises(UserError, match="problem 'p': its context of 7 tokens leaves no room"):
         engine.sample([request("p", PROMPTS[2])])
-    with pytest.raises(UserError, match="has no fast path"):
-        sampler(random_policy("qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=0), "fast")
+    with pytest.raises(UserError, match="has no fused path"):
+        sampler(random_policy("qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=0), "fused")
 
 
 def test_draws_follow_the_distribution() -> None:

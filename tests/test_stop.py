@@ -18,6 +18,7 @@ from outrider.model.load import Policy, load_policy
 from outrider.record import Prefix, StopReason
 from outrider.sample.local import LocalSampler, stops_of
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 from outrider.sample.stop import StopTable, token_bytes
 from real_models import FAMILIES, make_model, make_tokenizer
 from small import request
@@ -30,9 +31,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {family: make_model(family, tmp_path_factory.mktemp("real") / family) for family in FAMILIES}
 
 
-def draw(policy: Policy, stop: list[str], **values: object) -> list:
-    use_plans(policy.model)
-    sampler = LocalSampler(policy, SampleOptions(max_tokens=40, stop=stop, **values))
+def draw(policy: Policy, stop: list[str], path: str = "auto", **values: object) -> list:
+    sampler = LocalSampler(ready(policy, path)[0], SampleOptions(max_tokens=40, stop=stop, **values))
     return sampler.sample([request(f"p{i}", prompt, n=8) for i, prompt in enumerate(PROMPTS)])
 
 
@@ -60,7 +60,7 @@ def test_end_tokens_are_those_of_transformers(folders: dict[str, str], family: s
     assert max(seen) <= 5
 
 
-@pytest.mark.parametrize("path", ["fast", "generic"])
+@pytest.mark.parametrize("path", ["fused", "packed", "plain"])
 def test_a_stop_text_cuts_the_same_draw_at_the_first_token_that_completes_it(
     folders: dict[str, str], path: str
 ) -> None:

@@ -40,6 +40,7 @@ from outrider.explore.stream import ProblemStream
 from outrider.explore.view import View
 from outrider.model.load import load_policy
 from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, correct, incorrect, uniforms
+from outrider.sample.ready import ready
 from outrider.train.clock import Clock
 from outrider.train.loop import Trainer
 from outrider.train.ranks import Ranks
@@ -118,7 +119,7 @@ class CpuClock(Clock):
 
 def trainer(name: str) -> Trainer:
     recipe = load_recipe(name, ["learn.lr=1e-12"])
-    return build(recipe, load_policy(recipe.model), Ranks(), CpuClock())
+    return build(recipe, ready(load_policy(recipe.model))[0], Ranks(), CpuClock())
 
 
 def steps(axes: Axes) -> dict[str, Any]:

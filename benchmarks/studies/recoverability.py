@@ -26,11 +26,11 @@ from outrider.explore.branch import branch_request
 from outrider.explore.segment import Delimiter
 from outrider.explore.select import Pivot
 from outrider.measure.recoverability import LEAST, Prefixes, by_depth, relation, resampled
-from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
 from outrider.record import SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 from outrider.tasks.countdown import Countdown
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
@@ -60,8 +60,7 @@ class Cuts(NamedTuple):
 def sample(problems: int) -> Cuts:
     """One response per problem, then all cuts of the failed ones."""
     policy, task, segmenter = load_policy("base:countdown"), Countdown(), Delimiter(marks=[";", ","])
-    use_plans(policy.model)
-    sampler = LocalSampler(policy, SampleOptions(max_tokens=96, rows=512))
+    sampler = LocalSampler(ready(policy)[0], SampleOptions(max_tokens=96, rows=512))
     collect = Collector(sampler, task, RewardOptions(), Ranks(), Clock())
     asked = [SampleRequest(p, prompt_ids=policy.encode(p), group_id=f"study:{p.id}") for p in task.heldout(problems)]
     failed = [(r.problem, chain) for r, chain in zip(asked, collect(asked), strict=True) if not chain.success]

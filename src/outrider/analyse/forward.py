@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from outrider.errors import UserError
 from outrider.learn.batching import micro_batches
 from outrider.measure.branching import ROUNDING
 from outrider.model.forward import own_hidden
@@ -148,6 +149,11 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 def _forward(
     policy: Policy, sequences: Sequence[_Sequence], temperature: float, masses: Sequence[float]
 ) -> Iterator[Values]:
+    if policy.path.name == "plain":
+        raise UserError(
+            f"{type(policy.model).__name__} runs on the plain path, which gives logits alone; outrider analyse needs "
+            "what the head is applied to"
+        )
     hidden_NH, targets_N = own_hidden(policy.model, sequences)
     head = policy.model.get_output_embeddings()
     columns = head_values(hidden_NH, head.weight, getattr(head, "bias", None), targets_N, temperature, masses)

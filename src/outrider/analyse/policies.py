@@ -14,11 +14,11 @@ from transformers import PreTrainedModel
 
 from outrider.config import read_yaml
 from outrider.errors import UserError
-from outrider.model.attention import use_plans
 from outrider.model.load import Policy, context_length, load_policy
 from outrider.model.options import TrainedPolicyOptions
 from outrider.record import Rollout
 from outrider.sample.local import decode
+from outrider.sample.ready import ready
 from outrider.train.folder import RunFolder
 
 _WEIGHTS = "weights.safetensors"
@@ -48,8 +48,7 @@ def open_policy(run: Path, word: str) -> Policy:
         policy = _restored(config["model"], options, _checkpoint(run, word, kept))
     else:
         policy = load_policy(word)
-    use_plans(policy.model)
-    return policy
+    return ready(policy)[0]
 
 
 def checkpoints(run: Path) -> dict[int, Path]:

@@ -17,9 +17,8 @@ from outrider.errors import UserError
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
 from outrider.learn.options import LearnOptions
 from outrider.learn.recompute import recompute_layers
-from outrider.model.device import products_in
-from outrider.model.forward import own_hidden
-from outrider.model.head import token_statistics
+from outrider.model.compute import PACKED, ComputePath
+from outrider.model.forward import own_statistics
 from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens, Told
 
@@ -82,10 +81,11 @@ class Learner:
     All log-probabilities of a step are of one mode: ratios between modes mean nothing.
 
     Args:
-        model: attention already routed through plans (:func:`outrider.model.attention.use_plans`).
+        model: made ready for ``path`` (:func:`outrider.sample.ready.ready`).
         loss: the objective.
         rank, size, add: this process among all, and their sum.
         dtype: of matrix products. Weights that are trained, gradients and averages are float32 all the same.
+        path: what computes log-probabilities.
     """
 
     def __init__(
@@ -97,9 +97,10 @@ class Learner:
         size: int = 1,
         add: Sum = lambda tensor: tensor,
         dtype: torch.dtype = torch.float32,
+        path: ComputePath = PACKED,
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
-        self.rank, self.size, self.add, self.dtype = rank, size, add, dtype
+        self.rank, self.size, self.add, self.dtype, self.path = rank, size, add, dtype, path
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = self._new_optimizer()
         self.reference = _frozen_copy(model) if loss.needs_reference else None
@@ -267,18 +268,8 @@ class Learner:
         return self.loss(Tokens.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
 
     def _forward(self, model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies of all own tokens of packed rows, end to end."""
-        with products_in(self.dtype, self.parameters[0].device):
-            hidden_NH, targets_N = own_hidden(model, rows)
-        head = model.get_output_embeddings()
-        bias = getattr(head, "bias", None)
-        weight, bias = (None if x is None else self._for_products(x) for x in (head.weight, bias))
-        assert weight is not None
-        return token_statistics(self._for_products(hidden_NH), weight, bias, targets_N, rows[0].mode.temperature)
-
-    def _for_products(self, x: Tensor) -> Tensor:
-        """As autocast would have it, which does not reach into the backward pass of the head."""
-        return x if self.dtype is torch.float32 else x.to(self.dtype)
+        """Log-probabilities and entropies of all own tokens, end to end."""
+        return own_statistics(model, self.path, rows, self.dtype, rows[0].mode.temperature)
 
 
 _COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}

@@ -54,6 +54,12 @@ def use_plans(model: PreTrainedModel) -> None:
         raise refusal
 
 
+def use_own(model: PreTrainedModel) -> None:
+    """Undo :func:`use_plans`: the attention that transformers would choose. One that was never replaced stays."""
+    if model.config._attn_implementation == NAME:
+        model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+
+
 class _Roll:
     """A plan that notes which layers call, and lets every token see itself alone."""
 

@@ -1,8 +1,9 @@
-"""A packed forward pass, up to what the language-model head is applied to."""
+"""Log-probabilities and entropies of own tokens, by one forward pass over several sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.model.attention import Packed
+from outrider.model.compute import ComputePath
+from outrider.model.device import products_in
+from outrider.model.head import logit_statistics, token_statistics
 from outrider.record import Ids
 
 
@@ -23,6 +27,49 @@ class Packable(Protocol):
     def token_ids(self) -> Ids: ...
     @property
     def length(self) -> int: ...
+
+
+def own_statistics(
+    model: PreTrainedModel, path: ComputePath, rows: Sequence[Packable], dtype: torch.dtype, temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Log-probability and entropy of every own token of the rows, end to end, ``[N]`` each, differentiable.
+
+    Args:
+        path: of the policy; on the plain one all logits of the own tokens are held at once.
+        dtype: of matrix products.
+    """
+    device = next(model.parameters()).device
+    if path.name == "plain":
+        with products_in(dtype, device):
+            logits_NV, targets_N = _own_logits(model, rows)
+        return logit_statistics(logits_NV, targets_N, temperature)
+    with products_in(dtype, device):
+        hidden_NH, targets_N = own_hidden(model, rows)
+    head = model.get_output_embeddings()
+    # as autocast would have it, which does not reach into the backward pass of the head
+    parts = [hidden_NH, head.weight, *([] if getattr(head, "bias", None) is None else [head.bias])]
+    hidden_NH, weight_VH, *bias = parts if dtype is torch.float32 else (part.to(dtype) for part in parts)
+    return token_statistics(hidden_NH, weight_VH, bias[0] if bias else None, targets_N, temperature)
+
+
+def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
+    """Logits before own tokens, ``[N, V]``, and these tokens, ``[N]``, by the model's own forward pass.
+
+    Padded on the right without a mask: a causal model cannot look there.
+    """
+    device = next(model.parameters()).device
+    width = max(row.length for row in rows)
+    first = min(len(row.context_ids) for row in rows) - 1  # nothing before it predicts an own token
+    ids_BL = torch.zeros(len(rows), width, dtype=torch.int64)
+    for row, ids_L in zip(rows, ids_BL, strict=True):
+        ids_L[: row.length] = torch.from_numpy(np.concatenate([row.context_ids, row.token_ids]).astype(np.int64))
+    kept = {"logits_to_keep": width - first} if "logits_to_keep" in signature(model.forward).parameters else {}
+    logits_BLV = model(input_ids=ids_BL.to(device), use_cache=False, **kept).logits
+    spans = [(len(row.context_ids) - 1, len(row.token_ids)) for row in rows]
+    offset = width - logits_BLV.shape[1]
+    own = [logits_LV[at - offset : at - offset + n] for logits_LV, (at, n) in zip(logits_BLV, spans, strict=True)]
+    targets_N = np.concatenate([row.token_ids for row in rows]).astype(np.int64)
+    return torch.cat(own), torch.from_numpy(targets_N).to(device)
 
 
 def own_hidden(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:

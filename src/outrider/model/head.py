@@ -33,6 +33,18 @@ def token_statistics(
     return _TokenStatistics.apply(hidden_TH, weight_VH, bias_V, targets_T, temperature)  # type: ignore[no-any-return, no-untyped-call]
 
 
+def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """What :func:`token_statistics` returns, from logits that a model has made itself (scaled, capped, ...).
+
+    >>> logps, entropies = logit_statistics(torch.zeros(1, 4), torch.tensor([2]))
+    >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6)
+    (0.25, 4.0)
+    """
+    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
+    logps_NV = (logits_NV if temperature == 1.0 else logits_NV / temperature).log_softmax(-1)
+    return logps_NV.gather(1, targets_N[:, None])[:, 0], -_expectation(logps_NV)
+
+
 class _TokenStatistics(torch.autograd.Function):
     @staticmethod
     def forward(

@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.utils import logging
 
 from outrider.errors import UserError
+from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import engine
 from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
@@ -31,11 +32,12 @@ PLAIN = PolicyOptions()
 
 
 class Policy(NamedTuple):
-    """A causal LM with its tokenizer, and how both are used."""
+    """A causal LM with its tokenizer, how both are used, and what computes it."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     options: PolicyOptions = PLAIN
+    path: ComputePath = PACKED
 
     def encode(self, problem: Problem) -> Ids:
         """The prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
@@ -59,7 +61,16 @@ class Policy(NamedTuple):
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
-        """Mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`."""
+        """Mean attention between the steps of a response; see :class:`outrider.explore.view.Engine`.
+
+        Raises:
+            UserError: on the plain path attention is the model's own affair.
+        """
+        if self.path.name == "plain":
+            raise UserError(
+                f"attention between steps cannot be measured in {type(self.model).__name__}, which runs on the plain "
+                "path; select branches in another way, for example by utility or surprisal"
+            )
         return step_attention(self.model, rollout, starts)
 
     def _chat(self, message: str) -> Mapping[str, Any]:
@@ -103,7 +114,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     model = _weights(name, base_of(path) if adapter else folder, weights_in)
     if adapter:
         model = with_adapter(model, path)
-    _refuse_unusual_head(name, model.eval())
+    model.eval()
     if lora is not None:
         add_adapter(model, lora, seed)
     return Policy(model.to(runs_on.device), tokenizer, options)  # type: ignore[arg-type]  # a wrapped method's stub
@@ -174,19 +185,32 @@ def _exported(policy: Policy) -> PreTrainedModel:
 
 
 def context_length(model: PreTrainedModel) -> int:
-    """The most tokens of prompt and response together."""
-    return int(getattr(model.config, "max_position_embeddings", 0) or 1 << 30)
+    """The most tokens of prompt and response together.
+
+    A rotary embedding that is another one beyond the length of pre-training (longrope) would change under a response
+    that grows past it, and under the learner, which sees the whole; such a model is used up to that length.
+    """
+    return min(_lengths(model))
 
 
-@torch.no_grad()
-def _refuse_unusual_head(name: str, model: PreTrainedModel) -> None:
-    """Sampler and learner apply the head themselves; a model that scales or caps logits would be trained wrongly."""
-    ids = torch.arange(4, device=model.device)[None] % model.config.get_text_config().vocab_size
-    hidden = model.get_decoder()(input_ids=ids).last_hidden_state
-    if not torch.allclose(model.get_output_embeddings()(hidden), model(input_ids=ids).logits, rtol=1e-2, atol=1e-2):
-        raise UserError(
-            f"model {name!r}: {type(model).__name__} changes its logits after the head, which is not supported"
-        )
+def unused_context(model: PreTrainedModel) -> str:
+    """What is not used of a model's context, as a sentence; empty where all is."""
+    stated, *shorter = _lengths(model)
+    if min([stated, *shorter]) == stated:
+        return ""
+    return f"{min(shorter):,} of {stated:,} tokens of context are used: beyond, its rotary embedding is another one"
+
+
+def _lengths(model: PreTrainedModel) -> list[int]:
+    """The stated context, and where the rotary embeddings of some layers change."""
+    config = model.config.get_text_config()
+    stated = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None) or 1 << 30
+    ropes = getattr(config, "rope_parameters", None) or {}
+    kinds = [ropes, *(kind for kind in ropes.values() if isinstance(kind, dict))]
+    return [
+        int(stated),
+        *(int(k["original_max_position_embeddings"]) for k in kinds if k.get("rope_type") == "longrope"),
+    ]
 
 
 @contextmanager

@@ -7,9 +7,10 @@ import json
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError, nearest
@@ -62,11 +63,30 @@ def merged(model: PreTrainedModel) -> PreTrainedModel:
     adapted = [name for name, module in plain.named_modules() if hasattr(module, "get_delta_weight")]
     for name in adapted:
         layer: Any = plain.get_submodule(name)
-        linear, delta = layer.base_layer, layer.get_delta_weight(_NAME).float()
-        linear.weight = torch.nn.Parameter((linear.weight.float() + delta).to(linear.weight.dtype), requires_grad=False)
-        plain.set_submodule(name, linear)
+        layer.base_layer.weight = torch.nn.Parameter(folded(layer), requires_grad=False)
+        plain.set_submodule(name, layer.base_layer)
     plain._hf_peft_config_loaded = False  # else transformers would save an adapter, which is no longer there
     return plain
+
+
+def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:
+    """The half of an adapter that is zero before training, by name; none without an adapter."""
+    return {name: p for name, p in model.named_parameters() if ".lora_B." in name}
+
+
+def foldable(layer: torch.nn.Module) -> bool:
+    """Whether :func:`folded` gives all that a layer does: a plain linear layer, with or without our adapter."""
+    plain = getattr(layer, "base_layer", layer)
+    return type(plain) is torch.nn.Linear and (plain is layer or set(getattr(layer, "lora_A", ())) == {_NAME})
+
+
+def folded(layer: Any) -> Tensor:
+    """The weight of a :func:`foldable` layer with its adapter added; the weight itself where there is none."""
+    if not hasattr(layer, "base_layer"):
+        return cast(Tensor, layer.weight)
+    base: Tensor = layer.base_layer.weight
+    delta: Tensor = layer.get_delta_weight(_NAME)
+    return (base.float() + delta.float()).to(base.dtype)
 
 
 def base_of(folder: Path) -> str:

@@ -23,6 +23,9 @@ class PolicyOptions(Options):
     chat: bool = Field(False, description="apply the tokenizer's chat template to the prompt")
     system: str | None = Field(None, description="the system message; null: what the template does without one")
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="of matrix products; trained weights: float32")
+    check: bool = Field(
+        True, description="compare likelihoods with the model's own forward pass when it is loaded; see docs/models.md"
+    )
 
     @model_validator(mode="after")
     def _system_needs_chat(self) -> PolicyOptions:

@@ -37,6 +37,20 @@ ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
+    r""":math:`|\log\pi - \log\pi_\mathrm{old}|`, and 0 without a gradient where that is rounding.
+
+    Two passes of one policy over other batches differ by a few units in the last place, and the sign of that noise
+    would be a whole gradient. Within 64 units of the larger of 1 and the log-probability nothing has moved.
+
+    >>> old = torch.tensor([-2.0, -2.0])
+    >>> moved(torch.tensor([1e-6, 0.5]), old).tolist()
+    [0.0, 0.5]
+    """
+    rounding_N = 64 * torch.finfo(log_ratio_N.dtype).eps * old_logprobs_N.abs().clamp_min(1.0)
+    return torch.where(log_ratio_N.abs() > rounding_N, log_ratio_N.abs(), 0.0)
+
+
 def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tensor, Tensor]:
     """``above - below`` of log-probabilities, as it is and bounded to ±20; 0 where not ``live``.
 

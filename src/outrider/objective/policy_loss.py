@@ -38,7 +38,7 @@ from outrider.objective.clip import clip, unclipped
 from outrider.objective.correction import correct
 from outrider.objective.entropy import EntropyBonus, mean_entropy
 from outrider.objective.gmpo import gmpo
-from outrider.objective.kl import ESTIMATORS, log_ratio_of
+from outrider.objective.kl import ESTIMATORS, log_ratio_of, moved
 from outrider.objective.options import (
     Cispo,
     Clip,
@@ -164,7 +164,7 @@ class PolicyLoss:
                 sums[name] = _sum(factor, live)
         per_token = -gain
         if tokens.penalties is not None:
-            penalty = tokens.penalties * bounded.abs()
+            penalty = tokens.penalties * moved(bounded, tokens.old_logprobs)
             per_token = per_token + penalty
             sums |= {"penalised": _sum(tokens.penalties > 0, live), "penalty": _sum(penalty, live)}
         if ref_logprobs_N is not None:

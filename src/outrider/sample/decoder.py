@@ -1,25 +1,49 @@
-"""The contract of a decoder, and the generic one: the model's own forward pass over our key-value store."""
+"""The contract of a decoder, and the one that runs a model's own layers over our key-value store."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.model.device import products_in
+from outrider.record import Ids
 from outrider.sample.store import Store
 
+PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
 
-class Decoder(Protocol):
-    """One forward pass of new tokens over a store."""
 
-    @property
-    def layers(self) -> int: ...
+class Cache(Protocol):
+    """What a decoder keeps of rows: ``column`` columns so far, of the ``columns`` that there is room for."""
 
-    def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
-        """Logits ``[B, V]`` after the last of the new tokens; the store's column moves on by ``Q``."""
+    column: int
+    columns: int
+
+    def spread(self, row_of_B: Tensor, columns: int) -> Self:
+        """One row per entry of ``row_of_B``, each a copy of that row of this cache, and room for ``columns``."""
+        ...
+
+
+C = TypeVar("C", bound=Cache)
+
+
+class Decoder(Protocol[C]):
+    """Prefills contexts once, then decodes the rows that continue them, one token at a time."""
+
+    def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
+        """A cache of left-padded contexts, which begin at the columns ``starts_C``, and the logits after them."""
+        ...
+
+    def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
+        """Logits ``[B, V]`` after the last of the new tokens; the cache's column moves on by ``Q``."""
+        ...
+
+    def together(self, contexts: Sequence[Ids]) -> bool:
+        """Whether these contexts may be prefilled in one call."""
         ...
 
     def updated(self) -> None:
@@ -27,7 +51,29 @@ class Decoder(Protocol):
         ...
 
 
-class GenericDecoder:
+class StoreDecoder(ABC):
+    """A decoder over our own key-value store. It can join stores, so any number of contexts goes together."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> int: ...
+
+    @abstractmethod
+    def forward(self, ids_BQ: Tensor, cache: Store) -> Tensor: ...
+
+    def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[Store, Tensor]:
+        size = max(1, PREFILL_TOKENS // ids_CT.shape[1])
+        stores, logits = [], []
+        for ids_PT, starts_P in zip(ids_CT.split(size), starts_C.split(size), strict=True):
+            stores.append(Store(starts_P, ids_CT.shape[1], self.layers))
+            logits.append(self.forward(ids_PT, stores[-1]))
+        return Store.joined(stores), torch.cat(logits)
+
+    def together(self, contexts: Sequence[Ids]) -> bool:
+        return True
+
+
+class PackedDecoder(StoreDecoder):
     """Any Hugging Face causal LM whose attention can be replaced. Reads the model's weights where they are.
 
     Args:
@@ -41,13 +87,13 @@ class GenericDecoder:
     def layers(self) -> int:
         return int(self._model.config.get_text_config().num_hidden_layers)
 
-    def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
-        positions_BQ = store.positions(ids_BQ.shape[1])
+    def forward(self, ids_BQ: Tensor, cache: Store) -> Tensor:
+        positions_BQ = cache.positions(ids_BQ.shape[1])
         body = self._model.get_decoder()
         with products_in(self._dtype, ids_BQ.device):
-            passed = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=store, use_cache=False)
+            passed = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=cache, use_cache=False)
             logits_BV: Tensor = self._model.get_output_embeddings()(passed.last_hidden_state[:, -1])
-        store.column += ids_BQ.shape[1]
+        cache.column += ids_BQ.shape[1]
         return logits_BV
 
     def updated(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +13,10 @@ from outrider.errors import UserError
 from outrider.model.device import engine
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Rollout, SampleRequest, SamplingParams, StopReason
-from outrider.sample.decoder import Decoder, GenericDecoder
-from outrider.sample.fast import FastDecoder, supports
+from outrider.sample.decoder import Decoder, PackedDecoder
+from outrider.sample.fused import FusedDecoder
 from outrider.sample.options import SampleOptions
+from outrider.sample.plain import PlainDecoder
 from outrider.sample.stop import Stops, StopTable, special_tokens, token_bytes
 from outrider.sample.wave import Own, Row, Wave, decode_wave
 
@@ -33,11 +35,7 @@ class LocalSampler:
         self.context = context_length(policy.model)
         self.device = next(policy.model.parameters()).device
         self.stops = stops_of(policy, options.stop)
-        fast = supports(policy.model)
-        if options.path == "fast" and not fast:
-            raise UserError(f"sample.path: {type(policy.model).__name__} has no fast path; use auto or generic")
-        kind = FastDecoder if fast and options.path != "generic" else GenericDecoder
-        self.decoder: Decoder = kind(policy.model, engine(policy.options.dtype).dtype)
+        self.decoder = decoder_of(policy)
         self.version = 0
         self.prefilled_tokens = 0
 
@@ -78,7 +76,8 @@ class LocalSampler:
             rows.extend(Row(i, k, request.rollout_seed(k), limit, reason, begun) for k in range(request.n))
         wave = Wave([], [])
         for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
-            if wave.rows and sum(map(len, wave.rows)) + len(rows) > self.options.rows:
+            full = sum(map(len, wave.rows)) + len(rows) > self.options.rows
+            if wave.rows and (full or not self.decoder.together([*wave.contexts, ids])):
                 yield wave
                 wave = Wave([], [])
             wave.contexts.append(ids)
@@ -113,6 +112,14 @@ class LocalSampler:
             )
             for (i, k), text in zip(keys, texts, strict=True)
         ]
+
+
+def decoder_of(policy: Policy) -> Decoder[Any]:
+    """The decoder of the policy's path."""
+    dtype = engine(policy.options.dtype).dtype
+    if policy.path.name == "plain":
+        return PlainDecoder(policy.model, dtype, policy.path.left_pads)
+    return FusedDecoder(policy.model, dtype) if policy.path.name == "fused" else PackedDecoder(policy.model, dtype)
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from outrider.options import Options
 from outrider.record import SamplingParams
 
-FAST_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+FUSED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+
+_RENAMED = {"fast": "fused", "generic": "packed"}  # in the folders of runs of 0.1
+
+
+def _renamed(path: object) -> object:
+    return _RENAMED.get(path, path) if isinstance(path, str) else path
 
 
 class SampleOptions(Options):
@@ -23,8 +29,8 @@ class SampleOptions(Options):
         default_factory=list, description="texts that end a response, beside its end tokens; they stay in it"
     )
     rows: int = Field(256, ge=1, description="responses decoded together on one rank")
-    path: Literal["auto", "fast", "generic"] = Field(
-        "auto", description="fast: fused Llama/Qwen decoder; generic: the model's own forward pass"
+    path: Annotated[Literal["auto", "fused", "packed", "plain"], BeforeValidator(_renamed)] = Field(
+        "auto", description="what computes the policy; auto: the first of the three that computes what the model does"
     )
 
     def params(self) -> SamplingParams:

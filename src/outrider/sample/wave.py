@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,14 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.record import Ids, SamplingParams, StopReason, uniforms
-from outrider.sample.decoder import Decoder
+from outrider.sample.decoder import Cache, Decoder
 from outrider.sample.draw import draw
 from outrider.sample.stop import Stops
-from outrider.sample.store import Store
 
 _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
-_BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
-_PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
+BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
 
 
 class Row(NamedTuple):
@@ -54,10 +53,10 @@ class Own:
 
 
 def decode_wave(
-    decoder: Decoder, wave: Wave, params: SamplingParams, stops: Stops, most_rows: int, device: torch.device
+    decoder: Decoder[Any], wave: Wave, params: SamplingParams, stops: Stops, most_rows: int, device: torch.device
 ) -> list[Own]:
     """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``."""
-    contexts, logits_CV = _prefill(decoder, wave.contexts, device)
+    contexts, logits_CV = prefill(decoder, wave.contexts, device)
     rows = wave.flat()
     context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])
     owns: list[Own] = []
@@ -68,26 +67,22 @@ def decode_wave(
     return owns
 
 
-def _prefill(decoder: Decoder, contexts: list[Ids], device: torch.device) -> tuple[Store, Tensor]:
-    """One pass over all contexts, left-padded; in parts where they are many tokens."""
+def prefill(decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device) -> tuple[Cache, Tensor]:
+    """One pass over all contexts, padded on the left, and the logits after them, ``[C, V]``."""
     width = max(map(len, contexts))
     ids_CT = np.zeros((len(contexts), width), np.int64)
     for row, ids in zip(ids_CT, contexts, strict=True):
         row[width - len(ids) :] = ids
-    starts = torch.tensor([width - len(ids) for ids in contexts], device=device)
-    size = max(1, _PREFILL_TOKENS // width)
-    stores, logits = [], []
-    for start in range(0, len(contexts), size):
-        stores.append(Store(starts[start : start + size], width, decoder.layers))
-        logits.append(decoder.forward(torch.from_numpy(ids_CT[start : start + size]).to(device), stores[-1]))
-    return Store.joined(stores), torch.cat(logits)
+    starts_C = torch.tensor([width - len(ids) for ids in contexts], device=device)
+    cache, logits_CV = decoder.prefill(torch.from_numpy(ids_CT).to(device), starts_C)
+    return cache, logits_CV
 
 
 class _Decoding:
     """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store."""
 
     def __init__(
-        self, decoder: Decoder, rows: list[Row], params: SamplingParams, stops: Stops, device: torch.device
+        self, decoder: Decoder[Any], rows: list[Row], params: SamplingParams, stops: Stops, device: torch.device
     ) -> None:
         self.decoder, self.rows, self.params, self.stops = decoder, rows, params, stops
         self.states_B = torch.tensor([row.begun for row in rows], device=device)
@@ -102,8 +97,8 @@ class _Decoding:
         self.stopped_B = torch.zeros(len(rows), dtype=torch.bool, device=device)
         self.found_B = torch.zeros_like(self.stopped_B)
 
-    def run(self, contexts: Store, logits_CV: Tensor, pick_B: Tensor) -> list[Own]:
-        store = contexts.spread(pick_B, contexts.column + _BLOCK)
+    def run(self, contexts: Cache, logits_CV: Tensor, pick_B: Tensor) -> list[Own]:
+        store = contexts.spread(pick_B, contexts.column + BLOCK)
         logits_AV, rows_A = logits_CV[pick_B], torch.arange(len(self.rows), device=pick_B.device)
         going_A = torch.ones_like(rows_A, dtype=torch.bool)
         for t in range(self.room):
@@ -114,7 +109,7 @@ class _Decoding:
             full = store.column == store.columns
             if full or alive < _ALIVE * len(rows_A):
                 kept = going_A.nonzero()[:, 0]
-                store = store.spread(kept, store.columns + _BLOCK if full else store.columns)
+                store = store.spread(kept, store.columns + BLOCK if full else store.columns)
                 rows_A, ids_A, going_A = rows_A[kept], ids_A[kept], going_A[kept]
             logits_AV = self.decoder.forward(ids_A[:, None], store)
         return self._owns()

@@ -9,7 +9,7 @@ weights           :math:`4P`; beside an adapter :math:`bP + 4T`
 gradients         :math:`4T`
 AdamW             :math:`8T`
 reference model   :math:`4P` where ``objective.kl`` is not 0; beside an adapter :math:`4T`
-sampler's copy    :math:`bP` on the fast path (Llama, Mistral, Qwen2, Qwen3), which an adapter does not take
+sampler's copy    :math:`bP` on the fused path (Llama, Mistral, Qwen2, Qwen3)
 keys and values   :math:`2 b\, L\, D_{kv} \cdot R \cdot C`: :math:`R` rows of a wave, of ``max_tokens`` and 512
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
                   :math:`26 H + 8 (I + D_q + D_{kv})`; recomputed: :math:`4 H`, and one layer of the former
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from outrider.config import Recipe
 from outrider.explore import Bounds, Stage
-from outrider.sample.options import FAST_FAMILIES
+from outrider.sample.options import FUSED_FAMILIES
 
 _PROMPT = 512  # tokens, where none has been seen: that of a long problem with a template
 _HEAD = 4 * 32 * 2**20
@@ -115,7 +115,9 @@ def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
         "gradients": 4 * trained,
         "AdamW": 8 * trained,
         "reference model": 4 * trained if recipe.objective.kl.coef else 0,
-        "sampler's copy": low * whole if lora is None and model_type in FAST_FAMILIES else 0,
+        "sampler's copy": low * whole
+        if recipe.sample.path in ("auto", "fused") and model_type in FUSED_FAMILIES
+        else 0,
         "keys and values": 2 * low * shape.layers * shape.keys * rows * longest,
         "activations": layer + shape.layers * kept if recipe.learn.gradient_checkpointing else shape.layers * layer,
         "head": _HEAD,

@@ -8,11 +8,11 @@ from rich.console import Console
 
 from outrider.config import Evaluate
 from outrider.measure.table import as_markdown, as_table
-from outrider.model.attention import use_plans
 from outrider.model.device import engine
 from outrider.model.load import load_policy
 from outrider.record.disk import write_atomically
 from outrider.sample.local import LocalSampler
+from outrider.sample.ready import ready
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
@@ -35,13 +35,13 @@ def evaluate_command(asked: Evaluate, out: Path | None) -> int:
 def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
     folder = None
     try:
-        policy, computes = load_policy(asked.model, asked.policy), str(engine(asked.policy.dtype))
-        use_plans(policy.model)
+        policy, path_told = ready(load_policy(asked.model, asked.policy), asked.sample.path)
+        computes = str(engine(asked.policy.dtype))
         problems = ranks.from_main(lambda: heldout(asked.task, asked.evaluate))
         if out is not None and ranks.main:  # not before: what cannot be evaluated leaves no folder behind
             folder = RunFolder.create(out, asked.model_dump(mode="json"), computes)
         collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
-        for sentence in [f"computing on {computes}", counted(asked.task)] if ranks.main else []:
+        for sentence in [f"computing on {computes}", path_told, counted(asked.task)] if ranks.main else []:
             if sentence:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(problems, policy.encode, collect, asked.evaluate, asked.sample.params())

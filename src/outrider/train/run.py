@@ -15,13 +15,13 @@ from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.learn.learner import Learner
-from outrider.model.attention import use_plans
 from outrider.model.device import engine
 from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.sample.local import LocalSampler
+from outrider.sample.ready import ready
 from outrider.tasks.task import counted
 from outrider.train.checkpoint import Checkpoint, Checkpoints
 from outrider.train.clock import Clock
@@ -48,10 +48,10 @@ def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
-    policy = load_policy(recipe.model, recipe.policy, recipe.seed)
+    policy, path_told = ready(load_policy(recipe.model, recipe.policy, recipe.seed), recipe.sample.path)
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    run = Run(trainer, policy, ranks, screen, out)
+    run = Run(trainer, policy, path_told, ranks, screen, out)
     try:
         run.begin(resume, force)
         with screen:
@@ -63,8 +63,7 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
 
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
-    """A trainer for a recipe: the one place where the parts meet."""
-    use_plans(policy.model)
+    """A trainer for a recipe and a policy that was made ready: the one place where the parts meet."""
     sampler = LocalSampler(policy, recipe.sample)
     return Trainer(
         recipe=recipe,
@@ -87,6 +86,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
             ranks.size,
             ranks.sum_,
             engine(recipe.policy.dtype).dtype,
+            policy.path,
         ),
         encode=policy.encode,
     )
@@ -95,8 +95,11 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 class Run:
     """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder."""
 
-    def __init__(self, trainer: Trainer, policy: Policy, ranks: Ranks, screen: Screen, out: Path) -> None:
+    def __init__(
+        self, trainer: Trainer, policy: Policy, path_told: str, ranks: Ranks, screen: Screen, out: Path
+    ) -> None:
         self.trainer, self.policy, self.ranks, self.screen, self.out = trainer, policy, ranks, screen, out
+        self._path_told = path_told
         self.recipe = trainer.recipe
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
@@ -124,6 +127,7 @@ class Run:
                 self.recipe.train.trackers, self.out, self.recipe.resolved(), self.trainer.counters.step
             )
             self._say(f"computing on {self._engine}")
+            self._say(self._path_told)
             self._tell_counts()
         if checkpoint is None:
             self.save(0)

@@ -16,9 +16,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from outrider.sample.options import FAST_FAMILIES
+from outrider.model.lora import foldable, folded
+from outrider.sample.decoder import StoreDecoder
+from outrider.sample.options import FUSED_FAMILIES
 from outrider.sample.store import Store
 
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+_MLP = ("gate_proj", "up_proj", "down_proj")
 _FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # the others change with the length of the input
 
 
@@ -37,23 +41,25 @@ class Layer(NamedTuple):
 
 
 def supports(model: PreTrainedModel) -> bool:
-    """Whether this decoder computes exactly what the model would: known family, plain linear layers, fixed rotary
-    embedding, full attention."""
+    """Whether this decoder computes exactly what the model would: known family, linear layers that are plain or carry
+    an adapter that can be added to them, fixed rotary embedding, full attention."""
     config = model.config
-    if config.model_type not in FAST_FAMILIES or getattr(config, "hidden_act", "") != "silu":
+    if config.model_type not in FUSED_FAMILIES or getattr(config, "hidden_act", "") != "silu":
         return False
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()):
         return False
     if not getattr(config, "layer_types", None) and getattr(config, "sliding_window", None) is not None:
         return False
     rope = getattr(config, "rope_parameters", None) or {}
-    layer = model.get_decoder().layers[0]
-    projections = (layer.self_attn.q_proj, layer.self_attn.o_proj, layer.mlp.gate_proj, layer.mlp.down_proj)
-    plain = all(type(p) is torch.nn.Linear for p in projections) and getattr(layer.mlp.gate_proj, "bias", None) is None
-    return plain and rope.get("rope_type", "default") in _FIXED_ROPES
+    layers: Any = model.get_decoder().layers
+    attention = [getattr(layer.self_attn, name) for layer in layers for name in _ATTENTION]
+    mlp = [getattr(layer.mlp, name) for layer in layers for name in _MLP]
+    head = model.get_output_embeddings()
+    readable = type(head) is torch.nn.Linear and all(map(foldable, attention + mlp))
+    return readable and all(linear.bias is None for linear in mlp) and rope.get("rope_type", "default") in _FIXED_ROPES
 
 
-class FastDecoder:
+class FusedDecoder(StoreDecoder):
     """Works on its own fused copy of the weights; ``updated`` copies them anew.
 
     Args:
@@ -63,13 +69,16 @@ class FastDecoder:
     def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> None:
         self._model, self._dtype = model, dtype
         config = model.config
-        self.layers = int(config.num_hidden_layers)
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._epsilon = torch.tensor(float(config.rms_norm_eps), device=model.device)
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
         self._layers: list[Layer] = []
         self.updated()
+
+    @property
+    def layers(self) -> int:
+        return int(self._model.config.num_hidden_layers)
 
     @torch.no_grad()
     def updated(self) -> None:
@@ -81,18 +90,18 @@ class FastDecoder:
         self._head_bias = self._cast(getattr(head, "bias", None))
 
     @torch.no_grad()
-    def forward(self, ids_BQ: Tensor, store: Store) -> Tensor:
+    def forward(self, ids_BQ: Tensor, cache: Store) -> Tensor:
         rows, width = ids_BQ.shape
-        positions_BQ = store.positions(width)
-        self._rotate_up_to(store.columns, positions_BQ.device)
+        positions_BQ = cache.positions(width)
+        self._rotate_up_to(cache.columns, positions_BQ.device)
         turn = self._rotary[positions_BQ.reshape(-1)][:, None, None]  # [B * Q, 1, 1, D / 2]
         x = F.embedding(ids_BQ.reshape(-1), self._embedding)
         for i, layer in enumerate(self._layers):
-            x = self._attention(i, layer, x, turn, rows, width, store)
+            x = self._attention(i, layer, x, turn, rows, width, cache)
             h = _normed(x, self._epsilon)
             gate, up = F.linear(h, layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, F.silu(gate).mul_(up), layer.down.t())
-        store.column += width
+        cache.column += width
         last = x.view(rows, width, -1)[:, -1]
         return F.linear(_normed(last, self._epsilon), self._head, self._head_bias)
 
@@ -135,19 +144,19 @@ class FastDecoder:
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         pairs, scale = self._pairs(), self._dim**-0.5
         fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would take the scale out again
-        weights = [p.weight * f for p, f in zip(projections, fold, strict=True)]
+        weights = [folded(p) * f for p, f in zip(projections, fold, strict=True)]
         biases = [p.bias[:, None] * f for p, f in zip(projections, fold, strict=True) if p.bias is not None]
         return Layer(
             qkv=_scaled(self._by_group(*weights), layer.input_layernorm.weight),
             qkv_bias=self._by_group(*biases)[:, 0] if biases else None,
             norm_q=None if norm_q is None else norm_q.weight[pairs] * scale,
             norm_k=None if norm_k is None else norm_k.weight[pairs],
-            out=attention.o_proj.weight.detach(),
+            out=folded(attention.o_proj).detach(),
             out_bias=attention.o_proj.bias,
             gate_up=_scaled(
-                torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]), layer.post_attention_layernorm.weight
+                torch.cat([folded(mlp.gate_proj), folded(mlp.up_proj)]), layer.post_attention_layernorm.weight
             ),
-            down=mlp.down_proj.weight.detach(),
+            down=folded(mlp.down_proj).detach(),
         )
 
     def _cast(self, weight: Any) -> Any:

@@ -1,0 +1,95 @@
+"""The plain decoder: a model's own forward pass and cache, called as ``generate`` calls them."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from outrider.model.device import products_in
+from outrider.record import Ids
+from outrider.sample.decoder import PREFILL_TOKENS
+
+
+class OwnCache:
+    """The arguments of a model's next call: what it keeps of the rows, their mask, their positions.
+
+    There is always room for more columns.
+    """
+
+    columns = sys.maxsize
+
+    def __init__(self, arguments: dict[str, Any], column: int = 0) -> None:
+        self.arguments, self.column = arguments, column
+
+    def spread(self, row_of_B: Tensor, columns: int) -> OwnCache:
+        return OwnCache({name: _rows(value, row_of_B) for name, value in self.arguments.items()}, self.column)
+
+
+class PlainDecoder:
+    """Serves any causal LM of transformers: with states, sinks, soft caps, scaled logits, a cache of its own.
+
+    Slower than the others: most caches copy all keys and values at every token, and weights that are not of ``dtype``
+    are cast at every token.
+
+    Args:
+        dtype: of matrix products.
+        left_pads: whether contexts of several lengths go together; see :class:`outrider.model.compute.ComputePath`.
+    """
+
+    def __init__(self, model: PreTrainedModel, dtype: torch.dtype = torch.float32, left_pads: bool = True) -> None:
+        self._model: Any = model  # the methods that generation calls are not in its stub
+        self._dtype, self._left_pads = dtype, left_pads
+        self._accepted = signature(model.forward).parameters
+
+    def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[OwnCache, Tensor]:
+        mask_CT = (torch.arange(ids_CT.shape[1], device=ids_CT.device) >= starts_C[:, None]).long()
+        arguments: dict[str, Any] = {"attention_mask": mask_CT, "use_cache": True}
+        if "position_ids" in self._accepted:
+            arguments["position_ids"] = (mask_CT.cumsum(-1) - 1).clamp_min(0)
+        if self._model._supports_default_dynamic_cache():
+            name = "cache_params" if "cache_params" in self._accepted else "past_key_values"
+            arguments[name] = DynamicCache(config=self._model.config.get_text_config(decoder=True))
+        cache = OwnCache(arguments)
+        return cache, self.forward(ids_CT, cache)
+
+    def forward(self, ids_BQ: Tensor, cache: OwnCache) -> Tensor:
+        last = {"logits_to_keep": 1} if "logits_to_keep" in self._accepted else {}
+        inputs = self._model.prepare_inputs_for_generation(
+            ids_BQ, is_first_iteration=cache.column == 0, **cache.arguments, **last
+        )
+        with products_in(self._dtype, ids_BQ.device):
+            passed = self._model(**inputs, return_dict=True)
+        cache.column += ids_BQ.shape[1]
+        cache.arguments = self._model._update_model_kwargs_for_generation(passed, cache.arguments)
+        logits_BV: Tensor = passed.logits[:, -1]
+        return logits_BV
+
+    def together(self, contexts: Sequence[Ids]) -> bool:
+        """Up to the tokens of one prefill pass, since caches cannot be joined; of one length without padding."""
+        lengths = [len(ids) for ids in contexts]
+        if not self._left_pads and len(set(lengths)) > 1:
+            return False
+        return len(lengths) == 1 or len(lengths) * max(lengths) <= PREFILL_TOKENS
+
+    def updated(self) -> None:
+        """Nothing to do: the weights are shared."""
+
+
+def _rows(value: Any, row_of_B: Tensor) -> Any:
+    """A copy of what has one entry per row: a tensor, a cache of transformers, a list of states (RWKV)."""
+    if isinstance(value, Tensor):
+        return value.index_select(0, row_of_B)
+    if isinstance(value, list):
+        return [_rows(one, row_of_B) for one in value]
+    if not hasattr(value, "reorder_cache"):
+        return value
+    twin = copy.deepcopy(value)
+    twin.reorder_cache(row_of_B)
+    return twin

@@ -1,0 +1,156 @@
+"""Whether sampler and learner give the likelihoods of the model's own forward pass, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from outrider.model.forward import own_statistics
+from outrider.model.load import Policy, context_length
+from outrider.model.lora import adapter_outputs
+from outrider.record import Ids
+from outrider.sample.local import decoder_of
+from outrider.sample.wave import BLOCK, prefill
+
+_LOUD = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more than the bound
+_LONGEST = 8192  # tokens: no longer window is looked beyond
+_SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # tokens of context and own tokens
+_PREFIX = 2  # own tokens that a decoder is given with the context, as of a branch
+
+
+class ProbeRow(NamedTuple):
+    """A sequence of random tokens."""
+
+    context_ids: Ids
+    token_ids: Ids
+
+    @property
+    def length(self) -> int:
+        return len(self.context_ids) + len(self.token_ids)
+
+
+class SelfCheck:
+    """Compares paths with the model's own forward pass over one unpadded sequence at a time, which is made first.
+
+    A few sequences of random tokens of different lengths, and one that is longer than every attention window and every
+    chunk that the model's config names, where its context has room for it. Compared are the log-probabilities of the
+    whole vocabulary as the sampler decodes (left-padded contexts with a prefix, prefilled once, copied to several rows,
+    one token at a time, rows dropped on the way), and those of own tokens and their entropies as the learner computes
+    them (all rows in one pass). To be made with the model's own attention in place, inside :func:`loud`.
+
+    Attributes:
+        exact: whether the weights are float32. Those held in bfloat16 make products of three digits.
+        bound: the most that a path may differ: 1e-3 at any place where ``exact``, else 0.1 on average.
+        beyond: windows that were not looked beyond, since they are longer than 8,192 tokens.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.exact = next(policy.model.parameters()).dtype is torch.float32
+        self.bound = 1e-3 if self.exact else 0.1
+        windows = _windows(policy.model)
+        self.beyond = [window for window in windows if window > _LONGEST]
+        reached = [w for w in windows if w <= _LONGEST and w + _SHAPES[0][1] < context_length(policy.model)]
+        self._rows = _random_rows(policy, [*_SHAPES, *((w, _SHAPES[0][1]) for w in reached[-1:])])
+        with torch.no_grad():
+            self._want = [_own_logprobs(policy.model, row) for row in self._rows]
+
+    @torch.no_grad()
+    def gap(self, policy: Policy) -> float:
+        """How far a policy's path is from the model: the largest difference, of weights in bfloat16 the mean one."""
+        exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
+        differences = torch.cat([*self._learner_differences(exact), *self._sampler_differences(exact)])
+        return float(differences.max() if self.exact else differences.mean())
+
+    def _learner_differences(self, policy: Policy) -> Iterator[Tensor]:
+        logprobs_N, entropies_N = own_statistics(policy.model, policy.path, self._rows, torch.float32)
+        want_NV = torch.cat(self._want)
+        ids_N = torch.from_numpy(np.concatenate([row.token_ids for row in self._rows]).astype(np.int64))
+        yield _apart(logprobs_N, want_NV.gather(1, ids_N.to(want_NV.device)[:, None])[:, 0])
+        yield _apart(entropies_N, -(want_NV.exp() * want_NV.clamp_min(torch.finfo(want_NV.dtype).min)).sum(-1))
+
+    def _sampler_differences(self, policy: Policy) -> Iterator[Tensor]:
+        decoder, device = decoder_of(policy), policy.model.device
+        everything = list(range(len(self._rows)))
+        contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in self._rows]
+        for part in [everything] if decoder.together(contexts) else [[i] for i in everything]:
+            cache, logits_CV = prefill(decoder, [contexts[i] for i in part], device)
+            yield from (self._apart(i, _PREFIX, logits_V) for i, logits_V in zip(part, logits_CV, strict=True))
+            rows = [i for i in part for _ in range(2)]  # two siblings of each context
+            cache = cache.spread(torch.arange(len(part), device=device).repeat_interleave(2), cache.column + BLOCK)
+            for t in range(_PREFIX, max(len(self._want[i]) for i in part) - 1):
+                alive = [at for at, i in enumerate(rows) if t + 1 < len(self._want[i])]
+                if len(alive) < len(rows):
+                    rows = [rows[at] for at in alive]
+                    cache = cache.spread(torch.tensor(alive, device=device), cache.columns)
+                ids_B1 = torch.tensor([[int(self._rows[i].token_ids[t])] for i in rows], device=device)
+                logits_BV = decoder.forward(ids_B1, cache)
+                yield from (self._apart(i, t + 1, logits_V) for i, logits_V in zip(rows, logits_BV, strict=True))
+
+    def _apart(self, row: int, own: int, logits_V: Tensor) -> Tensor:
+        return _apart(logits_V.float().log_softmax(-1), self._want[row][own])
+
+
+@contextmanager
+@torch.no_grad()
+def loud(model: PreTrainedModel) -> Iterator[None]:
+    """While this lasts, logits are large enough that a soft cap shows, and an adapter changes what it can change.
+
+    The weights of the head are multiplied by a power of two where the largest logit is below 16 (a copy of its own,
+    since a tied embedding stays as it is), and the output half of an adapter is random; both come back as they were.
+    """
+    head, kept = model.get_output_embeddings(), {name: p.clone() for name, p in adapter_outputs(model).items()}
+    generator = torch.Generator().manual_seed(0)
+    for parameter in adapter_outputs(model).values():
+        parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator))
+    weight = getattr(head, "weight", None)
+    try:
+        if weight is not None:
+            ids = torch.arange(8, device=weight.device)[None] % weight.shape[0]
+            largest = float(model(input_ids=ids, use_cache=False).logits.float().abs().max())
+            factor = 2.0 ** np.ceil(np.log2(_LOUD / largest)) if 0 < largest < _LOUD else 1.0
+            head.weight = torch.nn.Parameter(weight * factor, requires_grad=weight.requires_grad)
+        yield
+    finally:
+        if weight is not None:
+            head.weight = weight
+        for name, parameter in adapter_outputs(model).items():
+            parameter.copy_(kept[name])
+
+
+def _windows(model: PreTrainedModel) -> list[int]:
+    """Every window of attention and every chunk of a scan that the config names, shortest first."""
+    named = model.config.get_text_config().to_dict().items()
+    return sorted({v for k, v in named if isinstance(v, int) and v > 1 and ("window" in k or "chunk" in k)})
+
+
+def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[ProbeRow]:
+    generator = np.random.default_rng(0)
+    size = min(policy.model.config.get_text_config().vocab_size, len(policy.tokenizer))
+    ordinary = np.setdiff1d(np.arange(size), policy.tokenizer.all_special_ids)
+    room = context_length(policy.model)
+    drawn = [generator.choice(ordinary, context + own).astype(np.int32) for context, own in shapes]
+    return [
+        ProbeRow(ids[:context], ids[context:room])
+        for ids, (context, _) in zip(drawn, shapes, strict=True)
+        if context + _PREFIX < min(len(ids), room)
+    ]
+
+
+def _own_logprobs(model: PreTrainedModel, row: ProbeRow) -> Tensor:
+    """Log-probabilities of the whole vocabulary before every own token, ``[T, V]``."""
+    ids = np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)
+    logits_LV = model(input_ids=torch.from_numpy(ids).to(model.device)[None], use_cache=False).logits[0]
+    own_TV: Tensor = logits_LV[len(row.context_ids) - 1 : -1]
+    return own_TV.float().log_softmax(-1)
+
+
+def _apart(got: Tensor, want: Tensor) -> Tensor:
+    """Differences; 0 where both are minus infinity, infinite where one is not a number."""
+    differences = torch.where(got == want, 0.0, (got.float() - want).abs())
+    return differences.nan_to_num(nan=float("inf"), posinf=float("inf")).flatten()
