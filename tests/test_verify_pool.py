@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -58,6 +59,30 @@ def obey(problem, text, finished):
         return correct(str(subprocess.Popen(["sleep", "60"]).pid))
     elif command == "print":
         print("noise")
+    elif command == "fork":  # and both processes come back, or the child raises, or ends as a program would
+        if os.fork() == 0:
+            if argument == "raise":
+                raise ValueError("in the child")
+            if argument == "exit":
+                sys.exit(0)
+            if argument == "late":
+                time.sleep(0.2)
+            return correct(f"{text}: the child of {problem.id}")
+    elif command == "fork_in_c":
+        import ctypes
+        if ctypes.CDLL(None).fork() == 0:
+            return correct(f"{text}: the child of {problem.id}")
+    elif command == "log":
+        time.sleep(0.002)
+        with open(argument.split()[0], "a") as file:
+            print(argument.split()[1], file=file)
+    elif command == "heir":  # a child that stays, and holds open what it has inherited
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(5)
+    elif command == "orphan":  # ends the process that the workers are forked from
+        os.kill(os.getppid(), 9)
+        time.sleep(float(argument or 0))
     return correct(f"{problem.id} {text} {finished}")
 
 class Deadly:
@@ -304,6 +329,81 @@ def test_a_worker_that_dies_between_calls_costs_nothing(misbehaviour):
         os.kill(pid, 9)
         assert wait_until_dead(pid)
         assert pool.verify(items("again"))[0].success
+
+
+@pytest.mark.parametrize("fork", ["fork", "fork raise", "fork exit", "fork late", "fork_in_c"])
+def test_a_verifier_that_forks_and_comes_back_twice_speaks_for_no_other_item(misbehaviour, fork):
+    problems = [Problem(f"p{i}", "") for i in range(60)]
+    texts = [fork if i % 3 == 0 else f"plain {i}" for i in range(60)]
+    with VerifierPool(misbehaviour.obey, workers=2, seconds=60) as pool:
+        for _ in range(2):
+            verdicts = pool.verify([(p, text, True) for p, text in zip(problems, texts, strict=True)])
+            assert [v.answer for v in verdicts] == [f"p{i} {text} True" for i, text in enumerate(texts)]
+
+
+def test_a_worker_whose_heir_lives_on_is_dead_at_once(pool):
+    """The child holds what the worker held; only its end can tell that nothing will come any more."""
+    start = time.monotonic()
+    heir, fine = pool.verify(items("heir", "fine"))
+    assert time.monotonic() - start < 30, "the limit is 60 s"
+    assert (heir.outcome, heir.detail) == (Outcome.ERROR, "the worker died, with status 5")
+    assert fine.success
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_template_killed_in_the_middle_of_a_batch_costs_no_verdict(misbehaviour, tmp_path, workers):
+    """Killed five times, while workers judge: every item has its own verdict, and one alone."""
+    log = tmp_path / "judged"
+    texts = [f"log {log} {i}" for i in range(300)]
+    killed = []
+
+    def kill() -> None:
+        while len(killed) < 5:
+            done = len(log.read_text().split()) if log.exists() else 0
+            template = pool._template
+            if done > 40 * len(killed) and template is not None and template.process.pid not in killed:
+                killed.append(template.process.pid)
+                os.kill(template.process.pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+    with VerifierPool(misbehaviour.obey, workers=workers, seconds=60) as pool:
+        killer = threading.Thread(target=kill)
+        killer.start()
+        verdicts = pool.verify([(Problem(f"p{i}", ""), text, True) for i, text in enumerate(texts)])
+        killer.join(60)
+        assert len(killed) == 5
+        assert [v.answer for v in verdicts] == [f"p{i} {text} True" for i, text in enumerate(texts)]
+        again = [int(i) for i in log.read_text().split()]
+        assert set(again) == set(range(300))
+        assert len(again) <= 300 + 2 * 5 * workers, "only what was in work is judged anew"
+        assert [v.outcome for v in pool.verify(items("fine", "exit 3"))] == [Outcome.CORRECT, Outcome.ERROR]
+        assert len(children(pool._template.process.pid)) == workers
+
+
+def test_a_template_that_dies_between_calls_costs_nothing(misbehaviour):
+    with VerifierPool(misbehaviour.obey, workers=2, seconds=60) as pool:
+        first = pool.verify(items("pid"))[0].answer
+        os.kill(pool._template.process.pid, signal.SIGKILL)
+        assert wait_until_dead(int(first))
+        assert pool.verify(items("pid"))[0].answer != first
+
+
+def test_an_item_that_ends_the_template_each_time_is_found_and_costs_no_other_verdict(misbehaviour):
+    texts = ["sleep 0.3", "fine", "orphan 60", "sleep 0.3", *["fine"] * 20]
+    with VerifierPool(misbehaviour.obey, workers=2, seconds=60) as pool:
+        verdicts = pool.verify(items(*texts))
+        culprit = verdicts.pop(2)
+        assert (culprit.outcome, math.isnan(culprit.score)) == (Outcome.ERROR, True)
+        assert culprit.detail == "the process that starts the judges died 3 times while this was judged"
+        assert all(v.success for v in verdicts)
+
+
+def test_a_template_that_dies_whenever_it_is_started_is_an_error_and_not_a_loop(misbehaviour):
+    with (
+        VerifierPool(misbehaviour.Deadly(), workers=1) as pool,
+        pytest.raises(RuntimeError, match="the process that imports the verifier died 3 times, with status 7"),
+    ):
+        pool.verify(items("a"))
 
 
 def test_a_worker_that_cannot_take_its_items_ends_the_matter(misbehaviour):

@@ -7,28 +7,24 @@ every worker. The limits protect from hangs and growth. They are no sandbox for 
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import pickle
-import subprocess
-import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, Pipe, wait
-from multiprocessing.reduction import send_handle
-from signal import SIGKILL
+from contextlib import suppress
+from multiprocessing.connection import wait
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
+from outrider.verify.processes import Item as Item
+from outrider.verify.processes import Template, TemplateDiedError, Worker
 
-Item = tuple[Problem, str, bool]  # a problem, the text of a response, whether the response finished
 Verify = Callable[[Problem, str, bool], Verdict]
 
 LARGEST_BATCH = 64  # items handed to a worker at once
-START_SECONDS = 120.0  # for imports, or until a worker takes its items: generous, as they wait for a busy machine
+MOST_DEATHS = 3  # of the template, with the same item in work or none: then that is to blame
 
 
 class VerifierPool:
@@ -36,7 +32,8 @@ class VerifierPool:
 
     A worker that hangs, outgrows its memory or dies is killed and replaced; only the verdict it was working on is
     lost, as ``TIMEOUT`` or ``ERROR`` with score NaN. An exception in ``verify`` is ``ERROR`` with its type and
-    message. Workers stay warm between calls. Any thread may call; calls take turns.
+    message. Workers stay warm between calls. Any thread may call; calls take turns. Where the process that the workers
+    are forked from dies, as when memory runs out, all are started again and judge what has no verdict yet.
 
     Args:
         verify: picklable, and not defined in ``__main__``. It is unpickled once, in the process that the workers are
@@ -47,7 +44,7 @@ class VerifierPool:
 
     Raises:
         UserError: ``verify`` is defined in ``__main__``, or raises one while it is unpickled.
-        RuntimeError: ``verify`` cannot be unpickled, or the pool is closed.
+        RuntimeError: ``verify`` cannot be unpickled, or ends the process again and again, or the pool is closed.
     """
 
     def __init__(self, verify: Verify, workers: int = 2, seconds: float = 5.0, memory_gb: float = 2.0) -> None:
@@ -58,8 +55,8 @@ class VerifierPool:
         self._seconds = seconds
         self._memory_gb = memory_gb
         self._turn = threading.Lock()
-        self._workers: list[_Worker] = []
-        self._template: _Template | None = _Template(self._payload, memory_gb)  # imports while the caller goes on
+        self._workers: list[Worker] = []
+        self._template: Template | None = Template(self._payload, memory_gb)  # imports while the caller goes on
 
     def __enter__(self) -> VerifierPool:
         return self
@@ -78,148 +75,110 @@ class VerifierPool:
         with self._turn:
             if not self._size:
                 raise RuntimeError("this VerifierPool is closed")
+            batch = _Batch(items)
             try:
-                self._template = self._template or _Template(self._payload, self._memory_gb)
-                while len(self._workers) < self._size:
-                    self._workers.append(_Worker(self._template, self._seconds))
-                return self._judge(items)
+                while True:
+                    try:
+                        template = self._begin()
+                        while len(batch.verdicts) < len(items):
+                            self._go_on(batch, template)
+                        return [batch.verdicts[i] for i in range(len(items))]
+                    except TemplateDiedError:
+                        workers = self._workers[:]
+                        batch.hear_out(workers)
+                        batch.lost(workers, self._end())
             except BaseException:  # verdicts of an interrupted call are still under way; the next must not get them
                 self._end()
                 raise
 
-    def _judge(self, items: Sequence[Item]) -> list[Verdict]:
-        verdicts: dict[int, Verdict] = {}
-        waiting = deque(range(len(items)))
-        while len(verdicts) < len(items):
-            for worker in self._workers:
-                if waiting and not worker.under_way:
-                    size = min(LARGEST_BATCH, math.ceil(len(waiting) / (2 * len(self._workers))))
-                    worker.hand({i: items[i] for i in (waiting.popleft() for _ in range(size))})
-            deadline = min(worker.deadline for worker in self._workers)
-            ready = wait([w.channel for w in self._workers], timeout=max(0.0, deadline - time.monotonic()))
-            for slot, worker in enumerate(self._workers):
-                if worker.fit and worker.channel in ready:
-                    verdicts.update(worker.receive())
-                elif worker.fit and time.monotonic() >= worker.deadline:
-                    verdicts.update(worker.give_up())
-                if not worker.fit:
-                    waiting.extendleft(reversed(worker.under_way))
-                    self._workers[slot] = _Worker(worker.template, self._seconds)
-        return [verdicts[i] for i in range(len(items))]
+    def _begin(self) -> Template:
+        """A template, and as many workers of it as there should be."""
+        self._template = self._template or Template(self._payload, self._memory_gb)
+        if self._template.dead:
+            raise TemplateDiedError
+        while len(self._workers) < self._size:
+            self._workers.append(Worker(self._template, self._seconds))
+        return self._template
 
-    def _end(self) -> None:
+    def _go_on(self, batch: _Batch, template: Template) -> None:
+        """Hand out items, wait until something is heard or due, and act on it."""
+        for worker in self._workers:
+            under_way = [i for other in self._workers for i in other.under_way]
+            if not worker.under_way and (taken := batch.take(2 * len(self._workers), under_way)):
+                worker.hand(taken)
+        deadline = min(worker.deadline for worker in self._workers)
+        heard: list[object] = [template.control, *(worker.channel for worker in self._workers)]
+        ready = wait(heard, timeout=max(0.0, deadline - time.monotonic()))  # type: ignore[arg-type]
+        for slot, worker in enumerate(self._workers):
+            if worker.channel in ready:
+                batch.verdicts.update(worker.receive())
+            elif time.monotonic() >= worker.deadline:
+                batch.verdicts.update(worker.give_up())
+            if not worker.fit:
+                batch.waiting.extendleft(reversed(worker.under_way))
+                worker.under_way.clear()
+                self._workers[slot] = Worker(template, self._seconds)
+        if template.control in ready:  # it says nothing unasked: this is its end
+            raise TemplateDiedError
+
+    def _end(self) -> int:
+        """End all processes; how the template ended."""
+        dead = self._template is None or self._template.dead
         for worker in self._workers:
             if worker.fit:
-                worker.kill()
+                worker.abandon() if dead else worker.kill()
         self._workers.clear()
-        if self._template is not None:
-            self._template.kill()
-            self._template = None
+        template, self._template = self._template, None
+        return template.kill() if template else 0
 
 
-class _Template:
-    """The process that imports the verifier and forks the workers."""
+class _Batch:
+    """The items of one call: their verdicts, and which are waiting for theirs."""
 
-    def __init__(self, payload: bytes, memory_gb: float) -> None:
-        self.control, theirs = Pipe()
-        search_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "outrider.verify.worker", str(theirs.fileno()), str(memory_gb)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
-            env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C goes to the run alone
-        )
-        theirs.close()
-        self.ready = False
-        with contextlib.suppress(ConnectionError):  # it died already: the first fork will say so
-            self.control.send_bytes(payload)
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.verdicts: dict[int, Verdict] = {}
+        self.waiting = deque(range(len(items)))
+        self._deaths = Counter[int]()  # of the template, by the items in work then
+        self._idle_deaths = 0  # in a row, with none in work
 
-    def fork(self, channel: Connection) -> int:
-        """The pid of a new worker at the other end of the channel."""
-        if not self.ready:
-            if not self.control.poll(START_SECONDS):
-                raise RuntimeError(f"the verifier is not imported after {START_SECONDS:g} s")
-            if (failure := self.control.recv()) is not None:
-                kind, reason = failure
-                raise kind(f"the verifier cannot be loaded: {reason}")
-            self.ready = True
-        self.control.send("fork")
-        send_handle(self.control, channel.fileno(), self.process.pid)
-        pid: int = self.control.recv()
-        return pid
+    def take(self, shares: int, under_way: Sequence[int]) -> dict[int, Item]:
+        """The next items for a worker, by number; none where it has to wait.
 
-    def reap(self, pid: int) -> int:
-        """The exit status of a worker, which is taken off the process table."""
-        self.control.send(pid)
-        status: int = self.control.recv()
-        return status
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.control.close()
-
-
-class _Worker:
-    """One worker process: what it works on, until when, and whether it is still of use."""
-
-    def __init__(self, template: _Template, seconds: float) -> None:
-        self.template = template
-        self.seconds = seconds
-        self.fit = True
-        self.proven = False  # has taken a batch before
-        self.begun = False  # has taken the present one
-        self.under_way: deque[int] = deque()  # indices of items; the first is the one in work
-        self.deadline = math.inf
-        self.channel, theirs = Pipe()
-        self.pid = template.fork(theirs)
-        theirs.close()
-
-    def hand(self, batch: dict[int, Item]) -> None:
-        """Send items for judgement, by their index. The clock starts when the worker says that it has them."""
-        self.under_way.extend(batch)
-        self.begun = False
-        self.deadline = time.monotonic() + START_SECONDS
-        with contextlib.suppress(ConnectionError):  # it died while idle: receive() finds its end
-            self.channel.send(list(batch.values()))
-
-    def receive(self) -> dict[int, Verdict]:
-        """Take a message off the channel: the batch has arrived, a verdict, or the end of the worker."""
-        try:
-            message = self.channel.recv()
-        except (EOFError, OSError, pickle.UnpicklingError):
-            status = self._retire()
-            if self.proven and not self.begun:
-                return {}  # it died while idle. One that never took a batch may have died of it: that is a verdict
-            return self._done(Verdict(Outcome.ERROR, math.nan, detail=f"the worker died, with status {status}"))
-        if message is None:
-            self.proven = self.begun = True
-            self.deadline = time.monotonic() + self.seconds
+        One that was in work when the template died is judged alone: another death is then nobody else's.
+        """
+        if any(self._deaths[i] for i in under_way):
             return {}
-        verdict, fit = message
-        if not fit:
-            self._retire()
-        return self._done(verdict)
+        size = min(LARGEST_BATCH, math.ceil(len(self.waiting) / shares))
+        taken: list[int] = []
+        while len(taken) < size and not self._deaths[self.waiting[0]]:
+            taken.append(self.waiting.popleft())
+        if self.waiting and not taken and not under_way:
+            taken.append(self.waiting.popleft())
+        return {i: self.items[i] for i in taken}
 
-    def give_up(self) -> dict[int, Verdict]:
-        """The deadline has passed: the verdict in work will not come."""
-        self._retire()
-        return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
+    def hear_out(self, workers: Sequence[Worker]) -> None:
+        """Take what workers whose template has died have still said."""
+        for worker in workers:
+            with suppress(TemplateDiedError):
+                while worker.fit and worker.channel.poll():
+                    self.verdicts.update(worker.receive())
 
-    def kill(self) -> None:
-        for end in (os.killpg, os.kill):  # the second where it is so young that it has no group yet
-            with contextlib.suppress(ProcessLookupError):
-                end(self.pid, SIGKILL)
+    def lost(self, workers: Sequence[Worker], status: int) -> None:
+        """The template died, and its workers with it: what they have not judged waits again.
 
-    def _retire(self) -> int:
-        self.fit = False
-        self.kill()
-        return self.template.reap(self.pid)
-
-    def _done(self, verdict: Verdict) -> dict[int, Verdict]:
-        """The verdict of the item in work, if there is one. The clock of the next one starts."""
-        done = {self.under_way.popleft(): verdict} if self.under_way else {}
-        self.deadline = time.monotonic() + self.seconds if self.under_way else math.inf
-        return done
+        Raises:
+            RuntimeError: it died again and again although nothing was in work.
+        """
+        in_work = [worker.under_way[0] for worker in workers if worker.begun and worker.under_way]
+        for worker in workers:
+            self.waiting.extendleft(reversed(worker.under_way))
+        self._deaths.update(in_work)
+        for i in in_work:
+            if self._deaths[i] == MOST_DEATHS:
+                self.waiting.remove(i)
+                why = f"the process that starts the judges died {MOST_DEATHS} times while this was judged"
+                self.verdicts[i] = Verdict(Outcome.ERROR, math.nan, detail=why)
+        self._idle_deaths = 0 if in_work else self._idle_deaths + 1
+        if self._idle_deaths == MOST_DEATHS:
+            raise RuntimeError(f"the process that imports the verifier died {MOST_DEATHS} times, with status {status}")

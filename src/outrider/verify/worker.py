@@ -12,6 +12,7 @@ import math
 import os
 import pickle
 import resource
+import signal
 import sys
 import threading
 import time
@@ -42,6 +43,7 @@ def be_template(control: Connection, memory_gb: float) -> None:
         template = os.getpid()
         pid = os.fork()
         if pid == 0:
+            os.setsid()  # a group of its own: whatever the verifier starts is killed with it
             control.close()
             threading.Thread(target=_end_with, args=(template,), daemon=True).start()
             be_worker(verify, channel, memory_gb)
@@ -51,16 +53,23 @@ def be_template(control: Connection, memory_gb: float) -> None:
 
 
 def be_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
-    """Receive lists of items, say so, and send each verdict as soon as it is there, with whether one can follow."""
-    os.setsid()  # a group of its own: whatever the verifier starts is killed with it
+    """Receive lists of numbered items, say so, and send each verdict as soon as it is there.
+
+    A message is this process's id, the number of the item or None, its verdict, and whether one can follow. A process
+    that the verifier forks has no channel, and ends where it would go on with the next item.
+    """
+    worker = os.getpid()
+    os.register_at_fork(after_in_child=channel.close)
     _limit_memory(memory_gb)
     fit = True
     while fit:
         items = channel.recv()
-        channel.send(None)
-        for item in items:
+        channel.send((worker, None, None, True))
+        for number, item in items:
             verdict, fit = judge(verify, item)
-            channel.send((verdict, fit))
+            if os.getpid() != worker:
+                return
+            channel.send((worker, number, verdict, fit))
             if not fit:
                 break
 
@@ -103,10 +112,11 @@ def _limit_memory(gigabytes: float) -> None:
 
 
 def _end_with(template: int) -> None:
-    """Exit once the template is gone, which goes with the run: even in a verdict that nobody waits for any more."""
+    """End this process and all that it has started once the template is gone, which goes with the run: even in a
+    verdict that nobody waits for any more."""
     while os.getppid() == template:
         time.sleep(1.0)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

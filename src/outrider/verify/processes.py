@@ -1,0 +1,183 @@
+"""The processes of a pool as the run sees them: the template that imports the verifier, and the workers it forks."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import send_handle
+from signal import SIGKILL
+
+from outrider.record import Outcome, Problem, Verdict
+
+Item = tuple[Problem, str, bool]  # a problem, the text of a response, whether the response finished
+
+START_SECONDS = 120.0  # for imports, or until a worker takes its items: generous, as they wait for a busy machine
+
+
+class TemplateDiedError(Exception):
+    """The template is gone, or answers no more; its workers end without it."""
+
+
+class Template:
+    """The process that imports the verifier and forks the workers.
+
+    Raises:
+        TemplateDiedError: in each method that asks it for something.
+    """
+
+    def __init__(self, payload: bytes, memory_gb: float) -> None:
+        self.control, theirs = Pipe()
+        search_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "outrider.verify.worker", str(theirs.fileno()), str(memory_gb)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
+            env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C goes to the run alone
+        )
+        theirs.close()
+        self.ready = False
+        with contextlib.suppress(ConnectionError):  # it died already: the first fork will say so
+            self.control.send_bytes(payload)
+
+    @property
+    def dead(self) -> bool:
+        return self.process.poll() is not None
+
+    def fork(self, channel: Connection) -> int:
+        """The pid of a new worker at the other end of the channel.
+
+        Raises:
+            UserError, RuntimeError: the verifier cannot be loaded.
+        """
+        with _asking():
+            if not self.ready:
+                if not self.control.poll(START_SECONDS):
+                    raise RuntimeError(f"the verifier is not imported after {START_SECONDS:g} s")
+                failure = self.control.recv()
+                if failure is not None:
+                    kind, reason = failure
+                    raise kind(f"the verifier cannot be loaded: {reason}")
+                self.ready = True
+            self.control.send("fork")
+            send_handle(self.control, channel.fileno(), self.process.pid)
+            return self._answer()
+
+    def reap(self, pid: int) -> int:
+        """The exit status of a worker, which is taken off the process table."""
+        with _asking():
+            self.control.send(pid)
+            return self._answer()
+
+    def kill(self) -> int:
+        """End it, and return how it ended: minus a signal, or a status."""
+        self.process.kill()
+        self.control.close()
+        return self.process.wait()
+
+    def _answer(self) -> int:
+        if not self.control.poll(START_SECONDS):
+            raise EOFError
+        answer: int = self.control.recv()
+        return answer
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise TemplateDiedError from error
+
+
+class Worker:
+    """One worker process: what it works on, until when, and whether it is still of use."""
+
+    def __init__(self, template: Template, seconds: float) -> None:
+        self.template = template
+        self.seconds = seconds
+        self.fit = True
+        self.proven = False  # has taken a batch before
+        self.begun = False  # has taken the present one
+        self.under_way: deque[int] = deque()  # numbers of items; the first is the one in work
+        self.deadline = math.inf
+        self.channel, theirs = Pipe()
+        self.pid = template.fork(theirs)
+        theirs.close()
+
+    def hand(self, batch: dict[int, Item]) -> None:
+        """Send items for judgement, by their number. The clock starts when the worker says that it has them."""
+        self.under_way.extend(batch)
+        self.begun = False
+        self.deadline = time.monotonic() + START_SECONDS
+        with contextlib.suppress(ConnectionError):  # it died while idle: receive() finds its end
+            self.channel.send(list(batch.items()))
+
+    def receive(self) -> dict[int, Verdict]:
+        """Take a message off the channel: the batch has arrived, a verdict, or the end of the worker.
+
+        A message counts only from the worker itself and for the item in work. A process that the verifier has forked
+        and that comes back from it would otherwise speak for the items that follow.
+        """
+        try:
+            pid, number, verdict, fit = self.channel.recv()
+        except Exception:  # noqa: BLE001 - its end, or bytes of somebody else, which may unpickle to anything
+            status = self._retire()
+            if self.proven and not self.begun:
+                return {}  # it died while idle. One that never took a batch may have died of it: that is a verdict
+            return self._failed(f"the worker died, with status {status}")
+        if pid != self.pid:
+            return {}
+        if number is None:
+            self.proven = self.begun = True
+            self.deadline = time.monotonic() + self.seconds
+            return {}
+        if not self.under_way or number != self.under_way[0]:
+            self._retire()
+            return self._failed("the worker spoke of another response than the one in work")
+        if not fit:
+            self._retire()
+        return self._done(verdict)
+
+    def give_up(self) -> dict[int, Verdict]:
+        """The deadline has passed: the verdict in work will not come."""
+        self._retire()
+        return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
+
+    def kill(self) -> None:
+        for end in (os.killpg, os.kill):  # the second where it is so young that it has no group yet
+            with contextlib.suppress(ProcessLookupError):
+                end(self.pid, SIGKILL)
+
+    def abandon(self) -> None:
+        """End it although its template is gone; if it has ended, its number may be another process's by now."""
+        try:
+            while self.channel.poll():
+                self.channel.recv_bytes()
+        except (EOFError, OSError):
+            return
+        self.kill()
+
+    def _retire(self) -> int:
+        if self.template.dead:
+            raise TemplateDiedError  # nobody can say any more which process has this worker's number
+        self.fit = False
+        self.kill()
+        return self.template.reap(self.pid)
+
+    def _failed(self, why: str) -> dict[int, Verdict]:
+        return self._done(Verdict(Outcome.ERROR, math.nan, detail=why))
+
+    def _done(self, verdict: Verdict) -> dict[int, Verdict]:
+        """The verdict of the item in work, if there is one. The clock of the next one starts."""
+        done = {self.under_way.popleft(): verdict} if self.under_way else {}
+        self.deadline = time.monotonic() + self.seconds if self.under_way else math.inf
+        return done
