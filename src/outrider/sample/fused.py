@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from outrider.model.lora import foldable, folded
+from outrider.model.lora import adapter_outputs, foldable, folded
 from outrider.sample.decoder import StoreDecoder
 from outrider.sample.options import FUSED_FAMILIES
 from outrider.sample.store import Store
@@ -40,10 +40,16 @@ class Layer(NamedTuple):
     down: Tensor
 
 
-def supports(model: PreTrainedModel) -> bool:
+def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool:
     """Whether this decoder computes exactly what the model would: known family, linear layers that are plain or carry
-    an adapter that can be added to them, fixed rotary embedding, full attention."""
+    an adapter that can be added to them, fixed rotary embedding, full attention.
+
+    In bfloat16 an adapter is left apart: added to the weights, what it has learned since the last update would be
+    rounded away wherever it is less than a 256th of a weight.
+    """
     config = model.config
+    if dtype is not torch.float32 and adapter_outputs(model):
+        return False
     if config.model_type not in FUSED_FAMILIES or getattr(config, "hidden_act", "") != "silu":
         return False
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()):

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from outrider.errors import UserError
 from outrider.model.attention import use_own, use_plans
 from outrider.model.compute import ComputePath
+from outrider.model.device import engine
 from outrider.model.load import Policy, unused_context
 from outrider.sample.fused import supports
 from outrider.sample.self_check import SelfCheck, loud
@@ -41,7 +42,7 @@ def ready(policy: Policy, asked: str = "auto") -> tuple[Policy, str]:
     use_own(model)
     with loud(model):
         check = SelfCheck(policy) if policy.options.check else None
-        for path in _candidates(model, asked):
+        for path in _candidates(policy, asked):
             try:
                 (use_own if path.name == "plain" else use_plans)(model)
                 gap = check.gap(policy._replace(path=path)) if check else 0.0
@@ -61,10 +62,11 @@ def ready(policy: Policy, asked: str = "auto") -> tuple[Policy, str]:
     )
 
 
-def _candidates(model: PreTrainedModel, asked: str) -> Iterator[ComputePath]:
-    if asked == "fused" and not supports(model):
-        raise UserError(f"sample.path: {type(model).__name__} has no fused path; use auto, packed or plain")
-    if asked in ("auto", "fused") and supports(model):
+def _candidates(policy: Policy, asked: str) -> Iterator[ComputePath]:
+    supported = supports(policy.model, engine(policy.options.dtype).dtype)
+    if asked == "fused" and not supported:
+        raise UserError(f"sample.path: {type(policy.model).__name__} has no fused path; use auto, packed or plain")
+    if asked in ("auto", "fused") and supported:
         yield ComputePath("fused")
     if asked in ("auto", "packed"):
         yield ComputePath("packed")

@@ -9,7 +9,7 @@ weights           :math:`4P`; beside an adapter :math:`bP + 4T`
 gradients         :math:`4T`
 AdamW             :math:`8T`
 reference model   :math:`4P` where ``objective.kl`` is not 0; beside an adapter :math:`4T`
-sampler's copy    :math:`bP` on the fused path (Llama, Mistral, Qwen2, Qwen3)
+sampler's copy    :math:`bP` on the fused path (Llama, Mistral, Qwen2, Qwen3); not for an adapter in bfloat16
 keys and values   :math:`2 b\, L\, D_{kv} \cdot R \cdot C`: :math:`R` rows of a wave, of ``max_tokens`` and 512
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
                   :math:`26 H + 8 (I + D_q + D_{kv})`; recomputed: :math:`4 H`, and one layer of the former
@@ -110,14 +110,13 @@ def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
     longest = min(recipe.sample.max_tokens + _PROMPT, shape.context)
     passed = max(recipe.learn.micro_tokens, longest)
     layer, kept = activations(shape, low) * passed, 4 * shape.width * passed
+    fused = model_type in FUSED_FAMILIES and recipe.sample.path in ("auto", "fused") and (lora is None or low == 4)
     return {
         "weights": 4 * whole if lora is None else low * whole + 4 * trained,
         "gradients": 4 * trained,
         "AdamW": 8 * trained,
         "reference model": 4 * trained if recipe.objective.kl.coef else 0,
-        "sampler's copy": low * whole
-        if recipe.sample.path in ("auto", "fused") and model_type in FUSED_FAMILIES
-        else 0,
+        "sampler's copy": low * whole if fused else 0,
         "keys and values": 2 * low * shape.layers * shape.keys * rows * longest,
         "activations": layer + shape.layers * kept if recipe.learn.gradient_checkpointing else shape.layers * layer,
         "head": _HEAD,
