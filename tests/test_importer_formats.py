@@ -7,7 +7,7 @@ import json
 import math
 import os
 import zipfile
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -52,6 +52,54 @@ def test_trl_adds_several_rewards_and_says_so(tmp_path):
     assert rows(tmp_path, columns={"reward": "acc"})[0]["reward"] == 1.0
 
 
+TRL_GROUPS = {"prompt": ["a"] * 4 + ["b"] * 4, "completion": list("cdefghij")}
+ACC = [1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]
+
+
+def grouped(*rewards: list[float], scale: str = "group") -> list[float]:
+    """TRL's advantages of two groups of four."""
+    total = np.sum(rewards, axis=0).reshape(2, 4)
+    centred = total - total.mean(axis=1, keepdims=True)
+    by = {"group": total.std(axis=1, ddof=1, keepdims=True), "batch": total.std(ddof=1), "none": 1 - 1e-4}[scale]
+    return (centred / (by + 1e-4)).ravel().tolist()
+
+
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+def test_trls_rewards_are_the_columns_that_give_the_advantages(tmp_path, scale):
+    """A length that a reward function logged is a column of floats as well, and was added to the reward."""
+    length = [float(n) for n in (812, 40, 3, 977, 5, 60, 71, 8)]
+    style = [0.5, 0.25, 0.0, 0.5, 0.0, 0.25, 0.5, 0.0]
+    table = {"acc": ACC, "style": style, "length": length}
+    dumps.trl(tmp_path / "run", 1, table, advantage=grouped(ACC, style, scale=scale), **TRL_GROUPS)
+    found = read(tmp_path / "run")
+    assert found.rollouts["reward"].to_pylist() == [a + b for a, b in zip(ACC, style, strict=True)]
+    assert said(found, "sum of acc, style", "length is not taken for rewards")
+    weighted = grouped([2.5 * a for a in ACC], style, scale=scale)
+    dumps.trl(tmp_path / "weighted", 1, table, advantage=weighted, **TRL_GROUPS)
+    found = read(tmp_path / "weighted")
+    assert found.rollouts["reward"].null_count == 8  # no plain sum is what was trained on
+    assert said(found, "no sum of acc, style, length gives the advantages", "name the column")
+    assert rows(tmp_path / "weighted", columns={"reward": "acc"})[0]["reward"] == 1.0
+
+
+def test_trls_trainer_state_names_the_reward_functions(tmp_path):
+    for at, keys in ((5, ["rewards/other/mean"]), (10, ["rewards/acc/mean", "rewards/acc/std", "reward"])):
+        state = tmp_path / f"checkpoint-{at}/trainer_state.json"
+        state.parent.mkdir()
+        state.write_text(json.dumps({"log_history": [dict.fromkeys(keys, 0.5), {"loss": 1.0}]}))
+    dumps.trl(tmp_path, 1, {"acc": ACC, "length": [9.0] * 8}, **TRL_GROUPS)
+    found = read(tmp_path / "completions")
+    assert found.rollouts["reward"].to_pylist() == ACC
+    assert said(found, "reward is acc", "trainer_state.json", "length")
+
+
+def test_trls_completions_of_two_runs_are_refused(tmp_path):
+    for run in "ab":
+        dumps.trl(tmp_path / run, 1, {"acc": ACC}, **TRL_GROUPS | {"completion": [run] * 8})
+    with pytest.raises(UserError, match=r"step 1 was read from .*, so these are two runs"):
+        read(tmp_path)
+
+
 def test_trl_leaves_out_a_batch_that_was_logged_again(tmp_path):
     batch = {"prompt": ["a", "b"], "completion": ["c", "d"], "advantage": [0.5, -0.5]}
     for step, reward in [(1, 0.0), (2, 0.0), (3, 0.0), (4, 1.0)]:
@@ -82,6 +130,39 @@ def test_verl_tells_validation_from_training_and_groups_by_uid(tmp_path):
     assert column(found, "split") == ["train", "train", "evaluate"]
     assert len({row["group_id"] for row in found}) == 3  # two draws of one prompt are two groups
     assert len({row["problem_id"] for row in found}) == 1
+
+
+def verl_step(step: int, sizes: dict[str, int], **more: object) -> list[dict[str, object]]:
+    """So many responses to each prompt, one after another in turns."""
+    turns = [(i, prompt) for prompt, size in sizes.items() for i in range(size)]
+    return [dumps.verl(step, prompt, f"{prompt}{i}", 0.0, **more) for i, prompt in sorted(turns)]
+
+
+def test_a_prompt_that_a_verl_step_drew_twice_is_two_groups_without_uid_too(tmp_path):
+    dumps.lines(tmp_path / "1.jsonl", verl_step(1, {"a": 4, "b": 4, "c": 8}))
+    dumps.lines(tmp_path / "2.jsonl", verl_step(2, {"a": 1, "b": 1, "c": 3}))
+    found = read(tmp_path)
+    table = found.rollouts.to_pylist()
+    sizes = [sorted(Counter(r["group_id"] for r in table if r["step"] == step).values()) for step in (1, 2)]
+    assert sizes == [[4, 4, 4, 4], [1, 1, 1, 1, 1]]
+    assert len({r["problem_id"] for r in table}) == 3
+    assert sorted(column(table, "group_id", "member")) == sorted(set(column(table, "group_id", "member")))
+    assert said(found, "2 times a prompt came up again in its step")
+
+
+def test_groups_of_verl_that_differ_in_size_are_left_and_said_to_be_unclear(tmp_path):
+    found = read(dumps.lines(tmp_path / "1.jsonl", verl_step(1, {"a": 4, "b": 4, "c": 7})))
+    assert sorted(Counter(found.rollouts["group_id"].to_pylist()).values()) == [4, 4, 7]
+    assert said(found, "1 prompt has more responses than others", "only uid tells")
+    told = read(dumps.lines(tmp_path / "1.jsonl", verl_step(1, {"a": 4, "b": 4, "c": 8}, uid="u_0_0")))
+    assert not said(told, "came up again")
+
+
+def test_verls_rollouts_of_two_runs_are_refused(tmp_path):
+    for run in "ab":
+        dumps.lines(tmp_path / run / "1.jsonl", verl_step(1, {"p": 2}))
+    with pytest.raises(UserError, match=r"b/1.jsonl: step 1 was read from .*a/1.jsonl already"):
+        read(tmp_path)
 
 
 def test_verl_keeps_the_last_output_of_an_agents_rollout(tmp_path):
@@ -116,6 +197,22 @@ def test_results_of_vf_eval(tmp_path):
         "error",
         None,
     ]
+
+
+def test_results_of_vf_eval_of_two_models_are_kept_apart(tmp_path):
+    for model in ("one", "two"):
+        dumps.lines(tmp_path / f"gsm--{model}/5f3a/results.jsonl", [dumps.vf_result(0, 1.0)] * 2)
+    found = read(tmp_path)
+    assert Counter(found.rollouts["level"].to_pylist()) == {"gsm--one/5f3a": 2, "gsm--two/5f3a": 2}
+    assert len(set(found.rollouts["group_id"].to_pylist())) == 2
+    assert said(found, "2 folders are kept apart")
+
+
+def test_steps_of_two_runs_of_prime_rl_are_refused(tmp_path):
+    for run in "ab":
+        dumps.lines(tmp_path / run / "step_2/train_rollouts.jsonl", [dumps.vf_result(0, 1.0)])
+    with pytest.raises(UserError, match=r"step 2 was read from .* already"):
+        read(tmp_path)
 
 
 def test_the_threshold_of_vf_eval_is_its_success(tmp_path):
@@ -261,6 +358,42 @@ def test_lm_evals_verdict_on_repeats_is_nobodys(tmp_path):
     assert column(rows(path, columns={"success": "exact_match >= 1"}), "outcome") == [None] * 3
 
 
+def lm_eval_folder(folder: Path, models: str, tasks: str, dates: str = "1") -> Path:
+    for model in models:
+        for task in tasks:
+            for date in dates:
+                records = [
+                    dumps.lm_eval(i, [f"{model}{i}"], {"exact_match": 1.0}) | {"doc_hash": f"h{i}"} for i in (1, 2)
+                ]
+                dumps.lines(folder / f"org__{model}" / f"samples_{task}_2026-0{date}-01T00-00-00.5.jsonl", records)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("models", "tasks", "dates", "levels", "words"),
+    [
+        ("abc", "x", "1", {"org__a", "org__b", "org__c"}, ["3 models are kept apart", "mixes them"]),
+        ("a", "xy", "1", {"x", "y"}, ["2 tasks are kept apart"]),
+        ("ab", "xy", "1", {f"org__{m}/{t}" for m in "ab" for t in "xy"}, ["2 models and 2 tasks", "mixes them"]),
+        ("a", "x", "12", {f"2026-0{d}-01T00-00-00.5" for d in "12"}, ["several files of one task"]),
+    ],
+)
+def test_lm_eval_keeps_models_tasks_and_dates_apart(tmp_path, models, tasks, dates, levels, words):
+    """They ask the same documents: 18 responses of three models were 6 problems, and their pass@3 over the models."""
+    found = read(lm_eval_folder(tmp_path, models, tasks, dates))
+    table = found.rollouts.to_pylist()
+    assert set(column(table, "level")) == levels
+    assert set(Counter(column(table, "problem_id")).values()) == {1}
+    assert set(column(table, "member")) == {0}
+    assert said(found, *words)
+
+
+def test_one_model_and_task_of_lm_eval_keep_their_ids(tmp_path):
+    lm_eval_folder(tmp_path, "ab", "x")
+    for model in "ab":
+        assert column(rows(tmp_path / f"org__{model}"), "problem_id", "level") == [("h1", None), ("h2", None)]
+
+
 def test_lm_eval_without_a_metric_that_is_success(tmp_path):
     path = dumps.lines(
         tmp_path / "s.jsonl", [dumps.lm_eval(1, ["a"], {"bleu": 0.3}), dumps.lm_eval(2, ["a"], {"acc": 0.5})]
@@ -314,10 +447,22 @@ def test_inspect_with_two_scorers_must_be_told_which(tmp_path):
     assert column(rows(path, columns={"success": "scores.model.value.right > 0.5"}), "outcome") == ["correct"]
 
 
-def test_inspect_logs_of_two_models_are_said_to_be_mixed(tmp_path):
+@pytest.mark.parametrize("write", [dumps.inspect_eval, dumps.inspect_json])
+def test_inspect_logs_of_two_models_are_kept_apart(tmp_path, write):
     for model in ("m/one", "m/two"):
-        dumps.inspect_eval(tmp_path / f"{model[2:]}.eval", [dumps.inspect_sample(1, 1, {"match": "C"})], model=model)
-    assert said(read(tmp_path), "2 models", "m/one, m/two")
+        write(tmp_path / f"{model[2:]}.eval", [dumps.inspect_sample(1, 1, {"match": "C"})], model=model)
+    found = read(tmp_path)
+    assert said(found, "2 models", "m/one, m/two")
+    assert column(found.rollouts.to_pylist(), "problem_id", "level", "member") == [
+        ("m/one/sums/1", "m/one", 0),
+        ("m/two/sums/1", "m/two", 0),
+    ]
+
+
+def test_inspect_logs_of_one_model_and_task_are_kept_apart(tmp_path):
+    for name in ("first", "again"):
+        dumps.inspect_eval(tmp_path / f"{name}.eval", [dumps.inspect_sample(1, 1, {"match": "C"})])
+    assert column(rows(tmp_path), "problem_id", "level") == [("again/sums/1", "again"), ("first/sums/1", "first")]
 
 
 def test_inspect_logs_that_are_cut_off_chunked_or_damaged(tmp_path):

@@ -224,11 +224,39 @@ def test_a_number_that_is_none_names_file_line_and_value(tmp_path, key, value):
 
 
 def test_texts_of_any_kind_are_read(tmp_path):
-    texts = ["\ud800", "\0", "a\u2028b\x85c", "\U0001d518", "", None, 7, {"a": 1}]
+    texts = ["\ud800", "\0", "a\u2028b\x85c", "\U0001d518", "", TURNS, TURNS[0]]
     records = [json.dumps(dumps.verl(1, "p", text, math.inf)) for text in texts]
     found = rows(dumps.lines(tmp_path / "1.jsonl", records))
-    assert column(found, "text") == ["\\ud800", "\0", "a\u2028b\x85c", "\U0001d518", "", "", "7", '{"a": 1}']
+    assert column(found, "text")[:5] == ["\\ud800", "\0", "a\u2028b\x85c", "\U0001d518", ""]
+    assert column(found, "text")[5] == TURNS_TEXT
     assert column(found, "reward") == [math.inf] * len(texts)
+
+
+@pytest.mark.parametrize("value", [7, 0.5, True, ["4", "5"], ["4"], {"answer": "4"}, [[TURNS[0]]]])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_response_that_is_none_is_refused_by_its_name(tmp_path, value, named):
+    """A number, a list of responses: as JSON they would be judged, and mostly wrong."""
+    good = dumps.verl(1, "p", "4", 1.0)
+    path = dumps.lines(tmp_path / "1.jsonl", [good, good | {"output": value}])
+    columns = {"problem": "input", "text": "output"} if named else None
+    with pytest.raises(
+        UserError, match=r"1.jsonl, line 2: (output|the response) is .*(one row for each|neither a text)"
+    ):
+        read(path, columns=columns, format="columns" if named else None)
+
+
+def test_a_response_that_is_null_is_counted_and_stays_null(tmp_path):
+    path = dumps.lines(tmp_path / "a", [{"p": "x", "r": r} for r in (None, "", "4", float("nan"), [])])
+    found = read(path, columns={"problem": "p", "text": "r"})
+    assert found.rollouts["text"].to_pylist() == [None, "", "4", None, None]
+    assert said(found, "3 rollouts have no response (r is null)")
+    assert column(rows(path, columns={"problem": "p"}), "text") == [None] * 5  # no field was named
+
+
+def test_files_that_are_pooled_are_said_to_be(tmp_path):
+    for name in "ab":
+        dumps.lines(tmp_path / name, [{"p": "x", "s": 1}])
+    assert said(read(tmp_path, columns={"problem": "p", "success": "s"}), "2 files are read as one")
 
 
 @pytest.mark.parametrize(

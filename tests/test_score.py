@@ -61,6 +61,39 @@ def test_what_is_kept_can_be_reported_and_has_the_new_verdicts(task, tmp_path):
         score_command(source, task, 99, COLUMNS, out, Console(stderr=True))
 
 
+def test_a_response_that_is_not_in_the_file_is_no_failure(task, tmp_path):
+    """A null was judged as an empty text: pass@1 of 0.5 for two right answers and two requests that failed."""
+    rows = [{"question": "What is 1 and 1?", "response": r} for r in ("2", None, None, "2")]
+    found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
+    [tally] = found.evaluation.tallies
+    assert (tally.scorable, tally.successes, tally.errors) == (2, 2, 2)
+    assert found.rollouts["outcome"].to_pylist() == ["correct", "error", "error", "correct"]
+    assert "2 of 4 responses are not in the file (null): not judged, and counted as errors." in found.notes
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"question": "What is 1 and 1?", "response": None}], [{"question": "What is 1 and 1?"}]]
+)
+def test_a_file_without_any_response_is_refused(task, tmp_path, rows):
+    columns = {"prompt": "question"} | ({"text": "response"} if "response" in rows[0] else {})
+    run = open_any(dump(tmp_path / "gen.jsonl", rows), columns)
+    with pytest.raises(UserError, match=r"not one of its 1 responses has a text; .* --column text=response"):
+        score(run, task, task.heldout(99))
+
+
+def test_models_that_a_file_keeps_apart_are_scored_apart(task, tmp_path):
+    rows = [
+        {"id": f"{m}/1", "question": "What is 1 and 1?", "response": r, "m": m} for m, r in (("a", "2"), ("b", "3"))
+    ]
+    run = open_any(dump(tmp_path / "gen.jsonl", rows), {**COLUMNS, "problem": "id", "level": "m"})
+    found = score(run, task, task.heldout(99))
+    assert [(t.problem, t.level, t.samples, t.successes) for t in found.evaluation.tallies] == [
+        ("a/p1", "a", 1, 1),
+        ("b/p1", "b", 1, 0),
+    ]
+    assert any("scored apart" in note for note in found.notes)
+
+
 def test_a_response_that_was_cut_off_is_judged_as_unfinished(task, tmp_path):
     whys = ("stop", "text", "length", "context")  # a stop text ends a response as the policy's own end does
     rows = [{"question": "What is 1 and 1?", "response": "so 2", "why": why} for why in whys]

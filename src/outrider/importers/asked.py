@@ -55,7 +55,7 @@ class Asked:
             if unseen:
                 unseen -= {name for name, value in found.items() if value is not _ABSENT}
                 known |= dict.fromkeys([*row.raw, *row.values])
-            yield Row(self._values(row, found), row.raw, row.where)
+            yield Row(self._values(row, found), row.raw, row.where, self.fields)
         unseen -= set(SPLITS) if self.fields.get("split") in unseen else set()
         if unseen and known:
             field = min(unseen)

@@ -38,6 +38,10 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
     split = "train" if "step" in asked.fields else "evaluate"
     if "split" not in asked.fields and paths:
         notes.say(f"All is taken as split {split}, as {'there is a' if split == 'train' else 'no'} field for the step.")
+    if len(paths) > 1:
+        notes.say(
+            f"{len(paths):,} files are read as one: responses to a problem count together, whichever they are in."
+        )
     for path in paths:
         for data, where in _records(path, look(path).kind, notes):
             yield Row({"split": split}, data, where)

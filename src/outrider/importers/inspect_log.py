@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.importers.apart import Source, kept_apart, labels
 from outrider.importers.archive import entries
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
@@ -41,24 +42,30 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
 
     Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
     and other numbers state none. A sample without a score of its scorer (NaN) is unparseable if that was the model's
-    doing, else an error.
+    doing, else an error. Logs of several models, and several of one task, are kept apart.
     """
-    models: dict[str, None] = {}
+    apart = labels({path: _source(path) for path in paths}, "models", notes)
     for path in paths:
         header: dict[str, Any] = {}
-        read = _archive if path.open("rb").read(2) == b"PK" else _object
-        for key, value, where in read(path, notes):
+        for key, value, where in _members(path, notes):
             with in_form(where, "Inspect"):
                 if key != "samples":
                     header = value
-                    models[str(header.get("model"))] = None
                     continue
                 row = _row(value, header, where, notes)
-            yield row
-    if len(models) > 1:
-        notes.say(
-            f"Samples of {len(models)} models are mixed: {', '.join(models)}; to compare them, read them one by one."
-        )
+            yield row._replace(values=kept_apart(row.values, apart[path]))
+
+
+def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
+    """The header, then the samples, each with its place."""
+    return (_archive if path.open("rb").read(2) == b"PK" else _object)(path, notes)
+
+
+def _source(path: Path) -> Source:
+    """Model and task of a log, from its header; what is wrong with it is said when it is read."""
+    header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
+    known = header if isinstance(header, Mapping) else {}
+    return Source(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
 
 
 def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:

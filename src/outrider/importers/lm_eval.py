@@ -7,10 +7,12 @@ a key of its own), ``doc_hash``, ``prompt_hash``, ``target_hash``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.importers.apart import Source, folder_below, kept_apart, labels
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
@@ -19,6 +21,7 @@ from outrider.importers.notes import Notes
 from outrider.importers.success import outcome_of
 from outrider.importers.table import Row
 
+_NAME = re.compile(r"samples_(.+?)_(\d{4}-\d\d-\d\dT.*)")
 SUCCESS = ("exact_match", "acc")  # metrics that state success, the first that a task has
 
 
@@ -37,7 +40,10 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
     the only one; with ``repeats`` it is nobody's, and the responses stay without one.
 
     Likelihoods of given answers are no rollouts: these lines are left out.
+
+    Files of several models, tasks or dates are kept apart, as their names and folders tell them.
     """
+    apart = labels(_sources(paths), "models", notes)
     named = asked.success.field.rpartition(",")[2] if asked.success and "," in asked.success.field else None
     for path in paths:
         chosen = named
@@ -51,11 +57,20 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
                 )
                 continue
             with in_form(record.where, "lm-eval"):
-                found = _responses(record, notes)
+                found = _responses(record, apart[path], notes)
             yield from found
 
 
-def _responses(record: Record, notes: Notes) -> list[Row]:
+def _sources(paths: Sequence[Path]) -> dict[Path, Source]:
+    """The model is a folder's name, task and date are in the file's."""
+    folders, found = folder_below(paths), {}
+    for path in paths:
+        named = _NAME.fullmatch(path.stem)
+        found[path] = Source(folders[path], named[1] if named else path.stem, named[2] if named else "")
+    return found
+
+
+def _responses(record: Record, label: str, notes: Notes) -> list[Row]:
     data, where = record
     responses, request = _generated(data), _request(data)
     if responses is None:
@@ -77,6 +92,7 @@ def _responses(record: Record, notes: Notes) -> list[Row]:
             "document has repeats, which lm-eval judges together: its responses have no verdict",
             "documents have repeats, which lm-eval judges together: their responses have no verdict",
         )
+    values = kept_apart(values, label)
     return [Row({**values, "text": response}, raw, where) for response in responses]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.importers.apart import OneRun
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
@@ -31,10 +32,12 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
 
     Texts are token ids in decimal: equal where the tokens are, so duplicates and problems are found all the same.
     """
+    run = OneRun()
     for path in paths:
         for data, where in json_lines(path, notes):
             with in_form(where, "open-instruct"):
                 values = _values(data)
+                run.check("train", values["step"], f"{path.parent}/{path.stem.rpartition('_rollouts_')[0]}", path)
                 called = (data.get("request_info") or {}).get("tool_calleds")
             notes.say("Texts are token ids, as open-instruct saves no others.")
             if called:

@@ -18,7 +18,7 @@ PLAIN = pa.schema(
         pa.field("parent", pa.string()),                      # "group_id/member" that a branch continues
         pa.field("branch_at", pa.int32(), nullable=False),
         pa.field("prompt", pa.string()),
-        pa.field("text", pa.string(), nullable=False),        # own part of the response
+        pa.field("text", pa.string()),                        # own part of the response; null: not in the dump
         pa.field("tokens", pa.int32()),                       # own tokens; null where the dump does not say
         pa.field("entropy", pa.float64()),                    # mean nats of an own token, of the full distribution
         pa.field("logprob", pa.float64()),                    # mean log-probability of an own token, as sampled

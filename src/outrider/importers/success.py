@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from outrider.errors import UserError
+from outrider.importers.text import short
 from outrider.record.verdict import Outcome
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -107,14 +108,14 @@ class Rule(NamedTuple):
             known = outcome_of(value)
             if known is None and value != "P":  # Inspect's partial credit: no success, and no failure either
                 raise UserError(
-                    f"{where}: {self.field} holds {_short(value)}, which says neither success nor failure; "
+                    f"{where}: {self.field} holds {short(value)}, which says neither success nor failure; "
                     f"a rule does, such as success: '{self.field} >= 1'."
                 )
             return known
         left: Any = _number(value) if isinstance(self.limit, float) else str(value)
         if left is None:
             raise UserError(
-                f"{where}: {self.field} holds {_short(value)}, which cannot be compared with {self.limit:g}."
+                f"{where}: {self.field} holds {short(value)}, which cannot be compared with {self.limit:g}."
             )
         return (Outcome.CORRECT if _COMPARE[self.symbol](left, self.limit) else Outcome.INCORRECT).value
 
@@ -133,8 +134,3 @@ def _number(value: Any) -> float | None:
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     return None if math.isnan(number) else number
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}…"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from outrider.errors import UserError
 from outrider.importers.notes import Notes
 from outrider.importers.plain import PLAIN
-from outrider.importers.text import as_text, stable_id
+from outrider.importers.text import as_text, response_text, short, stable_id
 from outrider.record.rollout import StopReason
 from outrider.record.verdict import Outcome
 
@@ -27,7 +27,7 @@ _FIXED: dict[str, Any] = {
     "parent": None,
     "branch_at": 0,
     "unused": "",
-    "text": "",
+    "text": None,
 }
 _COUNTED = {"problem": "problem_id", "group": "group_id", "step": "step"}
 _INTS = {pa.int32(): 31, pa.int64(): 63}
@@ -43,11 +43,13 @@ class Row(NamedTuple):
             that can be written as text. ``group_id``, ``problem_id`` and ``member`` are made here.
         raw: the fields of the record, which a user may name.
         where: file and line, for messages.
+        named: fields by the column that a user took them for, for messages.
     """
 
     values: dict[str, Any]
     raw: Mapping[str, Any]
     where: str
+    named: Mapping[str, str] = {}
 
 
 def table(rows: Iterable[Row], notes: Notes) -> pa.Table:
@@ -56,10 +58,12 @@ def table(rows: Iterable[Row], notes: Notes) -> pa.Table:
     A problem is known by ``problem``, else by a hash of its prompt; a row with neither is left out and counted. A group
     is one problem in one step of one split; members are numbered in the order of the rows.
 
-    What is no text in a column of texts is written as text; lone surrogates become their escape, as UTF-8 has none.
+    What is no text in a column of texts is written as text, but a response: that is a text, messages or null, which is
+    counted. Lone surrogates become their escape, as UTF-8 has none.
 
     Raises:
-        UserError: a value in a column of numbers is none, or is out of range; a split that does not exist.
+        UserError: a value in a column of numbers is none, or is out of range; a response that is a number or a list;
+            a split that does not exist.
     """
     members: defaultdict[str, int] = defaultdict(int)
     rows = iter(rows)
@@ -93,7 +97,7 @@ def _identified(row: Row, members: defaultdict[str, int], notes: Notes) -> _Name
     step = 0 if step is None else step
     group_id = f"{split}:{step}:{problem if group is None else _label(group)}"
     values |= {"step": step, "problem_id": problem, "group_id": group_id, "member": members[group_id]}
-    values["text"] = as_text(values["text"])
+    values["text"] = _response(row, notes)
     if values.get("stop") not in (None, *StopReason):
         values["stop"] = None
         notes.count(
@@ -103,6 +107,23 @@ def _identified(row: Row, members: defaultdict[str, int], notes: Notes) -> _Name
         values["prompt"] = values.get("problem")  # it was a prompt, then
     members[group_id] += 1
     return _Named(values, where)
+
+
+def _response(row: Row, notes: Notes) -> str | None:
+    """The text of a response; a null is counted under the name that its field has."""
+    if "text" not in row.values:
+        return None
+    name = row.named.get("text", "the response")
+    try:
+        text = response_text(row.values["text"])
+    except ValueError as error:
+        raise UserError(f"{row.where}: {name} is {error}.") from None
+    if text is None:
+        notes.count(
+            f"rollout has no response ({name} is null), so nobody can judge it",
+            f"rollouts have no response ({name} is null), so nobody can judge them",
+        )
+    return text
 
 
 def problem_id(values: Mapping[str, Any]) -> str | None:
@@ -157,20 +178,15 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
     except (ValueError, OverflowError):
         number = None
     if number is None:
-        raise UserError(f"{where}: {field.name} is {_short(value)}, which is no number.")
+        raise UserError(f"{where}: {field.name} is {short(value)}, which is no number.")
     if field.type not in _INTS:
         return number
     if math.isnan(number):
         return None
     whole = int(value) if isinstance(value, int) else number
     if not -(2 ** _INTS[field.type]) <= whole < 2 ** _INTS[field.type] or whole != int(whole):
-        raise UserError(f"{where}: {field.name} is {_short(value)}, which is no whole number that fits.")
+        raise UserError(f"{where}: {field.name} is {short(value)}, which is no whole number that fits.")
     return int(whole)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def summed_up(done: pa.Table, notes: Notes) -> None:

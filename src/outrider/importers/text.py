@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -31,6 +32,46 @@ def as_text(value: Any) -> str:
             return _body(value[0])
         return "\n\n".join(f"[{message['role']}]\n{_body(message)}" for message in value)
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def response_text(value: Any) -> str | None:
+    """A response as text: a text or messages as :func:`as_text` has them; None where there is none (null, no message).
+
+    A number and a list of responses are neither: as text they could only be judged wrongly.
+
+    Raises:
+        ValueError: it is something else; the message says what.
+
+    >>> response_text("4"), response_text([{"role": "assistant", "content": "4"}]), response_text(math.nan)
+    ('4', '4', None)
+    >>> response_text(["4", "5"])
+    Traceback (most recent call last):
+        ...
+    ValueError: a list of 2, where one response is needed, a text or messages: write one row for each response
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return value
+    if is_messages(value):
+        return as_text(value) if value else None
+    if isinstance(value, Mapping) and "role" in value:
+        return as_text(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        raise ValueError(
+            f"a list of {len(value)}, where one response is needed, a text or messages: write one row for each response"
+        )
+    raise ValueError(f"{short(value)}, which is neither a text nor messages")
+
+
+def short(value: Any) -> str:
+    """A value as a message quotes it.
+
+    >>> short(0.5), len(short("long" * 99))
+    ('0.5', 38)
+    """
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def is_messages(value: Any) -> bool:

@@ -7,23 +7,21 @@ logged through ``log_extra``, ``advantage``. A file holds the latest generation 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from outrider.importers.apart import OneRun
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
 from outrider.importers.lines import BATCH, parquet_rows
 from outrider.importers.notes import Notes
 from outrider.importers.table import Row
-
-_OWN = ("step", "prompt", "completion", "advantage")
+from outrider.importers.trl_rewards import reward, rewards_of
 
 
 def recognises(head: Head) -> bool:
@@ -34,9 +32,9 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
     """Rollouts of TRL, a file a step.
 
-    The reward is the only column of floats between completion and advantage, or the sum of several, as TRL adds them
-    where no ``reward_weights`` are set. Parquet has NaN as null here: a column that is null did not apply, and where
-    all are null TRL found the completion unscorable.
+    The reward is the sum of the columns of the reward functions, as TRL adds them where no ``reward_weights`` are set;
+    which these are, :mod:`outrider.importers.trl_rewards` tells. Parquet has NaN as null here: a column that is null
+    did not apply, and where all are null TRL found the completion unscorable.
 
     A file with the same rollouts as the file before is the same generation batch, logged again: it is left out.
     """
@@ -44,7 +42,11 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
         "TRL's files do not tell training from evaluation: all is taken as training, and where an evaluation fell on "
         "a step, its file holds completions of the evaluation."
     )
+    rewards, why = rewards_of(paths)
+    if why:
+        notes.say(why)
     previous: Path | None = None
+    run = OneRun()
     for path in paths:
         if previous is not None and _same(previous, path):
             notes.count(
@@ -55,37 +57,20 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
             )
             continue
         previous = path
-        rewards = _reward_columns(path)
-        _tell(rewards, notes)
         for data, where in parquet_rows(path):
+            run.check("train", data["step"], str(path.parent), path)
             yield Row(_values(data, rewards), data, where)
 
 
 def _values(data: Mapping[str, Any], rewards: Sequence[str]) -> dict[str, Any]:
-    scores = [data[name] for name in rewards if data[name] is not None]
     return {
         "split": "train",
         "step": data["step"],
         "prompt": data["prompt"],
         "text": data["completion"],
         "advantage": data.get("advantage"),
-        "reward": (sum(scores) if scores else math.nan) if rewards else None,
+        "reward": reward(data, rewards),
     }
-
-
-def _reward_columns(path: Path) -> list[str]:
-    schema = pq.read_schema(path)
-    return [field.name for field in schema if pa.types.is_floating(field.type) and field.name not in _OWN]
-
-
-def _tell(rewards: Sequence[str], notes: Notes) -> None:
-    if len(rewards) == 1:
-        notes.say(f"reward is {rewards[0]}.")
-    elif rewards:
-        notes.say(
-            f"reward is the sum of {', '.join(rewards)}: TRL's reward_weights are not in its files, nor is which "
-            "columns are rewards; if this is wrong, name the column, such as reward: 'accuracy_reward'."
-        )
 
 
 def _same(one: Path, other: Path) -> bool:

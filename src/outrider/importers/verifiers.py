@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.errors import UserError
+from outrider.importers.apart import OneRun, Source, folder_below, kept_apart, labels
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
@@ -24,6 +25,7 @@ from outrider.importers.vf_eval import is_result, result_row
 from outrider.record.verdict import Outcome
 
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
+_OF_A_RUN = r"step_\d+|train|eval|all|effective"  # folders of prime-rl below that of a run
 NOT_TRAINED = "not in an effective batch"
 
 
@@ -41,7 +43,11 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
 
     prime-rl writes a rollout into ``all`` when it is done and into ``effective`` when it is trained on, then with its
     advantages. It is read once, from ``effective`` if it is there; the rest of ``all`` is marked as not trained on.
+
+    Evaluations of several folders (an environment with a model each) are kept apart.
     """
+    runs, one = folder_below(paths, without=_OF_A_RUN), OneRun()
+    apart = labels({path: Source(run, "", "") for path, run in runs.items()}, "folders", notes)
     ordered = sorted(paths, key=lambda path: path.parent.name == "all")  # stable: steps stay in order
     effective = any(path.parent.name == "effective" for path in paths)
     seen: set[str] = set()
@@ -57,7 +63,9 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
                 continue
             if isinstance(name, str):
                 seen.add(name)
-            yield Row({**row.values, "unused": unused}, row.raw, row.where)
+            if row.values.get("step") is not None:
+                one.check(row.values["split"], row.values["step"], runs[path], path)
+            yield Row(kept_apart({**row.values, "unused": unused}, apart[path]), row.raw, row.where)
 
 
 def _file(path: Path, notes: Notes) -> Iterator[Row]:

@@ -8,10 +8,12 @@ adds ``reward``. The newer trainer adds ``uid``, ``<prompt>_<rollout>_<output>``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.importers.apart import OneRun
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
@@ -19,6 +21,7 @@ from outrider.importers.lines import Record, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.success import missing, outcome_of
 from outrider.importers.table import Row
+from outrider.importers.text import as_text, stable_id
 
 _UID = re.compile(r"(.+)_(\d+)_(\d+)")
 
@@ -35,10 +38,55 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
     no accuracy of its own, and such a number states no success. Lines with ``reward`` come from the validation.
 
     Where an agent's rollout has several outputs, the last one stands for it, as verl validates.
+
+    Without ``uid`` the responses to one prompt in a step are its group. A prompt that came up twice in a step has twice
+    as many of them as most; it is taken apart again, in the order of the file, and counted (see :func:`_repeated`).
     """
+    run = OneRun()
     for path in paths:
+        repeated = _repeated(path, notes)
+        seen: Counter[Key] = Counter()
         for data, where in _final(json_lines(path, notes), notes):
-            yield Row(_values(data, notes), data, where)
+            values, key = _values(data, notes), _key(data)
+            run.check(values["split"], values["step"], str(path.parent), path)
+            if key in repeated:
+                draw = seen[key] // repeated[key]
+                seen[key] += 1
+                values["group"] = f"{key[2]}#{draw + 1}" if draw else None
+            yield Row(values, data, where)
+
+
+Key = tuple[Any, bool, str]  # step, of the validation, prompt
+
+
+def _key(data: Mapping[str, Any]) -> Key:
+    return str(data.get("step")), "reward" in data, stable_id(as_text(data.get("input")))
+
+
+def _repeated(path: Path, notes: Notes) -> dict[Key, int]:
+    """Of the prompts without ``uid`` that came up several times in a step, the number of responses to one of them.
+
+    That is the number which most prompts of the step have (the smaller of two that are as frequent), where a prompt has
+    a whole multiple of it. One response each is taken for usual only where more than half of the prompts have no more.
+    More than usual and no multiple is told, and left as it is: then nobody knows.
+    """
+    sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
+    found: dict[Key, int] = {}
+    for step in dict.fromkeys((at, validated) for at, validated, _ in sizes):
+        here = {key: size for key, size in sizes.items() if key[:2] == step}
+        usual, times = min(Counter(here.values()).items(), key=lambda item: (-item[1], item[0]))
+        more = {key: size for key, size in here.items() if size > usual}
+        split = {key for key, size in more.items() if size % usual == 0 and (usual > 1 or times > len(here) / 2)}
+        found |= dict.fromkeys(split, usual)
+        for known, what in (
+            (split, "came up again in its step, by the number of its responses, and is a group of its own each time"),
+            (
+                more.keys() - split,
+                "has more responses than others in its step: whether it came up twice, only uid tells",
+            ),
+        ):
+            notes.count(f"prompt {what}", f"times a prompt {what}", len(known))
+    return found
 
 
 def _values(data: Any, notes: Notes) -> dict[str, Any]:

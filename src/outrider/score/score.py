@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -48,10 +49,10 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
 
     Taken are the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
     problems are found. Branches and responses to other problems are left out and counted. A response that its dump says
-    was cut off is judged as unfinished.
+    was cut off is judged as unfinished. One that is not in the dump (null) is an error: nobody can say what it was.
 
     Raises:
-        UserError: not one response belongs to a problem of the task.
+        UserError: not one response belongs to a problem of the task, or none of those that do has a text.
     """
     rows, notes = _chosen(run)
     match = Matcher(problems)
@@ -63,15 +64,14 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
             "name what tells its problems apart, as in --column problem=id or --column prompt=question"
         )
     notes += _told(rows, taken, match)
-    items = [(problem, row["text"], not _cut_off(row)) for row, problem in taken]
-    verdicts = [v for start in range(0, len(items), _CHUNK) for v in task.verify_all(items[start : start + _CHUNK])]
+    verdicts = _judged(run, task, taken, notes)
     notes += _disagreements([row["outcome"] for row, _ in taken], verdicts)
     answered = {problem.id for _, problem in taken}
     if len(answered) < len(problems):
         notes.append(f"{len(problems) - len(answered)} of {len(problems)} problems have no response and count nowhere.")
     if any(row["tokens"] is None for row, _ in taken):
         notes.append("Not every response says how many tokens it has; lengths and costs count those as 0.")
-    rollouts = _table(taken, verdicts)
+    rollouts = _table(taken, verdicts, apart=_apart(taken, notes))
     return Scored(rollouts, evaluations_of(RunData.of(run.name, rollouts))[0], notes)
 
 
@@ -105,6 +105,25 @@ def score_command(
         write_atomically(out / "evaluations" / "step-00000000.json", data.encode())
         write_atomically(out / "table.md", as_markdown(scored.evaluation).encode())
     return 0
+
+
+def _judged(
+    run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
+) -> list[Verdict]:
+    """Verdicts in order; those on responses that are not there are errors, and counted."""
+    there = [(problem, row["text"], not _cut_off(row)) for row, problem in taken if row["text"] is not None]
+    if not there:
+        raise UserError(
+            f"{run.name}: not one of its {len(taken)} responses has a text; name the field that holds it, as in "
+            "--column text=response"
+        )
+    given = iter([v for start in range(0, len(there), _CHUNK) for v in task.verify_all(there[start : start + _CHUNK])])
+    if missing := len(taken) - len(there):
+        notes.append(
+            f"{missing} of {len(taken)} responses are not in the file (null): not judged, and counted as errors."
+        )
+    nothing = Verdict(Outcome.ERROR, math.nan, detail="no response in the file")
+    return [nothing if row["text"] is None else next(given) for row, _ in taken]
 
 
 def _all(task: Task) -> int:
@@ -149,15 +168,27 @@ def _cut_off(row: Mapping[str, Any]) -> bool:
     return row["stop"] is not None and StopReason(row["stop"]).truncates
 
 
-def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], verdicts: Sequence[Verdict]) -> pa.Table:
+def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str]) -> bool:
+    """Whether a problem has responses of several levels of the file, which keeps models and tasks apart by them."""
+    levels: dict[str, set[str]] = {}
+    for row, problem in taken:
+        levels.setdefault(problem.id, set()).add(row["level"] or "")
+    several = any(len(found) > 1 for found in levels.values())
+    if several:
+        notes.append("One problem has responses of several levels of the file: they are scored apart, by these levels.")
+    return several
+
+
+def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], verdicts: Sequence[Verdict], apart: bool) -> pa.Table:
     members: Counter[tuple[str, str]] = Counter()
     rows = []
     for (row, problem), verdict in zip(taken, verdicts, strict=True):
         split = "greedy" if row["split"] == "greedy" else "evaluate"
-        group = f"{split}:{problem.id}"
-        identity = {"problem_id": problem.id, "group_id": group, "member": members[split, problem.id]}
-        members[split, problem.id] += 1
-        judged = {name: getattr(verdict, name) for name in ("answer", "detail", "seconds")}
-        found = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": problem.level}
+        level = (row["level"] or "") if apart else problem.level
+        name = f"{level}/{problem.id}" if apart else problem.id
+        identity = {"problem_id": name, "group_id": f"{split}:{name}", "member": members[split, name]}
+        members[split, name] += 1
+        judged = {key: getattr(verdict, key) for key in ("answer", "detail", "seconds")}
+        found = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": level}
         rows.append({**row, "split": split, "step": 0, **identity, **judged, **found})
     return pa.Table.from_pylist(rows, PLAIN)

@@ -104,7 +104,8 @@ def _curve(answers: Sequence[Sequence[str]], k: int) -> dict[int, Interval]:
 def _texts(one: Compared, k: int, chosen: Sequence[str]) -> Texts:
     columns = ask_tries(
         one,
-        "SELECT problem_id, text FROM tries WHERE try < ? AND problem_id = ANY(?) ORDER BY problem_id, try",
+        "SELECT problem_id, text FROM tries WHERE try < ? AND text IS NOT NULL AND problem_id = ANY(?) "
+        "ORDER BY problem_id, try",
         [k, list(chosen)],
     )
     found: dict[str, list[list[str]]] = defaultdict(list)

@@ -103,7 +103,7 @@ def _groups(run: RunData) -> Columns:
             SELECT group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,
                 sum(exp(logprob * tokens)) AS p, count(logprob * tokens) AS known
             FROM rollouts
-            WHERE split = '{split.name}' AND step >= {split.late} AND context = 'plain'
+            WHERE split = '{split.name}' AND step >= {split.late} AND context = 'plain' AND text IS NOT NULL
             GROUP BY ALL
         )
         SELECT sum(n)::DOUBLE AS n, count(*)::DOUBLE AS distinct, sum(n * (n - 1) / 2)::DOUBLE AS equal,

@@ -82,8 +82,9 @@ def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
     found = ask(
         run,
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
-        "problem_id, prompt, stage, context, tokens, outcome, reward, advantage, stop, length(text) AS characters, "
-        f"left(text, {_LONGEST}) AS text "
+        "problem_id, prompt, stage, context, tokens, outcome, reward, advantage, stop, "
+        "coalesce(length(text), 0) AS characters, "
+        f"coalesce(left(text, {_LONGEST}), '(the dump has no text of it)') AS text "
         "FROM told WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
         [places],
     )

@@ -41,7 +41,8 @@ def _read(run: RunData, steps: Sequence[int]) -> Columns:
     return ask(
         run,
         f"SELECT text, outcome, stop FROM {'traces' if run.has('traces') else 'told'} "
-        f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND parent IS NULL LIMIT {_MOST}",
+        f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND parent IS NULL AND text IS NOT NULL "
+        f"LIMIT {_MOST}",
         [split(run), list(steps)],
     )
 

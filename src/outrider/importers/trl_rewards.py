@@ -1,0 +1,155 @@
+"""Which columns of TRL's completions are rewards: what a reward function logged besides (``log_extra``) looks alike.
+
+What tells them apart: the trainer's state beside the completions, which names each reward function, and the advantages,
+which are made of the rewards and of nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from outrider.importers.files import natural
+from outrider.importers.text import as_text
+
+Floats = NDArray[np.float64]
+OWN = ("step", "prompt", "completion", "advantage")
+EPSILON = 1e-4  # that TRL adds to the standard deviation
+MOST = 8  # columns whose sums are all tried
+LOOK = 20  # files that are asked
+
+
+class Rewards(NamedTuple):
+    """The columns whose sum is the reward, none where it is not known, and a sentence that says why."""
+
+    columns: tuple[str, ...]
+    why: str
+
+
+def rewards_of(paths: Sequence[Path]) -> Rewards:
+    """The reward columns of the files of one run.
+
+    1. Those that ``checkpoint-*/trainer_state.json`` beside the folder names.
+    2. Else, of several columns of floats, the largest set whose sum gives the advantages of all groups in the first
+       files: rewards less their mean, over the standard deviation of the group, of the batch, or as they are. All
+       of them, if that is such a set. If there are advantages and no sum gives them, nothing is known.
+    3. Else, without advantages that are not 0, all columns of floats.
+    """
+    floats = _floats(paths[0]) if paths else ()
+    if not floats:
+        return Rewards((), "")
+    if functions := _functions(paths[0].parent.parent):
+        found = tuple(name for name in floats if name in functions)
+        if found:
+            return Rewards(found, _told(found, floats, "as trainer_state.json names the reward functions"))
+    if len(floats) == 1:
+        return Rewards(floats, f"reward is {floats[0]}.")
+    given = _that_give_the_advantages(paths[:LOOK], floats)
+    if given is None:
+        unsure = "TRL's reward_weights are not in its files, nor is which columns are rewards; if this is wrong"
+        return Rewards(floats, f"reward is the sum of {', '.join(floats)}: {unsure}, {_NAME_IT}.")
+    if not given:
+        return Rewards(
+            (),
+            f"reward is left out: no sum of {', '.join(floats)} gives the advantages, so they are weighted, or are not "
+            f"rewards; {_NAME_IT}.",
+        )
+    return Rewards(given, _told(given, floats, "which gives the advantages"))
+
+
+_NAME_IT = "name the column, such as reward: 'accuracy_reward'"
+
+
+def _told(found: Sequence[str], floats: Sequence[str], why: str) -> str:
+    others = [name for name in floats if name not in found]
+    of = f"the sum of {', '.join(found)}" if len(found) > 1 else found[0]
+    left = f"; {', '.join(others)} {'is' if len(others) == 1 else 'are'} not taken for rewards" if others else ""
+    weights = ", without TRL's reward_weights, which are not in its files" if len(found) > 1 else ""
+    return f"reward is {of}, {why}{weights}{left}."
+
+
+def _floats(path: Path) -> tuple[str, ...]:
+    schema = pq.read_schema(path)
+    return tuple(field.name for field in schema if pa.types.is_floating(field.type) and field.name not in OWN)
+
+
+def _functions(output: Path) -> set[str]:
+    """Names of the reward functions, from the last state that the trainer saved; none where it saved none."""
+    states = [*output.glob("checkpoint-*/trainer_state.json"), *output.glob("trainer_state.json")]
+    for path in sorted(states, key=lambda path: natural(path.as_posix()), reverse=True):
+        try:
+            history = json.loads(path.read_bytes())["log_history"]
+            keys = {key for entry in history for key in entry}
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+        names = {
+            key.removeprefix("rewards/").removesuffix("/mean")
+            for key in keys
+            if key.startswith("rewards/") and key.endswith("/mean")
+        }
+        if names:
+            return names
+    return set()
+
+
+def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
+    """The largest set of columns whose sum gives all advantages; empty if none does; None where nothing tells."""
+    batches = [batch for path in paths for batch in _batches(path, floats)]
+    if not any(np.nanmax(np.abs(batch.advantages), initial=0) > 0 for batch in batches) or len(floats) > MOST:
+        return None
+    for size in range(len(floats), 0, -1):
+        for chosen in combinations(range(len(floats)), size):
+            if all(batch.given_by(list(chosen)) for batch in batches):
+                return tuple(floats[i] for i in chosen)
+    return ()
+
+
+class _Batch(NamedTuple):
+    """One file: values of the columns ``[rows, columns]``, advantages, and where its groups begin and end."""
+
+    values: Floats
+    advantages: Floats
+    groups: list[slice]
+
+    def given_by(self, columns: list[int]) -> bool:
+        parts = self.values[:, columns]
+        rewards = np.where(np.isnan(parts).all(axis=1), np.nan, np.nansum(parts, axis=1))
+        known = ~np.isnan(rewards) & ~np.isnan(self.advantages)
+        centred, deviations = np.zeros(len(rewards)), np.zeros(len(rewards))
+        for group in self.groups:
+            here = rewards[group]
+            if known[group].any():
+                centred[group] = here - np.nanmean(here)
+                deviations[group] = np.nanstd(here, ddof=1) if known[group].sum() > 1 else 0.0
+        whole = float(np.nanstd(rewards, ddof=1)) if known.sum() > 1 else 0.0
+        wanted, off = self.advantages[known], 0.02 * max(1.0, float(np.abs(self.advantages[known]).max(initial=0)))
+        scales = (deviations[known] + EPSILON, whole + EPSILON, 1.0)
+        return any(float(np.abs(centred[known] / scale - wanted).max(initial=0)) <= off for scale in scales)
+
+
+def _batches(path: Path, floats: Sequence[str]) -> Iterator[_Batch]:
+    there = pq.read_schema(path).names
+    if "advantage" not in there or not set(floats) <= set(there):
+        return
+    table = pq.read_table(path, columns=["prompt", "advantage", *floats])
+    columns = [table[name].to_numpy() for name in floats]
+    prompts = [as_text(prompt) for prompt in table["prompt"].to_pylist()]
+    starts = [i for i in range(len(prompts)) if not i or prompts[i] != prompts[i - 1]]  # TRL draws a group in a row
+    groups = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(prompts)], strict=True)]
+    values = np.array(columns, dtype=np.float64).T.reshape(len(prompts), len(floats))
+    yield _Batch(values, np.asarray(table["advantage"].to_numpy(), dtype=np.float64), groups)
+
+
+def reward(data: Mapping[str, Any], columns: Sequence[str]) -> float | None:
+    """The sum of the columns that apply to a rollout; NaN where none does, None without columns."""
+    scores = [float(score) for name in columns if isinstance(score := data.get(name), (int, float))]
+    return (sum(scores) if scores else math.nan) if columns else None
