@@ -14,7 +14,9 @@ def test_the_recipe_of_the_page_reads_the_tables_of_the_page(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(code, "bring-your-own.md", "exec"), {})
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    text, verl = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    Path("verl.yaml").write_text(f"extends: grpo\nprofile: null\npolicy: {{chat: true}}\n{verl}")
+    assert load_recipe("verl.yaml").task.conversational
     Path("sums.yaml").write_text(text)
     recipe = load_recipe("sums.yaml", ["policy.lora={rank: 8, alpha: 16}", "policy.export=adapter"])
     assert recipe.task.counts == {"train": 300, "heldout": 61, "left_out": 0}

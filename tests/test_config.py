@@ -310,7 +310,7 @@ def test_a_mapping_is_merged_a_list_replaced_and_a_name_means_defaults(write):
     def load(*overrides):
         return load_recipe(path, ["profile=null", *overrides])
 
-    assert load("task={countdown: {cap: 30}}").task == TASKS["countdown"](highest=9, cap=30)
+    assert load("task.countdown={cap: 30}").task == TASKS["countdown"](highest=9, cap=30)
     assert load("task=countdown").task == TASKS["countdown"]()
     assert load("explore=[uniform, {uniform: {n: 4}}]").explore == [Uniform(), Uniform(n=4)]
     assert load("explore=[uniform, {uniform: {n: 4}}]", "explore.1.n=5").explore == [Uniform(), Uniform(n=5)]
@@ -318,6 +318,44 @@ def test_a_mapping_is_merged_a_list_replaced_and_a_name_means_defaults(write):
         "lr": 0.5,
         "epochs": 2,
     }
+
+
+def test_a_piece_written_as_a_whole_replaces_one_of_the_same_name(write):
+    """Whoever writes ``task={table: …}`` cannot see the options of the recipe's own table, and means none of them."""
+    path = write(old="task: countdown", new="task: {countdown: {highest: 9, cap: 49}}")
+
+    def load(*overrides):
+        return load_recipe(path, ["profile=null", *overrides])
+
+    assert load("task={countdown: {cap: 30}}").task == TASKS["countdown"](cap=30)
+    assert load("task={countdown: }").task == TASKS["countdown"]()
+    assert load("task={countdown: {cap: 30}}", "task.cap=31", "task.countdown.highest=7").task == TASKS["countdown"](
+        cap=31, highest=7
+    )
+    dapo = load_recipe("dapo", ["profile=null", "task={table: {heldout_data: a.jsonl}}"]).task
+    assert dapo == TASKS["table"](heldout_data="a.jsonl")
+    assert load("objective={aggregate: {token_mean: {}}}").objective.aggregate == TokenMean()
+    Path("mine.yaml").write_text("extends: dapo\nprofile: null\ntask: {table: {heldout_data: a.jsonl}}\n")
+    assert load_recipe("mine.yaml").task == TASKS["table"](heldout_data="a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("override", "place", "name", "whole"),
+    [
+        ("task.gym.dataset=chain_sum", "task", "countdown", "{gym: {dataset: chain_sum}}"),
+        ("task.table.judge.math.tolerance=0.1", "task", "countdown", "{table: {judge: {math: {tolerance: 0.1}}}}"),
+        ("task.table={heldout_data: a.jsonl}", "task", "countdown", "{table: {heldout_data: a.jsonl}}"),
+        ("task.gym=", "task", "countdown", "{gym: null}"),
+        ("explore.0.refill.n=4", "explore.0", "uniform", "{refill: {n: 4}}"),
+        ("objective.surrogate.sapo.positive=0.1", "objective.surrogate", "clip", "{sapo: {positive: 0.1}}"),
+    ],
+)
+def test_a_key_into_another_piece_says_what_to_write_instead(write, override, place, name, whole):
+    """Not ``task.countdown.gym is not a key (known: cap, highest, pool, seed, sizes)``, which helps nobody."""
+    path = write(RECIPE, "task: countdown", "task: countdown\nobjective: {surrogate: {clip: {}}}")
+    [other] = [word for word in override.partition("=")[0].split(".") if word in whole][:1]
+    expected = f"{place} is {name!r}, which has no {other!r}; to put another in its place, write it as a whole: "
+    assert sentence(path, [override]) == f"{override}: {expected}'{place}={whole}'"
 
 
 def test_another_task_replaces_the_one_in_the_file(write):

@@ -201,8 +201,8 @@ def test_the_prompt_shows_the_fields_it_names(files):
         ("no field", "the same for every problem"),
         ("{problem} \\boxed{}", "write {{ and }} for braces"),
         ("{problem} \\boxed{", "write {{ and }} for braces"),
-        ("{problem!r}", "write {{ and }} for braces"),
-        ("{problem.__class__}", "write {{ and }} for braces"),
+        ("{ }", "write {{ and }} for braces"),
+        ("qwen-mth", "did you mean 'qwen-math'"),
         ("{problem} {answer}", "would show the right answer"),
     ],
 )
@@ -305,9 +305,7 @@ def test_an_empty_table(files, tmp_path, empty):
 
 def test_a_missing_file_and_an_unknown_format(files, tmp_path):
     assert "no such file" in complaint(**{**files, "train_data": str(tmp_path / "none.jsonl")})
-    assert "not a table; known are files ending in .jsonl" in complaint(**{**files, "train_data": "data/train.csv"})
-    (tmp_path / "folder.jsonl").mkdir()
-    assert "no such file" in complaint(**{**files, "train_data": str(tmp_path / "folder.jsonl")})
+    assert "not a table; known are files ending in .jsonl" in complaint(**{**files, "train_data": "data/train.xlsx"})
 
 
 def test_archives_and_parquet_files_that_are_cut_short(files, tmp_path):

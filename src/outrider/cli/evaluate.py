@@ -9,6 +9,7 @@ from outrider.cli.arguments import Commands, add_overrides, print_yaml
 from outrider.cli.task import add_task, task_asked
 from outrider.config import Evaluate, load_options
 from outrider.config.protocol import protocol
+from outrider.tasks import Suite
 
 
 def add_to(commands: Commands) -> None:
@@ -35,8 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     said = {key: value for key, value in short.items() if value is not None}
     data["evaluate"] = {**data.get("evaluate", {}), **said}
     evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
-    if arguments.suite is not None and "problems" not in evaluation.evaluate.model_fields_set:
-        everything = {"problems": sum(evaluation.task.counts.values())}
+    task = evaluation.task
+    if (
+        arguments.suite is not None
+        and isinstance(task, Suite)
+        and "problems" not in evaluation.evaluate.model_fields_set
+    ):
+        everything = {"problems": task.size}
         evaluation = evaluation.model_copy(update={"evaluate": evaluation.evaluate.model_copy(update=everything)})
     if arguments.dry_run:
         return print_yaml(evaluation.model_dump(mode="json"))

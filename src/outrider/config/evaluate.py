@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from outrider.config.recipe import AnyTask
+from outrider.config.recipe import AnyTask, refuse_plain_messages
 from outrider.model.options import PolicyOptions
 from outrider.options import Options
 from outrider.sample.options import SampleOptions
@@ -19,3 +19,8 @@ class Evaluate(Options):
     task: AnyTask
     sample: SampleOptions = Field(default_factory=SampleOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
+
+    @model_validator(mode="after")
+    def _task_can_be_asked(self) -> Evaluate:
+        refuse_plain_messages(self.task, self.policy)
+        return self

@@ -31,9 +31,12 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), profile: str |
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key
     counts. A profile is a mapping of such keys and values: first what is shipped for all recipes in
     ``recipes/profiles/<name>.yaml``, then what the file has of its own. A file that ``extends`` a recipe starts from
-    that one's values and profiles, without a profile that it sets to null. A profile is chosen by ``profile=name``
-    among the overrides, else by the argument, else by the file's own ``profile``; ``profile=null`` applies none. One
-    that nobody asked for, and under which the file has nothing, must not replace what an extending file says.
+    that one's values and profiles, without a profile that it sets to null. A piece that such a file or an override
+    writes as a whole (``task={table: …}``) replaces the one that is there, options and all.
+
+    A profile is chosen by ``profile=name`` among the overrides, else by the argument, else by the file's own
+    ``profile``; ``profile=null`` applies none. One that nobody asked for, and under which the file has nothing, must
+    not replace what an extending file says.
 
     Raises:
         UserError: no such recipe, profile or key; a value out of range; not YAML. Says where.
@@ -82,7 +85,7 @@ def _read(name_or_path: str, extended: tuple[str, ...] = ()) -> tuple[str, dict[
     data.pop("name", None)
     profiles = own.pop("profiles", None)
     for key, value in own.items():
-        assign(data, key, value, Origin(file))
+        assign(data, key, value, Origin(file), whole=True)
     known = data.setdefault("profiles", {})
     for name, values in _mapping({} if profiles is None else profiles, file, "profiles").items():
         if values is None and name in known:
@@ -208,5 +211,5 @@ def _override(
     cls: type[Model], data: dict[str, Any], changes: Sequence[tuple[str, Any, str]], file: str, origins: Origins
 ) -> Model:
     for key, value, typed in changes:
-        origins += [(path, Origin(typed)) for path in assign(data, key, value, Origin(typed))]
+        origins += [(path, Origin(typed)) for path in assign(data, key, value, Origin(typed), whole=True)]
     return parse(cls, data, file, origins)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from outrider.config.places import is_piece
+from outrider.config.places import is_piece, pieces_at
+from outrider.config.yaml_data import flow
 from outrider.errors import UserError
 
 Path = tuple[str | int, ...]
@@ -30,15 +31,16 @@ def dotted(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
+def assign(data: dict[str, Any], key: str, value: Any, origin: Origin, whole: bool = False) -> list[Path]:
     """Write ``value`` at a dotted key and return the places that were written.
 
     A mapping is merged into the mapping that is there; anything else replaces it, a list as a whole. A piece is
-    merged with a piece of the same name and replaced by another. ``explore.0.n`` looks through the name of the piece
-    and means ``explore.0.uniform.n``.
+    merged with a piece of the same name and replaced by another; with ``whole`` it is replaced by either, as on the
+    command line, where whoever writes a piece cannot see what it would be merged into. ``explore.0.n`` looks through
+    the name of the piece and means ``explore.0.uniform.n``.
 
     Raises:
-        UserError: the key leads through a plain value or past the end of a list.
+        UserError: the key leads through a plain value, past the end of a list, or into a piece that is not there.
 
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
@@ -49,10 +51,29 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
     *steps, last = key.split(".")
     place: Any = data
     path: Path = ()
-    for step in steps:
+    for k, step in enumerate(steps):
+        _refuse_other_piece(place, path, [*steps[k:], last], value, origin)
         place, path = _enter(place, path, step, origin)
+    _refuse_other_piece(place, path, [last], value, origin)
     place, path = _through_name(place, path, last)
-    return list(_write(place, (*path, _index(place, path, last, origin)), value))
+    return list(_write(place, (*path, _index(place, path, last, origin)), value, whole))
+
+
+def _refuse_other_piece(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
+    """``task.gym.dataset=x`` where the task is Countdown: there is no gym to write into."""
+    known = pieces_at(path)
+    if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
+        return
+    [name] = place
+    if name not in known or rest[0] in known[name].model_fields:
+        return
+    for step in reversed(rest):
+        value = {step: value}
+    here = origin.prefix + dotted(path)
+    raise UserError(
+        f"{origin.where}: {here} is {name!r}, which has no {rest[0]!r}; to put another in its place, write it as a "
+        f"whole: '{here}={flow(value)}'"
+    )
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
@@ -92,13 +113,16 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
     raise UserError(f"{origin.where}: {here} is {place!r} and has no key {step!r}")
 
 
-def _write(place: Any, path: Path, value: Any) -> Iterator[Path]:
+def _write(place: Any, path: Path, value: Any, whole: bool) -> Iterator[Path]:
     key: Any = path[-1]
     old = place[key] if isinstance(place, list) else place.get(key)
-    other_piece = is_piece(path) and isinstance(old, dict) and isinstance(value, dict) and old.keys() != value.keys()
-    if isinstance(old, dict) and isinstance(value, dict) and not other_piece:
+    if (
+        isinstance(old, dict)
+        and isinstance(value, dict)
+        and not (is_piece(path) and (whole or old.keys() != value.keys()))
+    ):
         for name, part in value.items():
-            yield from _write(old, (*path, name), part)
+            yield from _write(old, (*path, name), part, whole)
     else:
         place[key] = value
         yield path

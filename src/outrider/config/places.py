@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
@@ -13,13 +13,22 @@ from outrider.pieces import PieceOf
 
 
 @cache
+def pieces_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
+    """The pieces, by name, of which a recipe holds one at this place; empty where it holds none.
+
+    >>> sorted(pieces_at(("task",))), pieces_at(("learn", "lr"))
+    (['countdown', 'gym', 'suite', 'table'], {})
+    """
+    return next((place.table for place in _at(Recipe, path) if isinstance(place, PieceOf)), {})
+
+
 def is_piece(path: tuple[str | int, ...]) -> bool:
     """Whether a recipe holds a piece at this place.
 
     >>> is_piece(("task",)), is_piece(("explore", 0)), is_piece(("explore",)), is_piece(("learn", "lr"))
     (True, True, False, False)
     """
-    return any(isinstance(place, PieceOf) for place in _at(Recipe, path))
+    return bool(pieces_at(path))
 
 
 def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:

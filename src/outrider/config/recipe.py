@@ -14,7 +14,7 @@ from outrider.credit import Link as AnyLink
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage
 from outrider.learn.options import LearnOptions
-from outrider.model.options import TrainedPolicyOptions
+from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
 from outrider.pieces import PieceOf
@@ -37,6 +37,14 @@ def _in_order(chain: list[Link]) -> list[Link]:
 
 
 Chain = Annotated[list[Link], Field(min_length=1), AfterValidator(_in_order)]
+
+
+def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
+    """Messages are written by a chat template, so a policy without one cannot be asked. Raises ValueError."""
+    if task.conversational and not policy.chat:
+        raise ValueError(
+            f"the prompts of task {task.name!r} are messages, which a chat template writes: policy.chat=true"
+        )
 
 
 class Recipe(Options):
@@ -67,6 +75,11 @@ class Recipe(Options):
     learn: LearnOptions = Field(default_factory=LearnOptions)
     train: TrainOptions = Field(default_factory=TrainOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
+
+    @model_validator(mode="after")
+    def _task_can_be_asked(self) -> Recipe:
+        refuse_plain_messages(self.task, self.policy)
+        return self
 
     @model_validator(mode="after")
     def _streams_agree(self) -> Recipe:

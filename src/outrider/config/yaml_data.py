@@ -97,3 +97,13 @@ def dump_yaml(data: Any) -> str:
     """
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120)
     return text
+
+
+def flow(data: Any) -> str:
+    """Plain data as YAML on one line, as it is written on the command line.
+
+    >>> flow({"gym": {"dataset": "chain_sum", "config": {"max_terms": 3}}})
+    '{gym: {dataset: chain_sum, config: {max_terms: 3}}}'
+    """
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=float("inf"))
+    return text.strip()

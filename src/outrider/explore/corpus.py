@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 from outrider.explore.memory import remember
 from outrider.record import Group, Problem
+from outrider.record.disk import open_bytes
 
 
 class Entry(NamedTuple):
@@ -80,15 +82,15 @@ def without_thinking(text: str) -> str:
 
 
 def read_corpus(path: str) -> dict[str, Entry]:
-    """Entries of a JSON lines file whose lines have the texts ``id``, ``problem`` and ``solution``.
+    """Entries of a JSON lines file (``.gz`` too) whose lines have the texts ``id``, ``problem`` and ``solution``.
 
     Raises:
         ValueError: there is no such file, it holds no entry, a line lacks something, or an id comes twice.
     """
     entries: dict[str, Entry] = {}
     try:
-        with Path(path).open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
+        with open_bytes(Path(path)) as lines:
+            for number, line in enumerate(map(bytes.decode, lines), 1):
                 if line.strip():
                     key, entry = _entry(line, f"{path}, line {number}")
                     if key in entries:
@@ -96,8 +98,8 @@ def read_corpus(path: str) -> dict[str, Entry]:
                     entries[key] = entry
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file in UTF-8") from error
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if not entries:
         raise ValueError(f"{path} holds no solved problem; leave corpus out to begin without any")
     return entries

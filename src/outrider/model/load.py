@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.utils import logging
 
 from outrider.errors import UserError
+from outrider.model.chat import chat_of
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import engine
 from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
@@ -42,14 +43,15 @@ class Policy(NamedTuple):
     def encode(self, problem: Problem) -> Ids:
         """The prompt of a problem as token ids, int32, with the special tokens that the tokenizer adds.
 
-        With ``options.chat`` it is the user's message, without the white space around it (which separates a plain
-        prompt from the response, as the template does here), and the assistant's turn is begun.
+        With ``options.chat`` it is the user's message (:func:`outrider.model.chat.chat_of`) and the turn that answers
+        it is begun.
 
         Raises:
-            UserError: the tokenizer cannot write the prompt, or makes no token of it.
+            UserError: the tokenizer cannot write the prompt, or makes no token of it; as ``chat_of``.
         """
+        turns = chat_of(problem, self.options)
         try:
-            ids = self._chat(problem.prompt.strip()) if self.options.chat else self.tokenizer(problem.prompt)
+            ids = self.tokenizer(problem.prompt) if turns is None else self._chat(turns)
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
         if not ids["input_ids"]:
@@ -73,9 +75,7 @@ class Policy(NamedTuple):
             )
         return step_attention(self.model, rollout, starts)
 
-    def _chat(self, message: str) -> Mapping[str, Any]:
-        system = [] if self.options.system is None else [{"role": "system", "content": self.options.system}]
-        turns = [*system, {"role": "user", "content": message}]
+    def _chat(self, turns: list[dict[str, Any]]) -> Mapping[str, Any]:
         encoded = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 

@@ -6,12 +6,18 @@ for each file and folder; what every step writes waits once per checkpoint.
 
 from __future__ import annotations
 
+import gzip
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from outrider.errors import UserError
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """A file to read, uncompressed where its name ends in ``.gz``; reading raises OSError, EOFError or zlib.error."""
+    return cast(IO[bytes], gzip.open(path)) if path.name.lower().endswith(".gz") else path.open("rb")
 
 
 def write_atomically(path: Path, data: Any, wait: bool = True) -> None:

@@ -13,10 +13,12 @@ class Problem:
 
     Attributes:
         id: stable across runs and machines; the same text always has the same id.
-        prompt: the text that the policy continues, before any chat template.
+        prompt: the text that the policy continues, before any chat template; of messages the text of the last.
         answer: what the verifier needs; plain JSON data.
         level: difficulty label used to group results; ``""`` where the task has none.
         metadata: anything else worth keeping beside the rollouts; plain JSON data.
+        messages_before: where the prompt is the last message of a chat, the user's, those before it, as a chat template
+            takes them; None where it is plain text.
     """
 
     id: str
@@ -24,3 +26,10 @@ class Problem:
     answer: Any = None
     level: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    messages_before: tuple[Mapping[str, Any], ...] | None = None
+
+    @property
+    def asked(self) -> str:
+        """What two problems are compared by: the prompt, and before it what others than the system have said."""
+        before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
+        return "\n".join([*before, self.prompt])

@@ -11,6 +11,8 @@ and ``answer-line`` ask for the forms of DeepSeek-R1-Zero (arXiv 2501.12948) and
 from __future__ import annotations
 
 import re
+import string
+from typing import NamedTuple
 
 from outrider.errors import nearest
 
@@ -41,17 +43,40 @@ TEMPLATES = {
 _NAME = re.compile(r"[\w-]+")
 
 
-def prompt_text(prompt: str, question: str) -> str:
-    r"""A prompt as a text with ``{fields}``: that of a template, around the field ``question``, or what it is already.
+class Part(NamedTuple):
+    """A piece of a prompt: a text, and the name of the field that follows it; None where none does."""
+
+    text: str
+    field: str | None
+
+
+def prompt_parts(prompt: str, question: str) -> list[Part]:
+    r"""A prompt taken apart: the text of a template around the field ``question``, or a text with ``{fields}``.
+
+    A field may have any name that holds no brace. ``{{`` and ``}}`` are braces.
 
     Raises:
-        ValueError: it is one word without a field, and no template.
+        ValueError: one word without a field that is no template, no field at all, or braces that name none.
 
-    >>> prompt_text("deepseek-math", "problem")[:15], prompt_text("Q: {text}\nA:", "problem")
-    ('User: {problem}', 'Q: {text}\nA:')
+    >>> prompt_parts("{Problem text} \\boxed{{}}", "problem")
+    [Part(text='', field='Problem text'), Part(text=' \\boxed{', field=None), Part(text='}', field=None)]
+    >>> prompt_parts("deepseek-math", "extra_info.question")[0]
+    Part(text='User: ', field='extra_info.question')
     """
-    if prompt in TEMPLATES:
-        return TEMPLATES[prompt].replace("{question}", f"{{{question}}}")
-    if _NAME.fullmatch(prompt):
+    if prompt not in TEMPLATES and _NAME.fullmatch(prompt):
         raise ValueError(f"prompt: there is no template {prompt!r} ({nearest(prompt, TEMPLATES)})")
-    return prompt
+    try:
+        parsed = list(string.Formatter().parse(TEMPLATES.get(prompt, prompt)))
+    except ValueError as error:
+        raise ValueError(f"prompt: write {{{{ and }}}} for braces that name no field ({error})") from error
+    parts = [Part(text, _field(name, spec, conversion)) for text, name, spec, conversion in parsed]
+    if any(part.field is not None and not part.field.strip() for part in parts):
+        raise ValueError("prompt: {} is not a field; write {{ and }} for braces")
+    if all(part.field is None for part in parts):
+        raise ValueError("prompt: without a {field} it is the same for every problem")
+    return [Part(part.text, question) if part.field and prompt in TEMPLATES else part for part in parts]
+
+
+def _field(name: str | None, spec: str | None, conversion: str | None) -> str | None:
+    """A name as it stands between the braces: what a format string takes for a colon's and an exclamation's sense."""
+    return None if name is None else name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
+import csv
+import io
 import json
 import re
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from outrider.errors import UserError
+from outrider.record.disk import open_bytes
+from outrider.tasks.fields import Fields
+from outrider.tasks.saved import saved_rows
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 _HUB = re.compile(r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))?")
 
 
@@ -20,48 +24,108 @@ class Row(NamedTuple):
     """One row, and where it is: ``data/test.jsonl, line 7``."""
 
     place: str
-    fields: dict[str, Any]
+    fields: Fields
 
 
 def read_rows(source: str, split: str) -> Iterator[Row]:
-    """The rows of a table in order: a path, or ``hf:name[@config][:split]`` with ``split`` where it names none.
+    """The rows of a table in order.
+
+    Args:
+        source: a file with one of ``SUFFIXES``, a folder that ``save_to_disk`` of datasets wrote, or
+            ``hf:name[@config][:split]``.
+        split: the one to read of a folder or a dataset of the hub that has several, where ``source`` names none.
 
     Raises:
         UserError: there is no such table, its format is unknown, or a row cannot be read.
     """
+    return (Row(place, Fields(fields)) for place, fields in _read(source, split))
+
+
+def _read(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if source.startswith("hf:"):
         return _hub_rows(source, split)
     path = Path(source).expanduser()
-    if not path.name.endswith(SUFFIXES):
-        raise UserError(f"{source}: not a table; known are files ending in {', '.join(SUFFIXES)}, and hf:<dataset>")
+    if path.is_dir():
+        return saved_rows(path, split)
+    kind = next((suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)), None)
+    if kind is None:
+        known = f"files ending in {', '.join(SUFFIXES)}, folders of save_to_disk, and hf:<dataset>"
+        raise UserError(f"{source}: not a table; known are {known}")
     if not path.is_file():
         raise UserError(f"{source}: no such file (looked in {path.absolute().parent})")
-    return _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
+    return _parquet_rows(path) if kind == ".parquet" else _text_rows(path, _READERS[kind.removesuffix(".gz")])
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
-    """One object a line, in UTF-8; lines of white space are no rows."""
-    number = 0
+def _text_rows(
+    path: Path, read: Callable[[Path, IO[bytes]], Iterator[tuple[str, Any]]]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a file that may be compressed, each an object with fields."""
+    place = ""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield Row(f"{path}, line {number}", _json_object(line, f"{path}, line {number}"))
+        with open_bytes(path) as file:
+            for place, value in read(path, file):
+                if not isinstance(value, dict):
+                    raise UserError(f"{place}: an object with fields is needed, not {type(value).__name__}")
+                yield place, value
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read after line {number}: {error}") from error
+        raise UserError(f"{path}: cannot be read after {place.rpartition(', ')[2] or 'line 0'}: {error}") from error
 
 
-def _json_object(line: bytes, place: str) -> dict[str, Any]:
+def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """One value a line, in UTF-8; lines of white space are no rows."""
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            place = f"{path}, line {number}"
+            yield place, _json_value(line, place)
+
+
+def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """An array, or lines under the name of JSON, as they often come."""
+    start = file.read(1024)
+    if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        file.seek(0)
+        yield from _json_lines(path, file)
+        return
+    for number, value in enumerate(_json_value(start + file.read(), str(path)), 1):
+        yield f"{path}, row {number}", value
+
+
+def _json_value(text: bytes, place: str) -> Any:
     try:
-        value = json.loads(line.decode("utf-8-sig"))
+        return json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # of UTF-8 too
         raise UserError(f"{place}: broken JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UserError(f"{place}: an object with fields is needed, not {type(value).__name__}")
-    return value
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
+def _csv(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """Cells are texts; the first line names the columns. A row is at the line where it begins."""
+    csv.field_size_limit(sys.maxsize)  # the default would refuse a test of 128 KiB
+    lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
+    place = f"{path}, line 1"
+    try:
+        names = next(lines, [])
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UserError(f"{place}: two columns are called {twice!r}")
+        place = f"{path}, line {lines.line_num + 1}"
+        for cells in lines:
+            if cells and len(cells) != len(names):
+                raise UserError(f"{place}: {len(cells)} cells, but the first line names {len(names)} columns")
+            if cells:
+                yield place, dict(zip(names, cells, strict=True))
+            place = f"{path}, line {lines.line_num + 1}"
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{place}: broken CSV: {error}") from error
+
+
+_READERS: dict[str, Callable[[Path, IO[bytes]], Iterator[tuple[str, Any]]]] = {
+    ".jsonl": _json_lines,
+    ".json": _json,
+    ".csv": _csv,
+}
+SUFFIXES = (*(suffix + packed for suffix in _READERS for packed in ("", ".gz")), ".parquet")
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -70,12 +134,12 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         for batch in pq.ParquetFile(path).iter_batches():
             for fields in batch.to_pylist():
                 number += 1
-                yield Row(f"{path}, row {number}", fields)
+                yield f"{path}, row {number}", fields
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: cannot be read after row {number}: {error}") from error
 
 
-def _hub_rows(source: str, split: str) -> Iterator[Row]:
+def _hub_rows(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     match = _HUB.fullmatch(source)
     if match is None:
         raise UserError(f"{source}: a Hugging Face dataset is written hf:name, hf:name@config or hf:name@config:split")
@@ -88,4 +152,4 @@ def _hub_rows(source: str, split: str) -> Iterator[Row]:
     except Exception as error:  # offline, unknown, gated, no such config or split: each has a class of its own
         raise UserError(f"{source}: cannot be loaded: {' '.join(str(error).split())}") from error
     for number, fields in enumerate(rows, 1):
-        yield Row(f"{source}, row {number}", fields)
+        yield f"{source}, row {number}", fields

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from outrider.errors import UserError, nearest
 from outrider.options import Options
 from outrider.record import Problem, Verdict
+from outrider.tasks.fields import Fields
 from outrider.tasks.rows import Row, read_rows
 from outrider.tasks.table import Table, levels_in_turn
 from outrider.tasks.task import Task
@@ -60,6 +61,8 @@ class Suite(Task):
     sets: list[str] = Field([], description="the sets to take; []: all")
     table: dict[str, Any] = Field(default_factory=dict, description="options of every table, over the suite's own")
 
+    _skipped: int = PrivateAttr(0)
+
     @property
     def name(self) -> str:
         return f"suite/{Path(self.suite).stem}"
@@ -69,16 +72,23 @@ class Suite(Task):
         """Changes with the problems, their answers and their sets."""
         digest = hashlib.blake2b(digest_size=12)
         for problem in self._problems:
-            digest.update(repr((problem.id, problem.prompt, problem.answer)).encode("utf-8", "surrogatepass"))
+            messages = () if problem.messages_before is None else (problem.messages_before,)
+            told = (problem.id, problem.prompt, problem.answer, *messages)
+            digest.update(repr(told).encode("utf-8", "surrogatepass"))
         return f"{self.name}/{digest.hexdigest()}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """Problems of each set."""
+        """Problems of each set, and rows that were skipped as empty, if any were."""
         counts = dict.fromkeys(self._file.sets, 0)
         for problem in self._problems:
             counts[problem.level] += 1
-        return counts
+        return counts | ({"rows_skipped": self._skipped} if self._skipped else {})
+
+    @property
+    def size(self) -> int:
+        """Problems of all sets."""
+        return len(self._problems)
 
     def train(self, index: int) -> Problem:
         raise UserError(f"{self.name} is for evaluation, so there is nothing to train on")
@@ -156,15 +166,21 @@ class Suite(Task):
         table, source, entry = self._own[name], self._source(name), self._file.sets[name]
         theirs = {} if self.data is not None else entry.hub_fields
         problems: dict[str, Problem] = {}
-        for row in read_rows(source, split="test"):
-            renamed = {mine: row.fields[field] for mine, field in theirs.items() if field in row.fields}
-            problem = table.problem(Row(row.place, {**row.fields, **renamed}), heldout=True)
+        for place, fields in read_rows(source, split="test"):
+            renamed = {mine: fields[field] for mine, field in theirs.items() if field in fields}
+            row = Row(place, Fields({**fields, **renamed}))
+            if table.skipped(row):
+                self._skipped += 1
+                continue
+            problem = table.problem(row, heldout=True)
             if problem.id in problems:
                 raise UserError(f"{row.place}: the same problem stands before it in {source}")
             metadata = {**problem.metadata, "level": problem.level} if problem.level else problem.metadata
             problems[problem.id] = replace(problem, id=f"{name}/{problem.id}", level=name, metadata=metadata)
         if not problems:
-            raise UserError(f"{source}: holds no problems")
+            raise UserError(
+                f"{source}: holds no problems" + (", but for rows that are skipped" if self._skipped else "")
+            )
         return list(problems.values())
 
 

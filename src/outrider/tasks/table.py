@@ -1,16 +1,16 @@
-"""Any table of problems as a task: JSON lines, Parquet or a Hugging Face dataset."""
+"""Any table of problems as a task: JSON, CSV, Parquet or a Hugging Face dataset."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import string
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -19,7 +19,9 @@ from outrider.pieces import PieceOf
 from outrider.record import Problem, Verdict, identity_seed
 from outrider.record.normalised import normalised
 from outrider.tasks.epochs import permutation
-from outrider.tasks.prompts import prompt_text
+from outrider.tasks.fields import Fields
+from outrider.tasks.messages import is_chat, read_chat
+from outrider.tasks.prompts import prompt_parts
 from outrider.tasks.rows import Row, read_rows
 from outrider.tasks.task import Task
 from outrider.verify.judge import Judge, PooledJudge, Prepared, text_of
@@ -29,14 +31,15 @@ from outrider.verify.short_answer import Number
 if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
     from outrider.verify.pool import Item, VerifierPool
 
-Read = TypeVar("Read")
+PROMPT = "{problem}\n"
 
 
 class _Sides(NamedTuple):
     train: list[Problem]
     heldout: list[Problem]
     left_out: int
-    other_levels: int = 0
+    other_levels: int
+    skipped: Counter[str]
 
 
 class Table(Task):
@@ -47,7 +50,13 @@ class Table(Task):
     one of a level that is not among ``levels``.
     Held-out problems come from each level in turn, in an order that does not depend on that of the file.
 
-    The ``prompt`` is a text with fields of the table, or the name of one of :mod:`outrider.tasks.prompts`.
+    The ``prompt`` is a text with fields of the table, or the name of one of :mod:`outrider.tasks.prompts`; or the field
+    ``messages`` holds it as a chat (:mod:`outrider.tasks.messages`). A dotted name leads into a field that holds
+    objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
+
+    With ``skip: empty`` a row whose field ``answer`` is missing, null, NaN, blank or an empty list is left out and
+    counted, and so is one whose question is; without it such a row is refused where the judge needs the answer.
+
     What a right answer is and how a response is judged is the ``judge``'s business (:mod:`outrider.verify.judges`).
     Nothing is read before the first problem is asked for.
 
@@ -56,12 +65,16 @@ class Table(Task):
     """
 
     train_data: str | None = Field(
-        None, min_length=1, description="a .jsonl, .jsonl.gz or .parquet file, or hf:name@config:split; null: none"
+        None, min_length=1, description="a table (outrider.tasks.rows), or hf:name@config:split; null: none"
     )
     heldout_data: str = Field(min_length=1, description="the same, for evaluation")
-    prompt: str = Field("{problem}\n", description="text with {field}s, {{ and }} for braces; or a template's name")
+    prompt: str = Field(PROMPT, description="text with {field}s, {{ and }} for braces; or a template's name")
     question: str = Field("problem", description="field that a named template shows")
+    messages: str | None = Field(None, min_length=1, description="field with the prompt as a chat; null: prompt has it")
     answer: str = Field("answer", min_length=1, description="field of the right answer")
+    skip: Literal["empty"] | None = Field(
+        None, description="empty: leave out rows without an answer; null: refuse them"
+    )
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
     levels: list[str] = Field([], description="levels to train on; []: all")
@@ -69,21 +82,16 @@ class Table(Task):
     seed: int = Field(0, ge=0, description="of the order of training")
 
     @model_validator(mode="after")
-    def _prompt_names_fields(self) -> Table:
-        text = prompt_text(self.prompt, self.question)
-        try:
-            parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
-        except ValueError as error:
-            raise ValueError(f"prompt: write {{{{ and }}}} for braces that name no field ({error})") from error
-        for _, name, spec, conversion in parts:
-            if not str(name).isidentifier() or spec or conversion:
-                raise ValueError(f"prompt: {{{name}}} is not a field; write {{{{ and }}}} for braces")
-            if name == self.answer:
-                raise ValueError(f"prompt: {{{name}}} would show the right answer")
+    def _options_agree(self) -> Table:
+        parts = prompt_parts(self.prompt, self.question)
+        if any(part.field == self.answer for part in parts):
+            raise ValueError(f"prompt: {{{self.answer}}} would show the right answer")
         if self.levels and self.level is None:
             raise ValueError("levels: name the field that says a problem's level (level)")
-        if not parts:
-            raise ValueError("prompt: without a {field} it is the same for every problem")
+        if self.messages is not None and self.prompt != PROMPT:
+            raise ValueError(
+                f"messages: the field {self.messages!r} holds the whole prompt, so there is no other (prompt)"
+            )
         return self
 
     @property
@@ -95,15 +103,21 @@ class Table(Task):
         """Changes with the problems of either side, with their order, and with the seed."""
         digest = hashlib.blake2b(digest_size=12)
         for side in (self._sides.train, self._sides.heldout):
-            digest.update(json.dumps([self.seed, *([p.id, p.prompt, p.answer, p.level] for p in side)]).encode())
+            digest.update(json.dumps([self.seed, *map(_identity, side)]).encode())
         return f"table/{digest.hexdigest()}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """Problems of each side, and how many of the training table were left out."""
+        """Problems of each side, and how many of the training table were left out; skipped rows where rows may be."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "left_out": sides.left_out}
-        return counts | ({"of_other_levels": sides.other_levels} if self.levels else {})
+        counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
+        skipped = {f"skipped_in_{side}": sides.skipped[side] for side in ("train", "heldout")}
+        return counts | (skipped if self.skip else {})
+
+    @property
+    def conversational(self) -> bool:
+        return self.messages is not None
 
     def train(self, index: int) -> Problem:
         problems = self._sides.train
@@ -145,10 +159,11 @@ class Table(Task):
 
     @cached_property
     def _sides(self) -> _Sides:
-        heldout = self._problems(self.heldout_data, heldout=True)
+        skipped: Counter[str] = Counter()
+        heldout = self._problems(self.heldout_data, True, skipped)
         if self.train_data is None:
-            return _Sides([], levels_in_turn(heldout), 0)
-        table = self._problems(self.train_data, heldout=False)
+            return _Sides([], levels_in_turn(heldout), 0, 0, skipped)
+        table = self._problems(self.train_data, False, skipped)
         chosen = [p for p in table if not self.levels or p.level in self.levels]
         if not chosen:
             known = sorted({p.level for p in table} - {""})
@@ -156,53 +171,107 @@ class Table(Task):
                 f"{self.train_data}: no problem is of the levels {', '.join(self.levels)} "
                 f"({nearest(self.levels[0], known) if known else 'none has a level'})"
             )
-        seen = {normalised(p.prompt) for p in heldout}
-        train = [p for p in chosen if normalised(p.prompt) not in seen]
+        seen = {normalised(p.asked) for p in heldout}
+        train = [p for p in chosen if normalised(p.asked) not in seen]
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
-        return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen))
+        return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped)
 
-    def _problems(self, source: str, heldout: bool) -> list[Problem]:
+    def _problems(self, source: str, heldout: bool, skipped: Counter[str]) -> list[Problem]:
         problems: list[Problem] = []
         places: dict[str, str] = {}
+        why = ""
         for row in read_rows(source, split="test" if heldout else "train"):
+            if reason := self.skipped(row):
+                skipped["heldout" if heldout else "train"] += 1
+                why = why or f"{row.place}: {reason}"
+                continue
             problem = self.problem(row, heldout)
             if (first := places.setdefault(problem.id, row.place)) != row.place:
                 same = "prompt" if self.id is None else f"{self.id} {problem.id!r}"
                 raise UserError(f"{row.place}: the same {same} as {first}")
             problems.append(problem)
         if not problems:
-            raise UserError(f"{source}: holds no problems")
+            raise UserError(f"{source}: every row is skipped ({why})" if why else f"{source}: holds no problems")
         return problems
+
+    def skipped(self, row: Row) -> str:
+        """Why ``skip`` leaves a row out; empty where it does not."""
+        if self.skip is None:
+            return ""
+        parts = prompt_parts(self.prompt, self.question)
+        asking = [part.field for part in parts if part.field] if self.messages is None else [self.messages]
+        for names in ([self.answer], asking):
+            if all(row.fields.empty(name) for name in names):
+                there = names[0] in row.fields
+                return (
+                    f"the field {names[0]!r} is empty"
+                    if there
+                    else f"no field {names[0]!r} ({row.fields.hint(names[0])})"
+                )
+        return ""
 
     def problem(self, row: Row, heldout: bool) -> Problem:
         """The problem of one row, which is refused with its place and what is wrong with it."""
-        text = prompt_text(self.prompt, self.question)
-        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
-        fields = {name: _told(row, text_of, name) for name in names}
-        prompt = text.format_map(fields)
-        return Problem(
-            id=_hash(prompt) if self.id is None else _told(row, text_of, self.id),
-            prompt=prompt,
-            answer=_told(row, self.judge.reference, self.answer),
-            level=self._level(row, heldout),
-            metadata={"question": fields[names[0]]} if len(fields) == 1 else {},  # where examples are put in
-        )
+        try:
+            return self._problem(row.fields, heldout)
+        except ValueError as error:
+            hint = ""
+            if self.skip is None and self.answer in row.fields and row.fields.empty(self.answer):
+                hint = "; skip: empty leaves such rows out and counts them"
+            raise UserError(f"{row.place}: {error}{hint}") from error
 
-    def _level(self, row: Row, heldout: bool) -> str:
+    def _problem(self, row: Fields, heldout: bool) -> Problem:
+        asked = self._of_text(row) if self.messages is None else self._of_chat(row, self.messages)
+        if self.answer not in row and "." in self.answer:
+            raise ValueError(f"no field {self.answer!r} ({row.hint(self.answer)})")
+        answer = self.judge.reference(row, self.answer)
+        key = asked.id if self.id is None else _text(row, self.id)
+        return replace(asked, id=key, answer=answer, level=self._level(row, heldout))
+
+    def _of_text(self, row: Fields) -> Problem:
+        """A problem that is asked by ``prompt``."""
+        parts = prompt_parts(self.prompt, self.question)
+        fields = {part.field: _text(row, part.field) for part in parts if part.field is not None}
+        first, *others = fields.values()
+        if not any(text.strip() for text in fields.values()):
+            raise ValueError(f"the field {next(iter(fields))!r} is empty, so nothing would be asked")
+        prompt = "".join(text + (fields[name] if name is not None else "") for text, name in parts)
+        metadata = {} if others else {"question": first}  # where examples are put in
+        return Problem(_hash(prompt), prompt, metadata=metadata)
+
+    def _of_chat(self, row: Fields, messages: str) -> Problem:
+        """A problem that is asked by messages."""
+        before, prompt = read_chat(row, messages)
+        if not prompt.strip():
+            raise ValueError(f"the last message of {messages!r} is empty, so nothing would be asked")
+        return Problem(_hash(json.dumps([*before, prompt])), prompt, messages_before=before)
+
+    def _level(self, row: Fields, heldout: bool) -> str:
         """Held-out rows need the field, training tables often lack it; null is no level on either side."""
         level = self.level
-        if level is None or (level not in row.fields and not heldout):
+        if level is None or (level not in row and not heldout):
             return ""
-        return "" if row.fields.get(level, "") is None else _told(row, text_of, level)
+        return "" if row.get(level, "") is None else _text(row, level)
 
 
-def _told(row: Row, read: Callable[[Mapping[str, Any], str], Read], name: str) -> Read:
-    """What ``read`` makes of a field of the row; what is wrong with it is told with the row's place."""
-    try:
-        return read(row.fields, name)
-    except ValueError as error:
-        raise UserError(f"{row.place}: {error}") from error
+def _text(row: Fields, name: str) -> str:
+    """A field as text.
+
+    Raises:
+        ValueError: there is none, or it holds no text; the nearest name, or what to write instead.
+    """
+    if name not in row:
+        raise ValueError(f"no field {name!r} ({row.hint(name)})")
+    if is_chat(row[name]):
+        raise ValueError(f"the field {name!r} holds messages, not a text; write messages: {name} in place of prompt")
+    return text_of(row, name)
+
+
+def _identity(problem: Problem) -> list[Any]:
+    """What of a problem decides a run."""
+    messages = [] if problem.messages_before is None else [problem.messages_before]
+    return [problem.id, problem.prompt, problem.answer, problem.level, *messages]
 
 
 def _hash(prompt: str) -> str:

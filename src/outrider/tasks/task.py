@@ -34,6 +34,11 @@ class Task(Options):
         """What the user should know of the data: sizes, and problems left out or drawn again. Nothing to say: empty."""
         return {}
 
+    @property
+    def conversational(self) -> bool:
+        """Whether its prompts are messages, which only a chat template can write."""
+        return False
+
     def train(self, index: int) -> Problem:
         raise NotImplementedError
 

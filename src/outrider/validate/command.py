@@ -37,6 +37,8 @@ def _print(report: Report, out: Path | None) -> None:
     console = Console()
     console.print(as_table(report))
     for side, graded, *_ in report.sides:
+        if side.skipped:
+            console.print(f"{side.source}: {side.skipped:,} rows are skipped as empty", soft_wrap=True)
         wrong = [f"{r.entry.place}: {r.verdict.outcome}: {r.response}" for r in graded.rejected] + side.refused
         for line in wrong[:SHOWN]:
             console.print(line, markup=False, highlight=False, soft_wrap=True)

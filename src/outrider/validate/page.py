@@ -77,6 +77,10 @@ def side_sections(checked: Checked) -> list[str]:
         parts.append(f"{checked.graded.without:,} problems have no right answer that could be judged.")
     if side.refused:
         parts += ["Rows that the task refuses:", "\n".join(f"- {code(sentence, 300)}" for sentence in side.refused)]
+    if side.skipped:
+        parts.append(
+            f"{side.skipped:,} rows without an answer or a question are skipped, as the task says (skip: empty)."
+        )
     parts += repeat_sections(checked.within)
     if set(checked.levels) != {""}:
         rows = [(level or "(none)", f"{n:,}") for level, n in sorted(checked.levels.items())]
@@ -193,6 +197,7 @@ def side_data(checked: Checked) -> dict[str, Any]:
         "source": side.source,
         "problems": len(side.entries),
         "refused": side.refused,
+        "skipped": side.skipped,
         "judged": graded.judged,
         "without": graded.without,
         "rejected": [judged_data(found) for found in graded.rejected],

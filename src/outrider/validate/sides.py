@@ -21,12 +21,13 @@ class Entry(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The problems to train on, or those held out; and one sentence for each row that the task refuses."""
+    """The problems to train on, or those held out; a sentence for each row that the task refuses; how many it skips."""
 
     name: str
     source: str
     entries: list[Entry]
     refused: list[str]
+    skipped: int = 0
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
@@ -39,7 +40,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
         sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]
         return [*sides, read_side(task, task.heldout_data, heldout=True)]
     if isinstance(task, Suite):
-        return [_drawn(HELDOUT, task, task.heldout(sum(task.counts.values())))]
+        return [_drawn(HELDOUT, task, task.heldout(task.size))._replace(skipped=task.counts.get("rows_skipped", 0))]
     train = [task.train(index) for index in range(problems)]
     return [_drawn(TRAIN, task, train), _drawn(HELDOUT, task, task.heldout(problems))]
 
@@ -47,14 +48,19 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 def read_side(task: Table, source: str, heldout: bool) -> Side:
     """One table as it stands: rows that are there twice, or held out too, are read like any other. Raises as above."""
     side = Side(HELDOUT if heldout else TRAIN, source, [], [])
+    skipped = 0
     for row in read_rows(source, split="test" if heldout else "train"):
+        if task.skipped(row):
+            skipped += 1
+            continue
         try:
             side.entries.append(_entry(row.place, task.problem(row, heldout)))
         except UserError as error:
             side.refused.append(str(error))
     if not side.entries:
-        raise UserError(side.refused[0] if side.refused else f"{source}: holds no problems")
-    return side
+        none = f"{source}: every row is skipped" if skipped else f"{source}: holds no problems"
+        raise UserError(side.refused[0] if side.refused else none)
+    return side._replace(skipped=skipped)
 
 
 def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
@@ -64,4 +70,4 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
 
 
 def _entry(place: str, problem: Problem) -> Entry:
-    return Entry(place, problem, str(problem.metadata.get("question", problem.prompt)))
+    return Entry(place, problem, str(problem.metadata.get("question", problem.asked)))

@@ -113,7 +113,8 @@ class Function(PooledJudge):
         prompt: Any = problem.prompt
         completion: Any = text
         if self.messages:
-            prompt, completion = _message("user", prompt), _message("assistant", completion)
+            prompt = [*(problem.messages_before or ()), *_message("user", prompt)]
+            completion = _message("assistant", completion)
         if self.style == "trl":
             columns = {name: [value] for name, value in fields.items() if name not in ("prompt", "completion")}
             return {**columns, "prompts": [prompt], "completions": [completion]}

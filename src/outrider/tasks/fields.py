@@ -1,0 +1,81 @@
+"""The fields of a row, those inside of others included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from outrider.errors import nearest
+
+
+class Fields(dict[str, Any]):
+    """Fields by name. A dotted name that is no field's own leads inside: into objects by name, into lists by number.
+
+    >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
+    >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]
+    ('72', '8 * 9?', 1)
+    >>> "prompt.1" in row, row.get("reward_model.style")
+    (False, None)
+    """
+
+    def __missing__(self, name: str) -> Any:
+        first, dot, rest = name.partition(".")
+        if not dot or not dict.__contains__(self, first):
+            raise KeyError(name)
+        place = dict.__getitem__(self, first)
+        for step in rest.split("."):
+            if isinstance(place, Mapping) and step in place:
+                place = place[step]
+            elif isinstance(place, list) and step.isdecimal() and int(step) < len(place):
+                place = place[int(step)]
+            else:
+                raise KeyError(name)
+        return place
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field, or ``default`` where there is none."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def hint(self, name: str) -> str:
+        """The end of a sentence about a name that leads to no field: the nearest that does, inside of others too.
+
+        >>> Fields({"extra_info": {"question": "?"}}).hint("question")
+        "did you mean 'extra_info.question'?"
+        """
+        inside = [inner for field, value in self.items() for inner in (field, *_inside(field, value))]
+        close = [inner for inner in inside if inner.endswith(f".{name}")] or get_close_matches(name, inside, n=1)
+        return f"did you mean {close[0]!r}?" if close else nearest(name, self)
+
+    def empty(self, name: str) -> bool:
+        """Whether the field is missing or null, NaN, a blank text or an empty list.
+
+        >>> row = Fields({"a": " ", "b": 0, "c": float("nan"), "d": []})
+        >>> [name for name in "abcde" if row.empty(name)]
+        ['a', 'c', 'd', 'e']
+        """
+        value = self.get(name)
+        if isinstance(value, str):
+            return not value.strip()
+        return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
+
+
+def _inside(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        members = [(f"{name}.{key}", part) for key, part in value.items()]
+    else:
+        members = [(f"{name}.{i}", part) for i, part in enumerate(value)] if isinstance(value, list) else []
+    for inner, part in members:
+        yield inner
+        yield from _inside(inner, part)
