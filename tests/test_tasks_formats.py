@@ -125,6 +125,7 @@ def test_json_lines_by_the_name_of_json_are_lines(tmp_path):
         ("a.json", "[1]", "a.json, row 1: an object with fields is needed, not int"),
         ("a.json", '[{"problem": "p?", "answer": "1"},', "a.json: broken JSON: "),
         ("a.json", '{\n "data": []\n}', "a.json, line 1: broken JSON: "),
+        ("a.json", '{"data": [{"problem": "p?"}]}', "a.json, line 1: no field 'problem' (known: data)"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_place(tmp_path, monkeypatch, name, text, sentence):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from outrider.errors import nearest
+from outrider.tasks.messages import is_chat
 
 
 class Fields(dict[str, Any]):
@@ -72,10 +73,12 @@ class Fields(dict[str, Any]):
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
+    """Dotted names below a field; into lists only of messages, as the first of many things is seldom what is meant."""
+    members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
-        members = [(f"{name}.{key}", part) for key, part in value.items()]
-    else:
-        members = [(f"{name}.{i}", part) for i, part in enumerate(value)] if isinstance(value, list) else []
-    for inner, part in members:
-        yield inner
-        yield from _inside(inner, part)
+        members = value.items()
+    elif is_chat(value):
+        members = enumerate(value)
+    for key, part in members:
+        yield f"{name}.{key}"
+        yield from _inside(f"{name}.{key}", part)

@@ -84,7 +84,10 @@ def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     start = file.read(1024)
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         file.seek(0)
-        yield from _json_lines(path, file)
+        try:
+            yield from _json_lines(path, file)
+        except UserError as error:
+            raise UserError(f"{error}; a .json file is an array of objects, or one object a line") from error
         return
     for number, value in enumerate(_json_value(start + file.read(), str(path)), 1):
         yield f"{path}, row {number}", value
