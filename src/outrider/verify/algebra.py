@@ -1,34 +1,28 @@
 r"""Whether two answers are the same mathematical object. In worker processes only: sympy may take long, or for ever.
 
-Lists, sets, tuples and intervals are compared part by part. Two expressions are compared by their values: exactly as
-many digits as it takes, at the same points where they hold letters. Only what has no values (equations, inequalities,
-unevaluated sums and derivatives) goes to ``math_verify.verify``.
+Lists, sets, tuples and intervals are compared part by part. Two expressions, and the two sides of equations, are
+compared by their values (:mod:`outrider.verify.points`). Only inequalities and sets go to ``math_verify.verify``.
 
 Why values, and not ``verify`` for all: it takes numbers that differ by less than 1e-15 for equal, as 1/2^98 and
 1/2^99, any two answers of 1e-20 and the like; {1, 2} for the point (1, 2); the equation 9 = 1 for the answer 1; and
-its simplification is where it hangs. Two different expressions of a thousand characters that agree in sixty digits at
-four points drawn without regard to them are not to be expected; agreement of polynomials is that of Schwartz and
-Zippel's test.
+its simplification is where it hangs.
 """
 
 from __future__ import annotations
 
-import math
-import random
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
-from outrider.verify.latex import RELATION, Node, UnreadableError, expression, read
-
-DIGITS = 60  # that have to agree, more for larger numbers
-MOST_DIGITS = 1500  # numbers beyond 1e1500 cannot be told from their neighbours
-POINTS = 4
+from outrider.verify.latex import Node, UnreadableError, expression, read, related, split
+from outrider.verify.points import proportional, same_value
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
 _INEQUALITY = re.compile(r"[<>]|\\(?:leq?|geq?|lt|gt)(?:slant)?(?![A-Za-z])")
-_BASED = re.compile(r"([0-9A-Za-z.]+)_\{?(?:\\text\{)?(\w+)\}*")
+_OTHER_RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
+_NAMING = r"frac|angle|triangle|vec|overline|cdot|[a-z]*pi|alpha|beta"
+_TERM = re.compile(rf"(?:[A-Za-z|:/(){{}}_^']|\\(?:{_NAMING})(?![A-Za-z])|[0-9](?=\}}))+")  # S_{AB}:S and the like
+_BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?(\w+)\}*")
 
 
 def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
@@ -87,7 +81,7 @@ def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: floa
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
         return _same(parts[0], other, tolerance) if one is gold else _same(other, parts[0], tolerance)
-    return bool(RELATION.search(_value(other)) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
+    return bool(related(_value(other)) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
 
 
 def _parts(node: Node) -> Sequence[Node] | None:
@@ -149,15 +143,40 @@ def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> 
 def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
     if (based := _same_base(gold.text, answer.text)) is not None:
         return based
-    related = bool(RELATION.search(_value(gold))), bool(RELATION.search(_value(answer)))
-    if related == (False, True):  # 2 + 3 = 5: every side has to be the answer
-        sides = re.split(r"(?<![<>!\\])=", _value(answer)) if not re.search(r"[<>]|\\[lgn]", answer.text) else []
-        return len(sides) > 1 and all(_same_expression(gold, Node(side.strip()), tolerance) for side in sides)
-    if any(related):
-        return _as_a_whole(gold, answer)
-    right, other = expression(_value(gold)), expression(_value(answer))
-    found = same_value(right, other, tolerance)
-    return _as_a_whole(gold, answer) if found is None else found
+    if related(_value(gold)):
+        return _same_relation(gold, answer, tolerance)
+    if related(_value(answer)):  # 2 + 3 = 5: every side has to be the answer
+        sides = _sides(_value(answer))
+        return len(sides) > 1 and all(_same_expression(gold, Node(side), tolerance) for side in sides)
+    return bool(same_value(expression(_value(gold)), expression(_value(answer)), tolerance))
+
+
+def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
+    """Equations: whether the differences of their sides are proportional. Inequalities, as a whole."""
+    right, other = _sides(_value(gold)), _sides(answer.text)
+    if not related(answer.text):
+        return _same_last(right, gold, answer, tolerance)
+    if len(right) == 2 == len(other):
+        one, two = (expression(f"({left})-({last})") for left, last in (right, other))
+        return bool(proportional(one, two))
+    return bool(right) == bool(other) and _as_a_whole(gold, answer)
+
+
+def _same_last(sides: Sequence[str], gold: Node, answer: Node, tolerance: float) -> bool:
+    """Whether an answer is the last side of a right answer such as AB:CD = 7:32 or 1 + 2 = 3; 2x + y names no 3."""
+    if gold.name or len(sides) < 2:
+        return False
+    named = all(_TERM.fullmatch(side) for side in sides[:-1])
+    letters = any(re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", side)) for side in sides)
+    return (named or not letters) and _same_expression(Node(sides[-1]), answer, tolerance)
+
+
+def _sides(text: str) -> list[str]:
+    """The sides of an equation, or of a chain of them; none of another relation."""
+    if _OTHER_RELATION.search(text):
+        return []
+    sides = split(text, ("=",))
+    return sides if len(sides) > 1 else []
 
 
 def _value(node: Node) -> str:
@@ -170,7 +189,7 @@ def _value(node: Node) -> str:
 def _same_base(gold: str, answer: str) -> bool | None:
     """For numbers in another base, which the parser drops: whether digits and base are the same; None for others."""
     right, other = _BASED.fullmatch(gold.replace(" ", "")), _BASED.fullmatch(answer.replace(" ", ""))
-    numbers = [m for m in (right, other) if m and m[1][0].isdigit()]
+    numbers = [m for m in (right, other) if m and m[1].lstrip("+-")[0].isdigit()]
     if not numbers:
         return None
     if right is None:
@@ -193,91 +212,3 @@ def _is_bounds(text: str) -> bool:
     sides = [re.sub(r"\\[A-Za-z]+", "", side).strip() for side in _INEQUALITY.split(text)]
     lettered = [side for side in sides if re.search(r"[A-Za-z]", side)]
     return len(sides) > 1 and len(lettered) == 1 and len(lettered[0]) == 1
-
-
-def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
-    """Whether two expressions have the same values; None where they have none.
-
-    Where both are real at two points or more, those decide: sqrt(1/n) is 1/sqrt(n) wherever either is a real number.
-    """
-    from sympy import Expr, MatrixBase, nan, zoo
-
-    if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
-        if gold.shape != answer.shape:
-            return False
-        found = [same_value(g, a, tolerance) for g, a in zip(gold.flat(), answer.flat(), strict=True)]
-        return None if None in found else all(found)
-    if not isinstance(gold, Expr) or not isinstance(answer, Expr):
-        return None
-    if gold.has(nan, zoo) or answer.has(nan, zoo):
-        raise UnreadableError("a division by zero")
-    if gold == answer:
-        return True
-    names = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
-    real: list[bool] = []
-    others: list[bool] = []
-    for point in range(POINTS if names else 1):
-        pair = _at(gold, names, point), _at(answer, names, point)
-        if pair[0] is None or pair[1] is None:
-            return None
-        same, are_real = _close(pair[0], pair[1], tolerance)
-        if not same and are_real:
-            return False
-        (real if are_real else others).append(same)
-    return all(real) if len(real) > 1 else all(real + others)
-
-
-def _at(expr: Any, names: Sequence[str], point: int) -> Any:
-    """The value at a point, to as many digits as tell it from its neighbours; None where there is none."""
-    from sympy import Derivative, Float, I, Integral, Limit, Product, Sum
-    from sympy.core.function import AppliedUndef
-
-    if expr.has(AppliedUndef, Derivative, Integral, Limit, Product, Sum):
-        return None
-    values: dict[Any, Any] = {}
-    for symbol in expr.free_symbols:
-        if symbol.name == "i":
-            values[symbol] = I
-            continue
-        draw = random.Random(f"{symbol.name}/{point}")
-        sign = (1, -1)[point] if point < 2 else draw.choice((1, -1))
-        values[symbol] = Float(f"{sign * draw.uniform(0.5, 2.5)}", DIGITS)
-    if values.get("i"):
-        return None
-    try:
-        rough = expr.evalf(15, subs=values)
-        size = _size(rough)
-        if size is None:
-            return None
-        if size > MOST_DIGITS:
-            raise UnreadableError("a number too large to be told from its neighbours")
-        digits = DIGITS if names else DIGITS + int(max(size, 0))
-        return expr.evalf(digits, subs=values, maxn=2 * digits)
-    except (ArithmeticError, AttributeError, NotImplementedError, RecursionError, TypeError, ValueError):
-        return None
-
-
-def _size(value: Any) -> float | None:
-    """The decimal logarithm of a number's magnitude, within one; None for what is no finite number."""
-    if not value.is_number or not value.is_finite:
-        return None
-    magnitude = abs(value).evalf(5)
-    if magnitude == 0:
-        return -math.inf
-    if not magnitude.is_Float:
-        return None
-    _, _, exponent, bits = magnitude._mpf_
-    return float(exponent + bits) * math.log10(2)
-
-
-def _close(gold: Any, answer: Any, tolerance: float) -> tuple[bool, bool]:
-    """Whether two numbers agree in all digits that they have, and whether both are real."""
-    (a, b), (c, d) = (_sure(v) for v in gold.as_real_imag()), (_sure(v) for v in answer.as_real_imag())
-    scale = max(abs(a), abs(b), abs(c), abs(d))
-    allowed = scale * tolerance + min(scale, 1) * 10.0 ** -(DIGITS // 2)
-    return bool(abs(a - c) <= allowed and abs(b - d) <= allowed), bool(b == 0 and d == 0)
-
-
-def _sure(value: Any) -> Any:
-    """A number whose digits are all doubtful is zero."""
-    return value * 0 if value.is_Float and value._prec < 10 else value

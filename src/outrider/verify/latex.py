@@ -53,7 +53,7 @@ _BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or o
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
 _SIDE_BY_SIDE = re.compile(r"(?<![_^])[0-9.](?:\s|\\[,;: ]|~)+[0-9]")
-_TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;]", re.DOTALL)
+_TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;=]", re.DOTALL)
 _OPEN, _CLOSE = {"(", "{", "[", "\\{", "\\begin"}, {")", "}", "]", "\\}", "\\end"}
 
 _DROPPED = re.compile(
@@ -62,11 +62,13 @@ _DROPPED = re.compile(
 _SPACES = re.compile(r"(?<!\\)\\(?:[;: ]|q?quad(?![A-Za-z]))|~|\s+")
 _AND = re.compile(r",?\s*\\(?:text|mbox|textrm)\s*\{\s*,?\s*(?:and|or)\s*\}\s*|,?\s+(?:and|or)\s+")
 _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])[^,;]*")
+_INDEX = re.compile(r"_\s*\{[^{}]*\}")
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=[-+]?[0-9])")
 _SHORT_FRACTION = re.compile(r"\\[dtc]?frac\s*(?:([0-9])\s*([0-9])(?![0-9]))?")
 _DOTS = re.compile(r"\\(?:[lcvd]?dots[cbmio]?)(?![A-Za-z])|\.\.\.")
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
 _MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # as Euler's constant or function; as half an exponent
+_MODULO = re.compile(r"\\bmod(?![A-Za-z])")
 _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 _WORDS_UNIT = (
     r"(?:degrees?|dollars?|cents?|cm|mm|km|kg|mi|ft|in|inches|inch|feet|foot|yards?|miles?|mph|met(?:er|re)s?|centimet(?:er|re)s?"
@@ -82,7 +84,7 @@ _NAME = re.compile(
     r"((?:\\?[A-Za-z]+|\([A-Za-z](?:,\s*[A-Za-z])+\))(?:_(?:\w|\{\w+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?)"
     r"\s*(?:=|\\in(?![A-Za-z]))\s*(?=[^=\s])"
 )
-RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
+_RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
 
 
 def refuse(text: str) -> None:
@@ -128,7 +130,7 @@ def clean(text: str) -> str:
     text = text.strip().rstrip(".")
     text = _SHORT_FRACTION.sub(lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else r"\frac", text)
     text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
-    text = _E_NOTATION.sub("E", _MATH_E.sub("e", text))
+    text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
     text = _MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text)
     while (inner := text.removeprefix("\\boxed{")) != text and inner.endswith("}"):
         text = inner[:-1].strip()
@@ -167,13 +169,22 @@ def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
     return [*parts, text[start:].strip()]
 
 
+def related(text: str) -> bool:
+    r"""Whether a relation stands in a text outside the braces of an index, as in \sum_{k=1}^n k.
+
+    >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
+    (True, False)
+    """
+    return bool(_RELATION.search(_INDEX.sub("_", text)))
+
+
 def _node(text: str) -> Node:
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     parts = split(text)
     if len(parts) > 1:
         return Node(text, "", "", tuple(_node(p) for p in parts if p))
-    if (named := _NAME.match(text)) and not RELATION.search(text, named.end()):
+    if (named := _NAME.match(text)) and not related(text[named.end() :]):
         return _node(text[named.end() :])._replace(name=named[1].replace(" ", ""), text=text)
     if (percent := _PERCENT.search(text)) and percent.start():
         return _node(text[: percent.start()])._replace(percent=True)
@@ -232,8 +243,8 @@ def expression(text: str) -> Any:
 @cache
 def _reader() -> Any:
     """The parser's class, with exact numbers and the case of letters."""
+    import sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
-    from sympy import Rational
 
     class Reader(_Latex2Sympy):  # type: ignore[misc]
         def __init__(self, mode: Any) -> None:
@@ -245,7 +256,14 @@ def _reader() -> Any:
             parser._interp.predictionMode = self.mode
             return parser
 
+        def convert_binom(self, binom: Any) -> Any:
+            top, bottom = self.convert_expr(binom.upper), self.convert_expr(binom.lower)
+            return sympy.binomial(top, bottom, evaluate=False)
+
+        def handle_gcd_lcm(self, name: str, args: Any) -> Any:
+            return sympy.Function(name)(*args)  # sympy's own is of polynomials: of m and n it would be 1
+
         def parse_number(self, text: str) -> Any:
-            return Rational(text.replace(",", ""))  # sympy.Number would take the detour of evaluating the text
+            return sympy.Rational(text.replace(",", ""))  # sympy.Number would take the detour of evaluating the text
 
     return Reader

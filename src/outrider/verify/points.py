@@ -1,0 +1,214 @@
+r"""Whether two expressions have the same values: exactly, or to sixty digits, at points that leave no branch unseen.
+
+Where they hold letters, the points are of several scales and of both signs, small and large integers (floor, gcd or n!
+live there, and (-1)^n is real nowhere else), and those around every constant that stands in either expression, as
+|x - 10| and max(n, 3) turn there. One point at which both are defined and differ decides; fewer than ``DECIDING``
+points at which both are defined decide nothing, and what is not decided is not correct.
+
+Two different expressions of a thousand characters that agree at points drawn without regard to them are not to be
+expected; agreement of polynomials is that of Schwartz and Zippel's test.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from outrider.verify.latex import UnreadableError
+from outrider.verify.values import UndefinedError, UnknownError, Values
+
+DIGITS = 60  # that have to agree, beside those that may cancel on the way
+DECIDING = 3  # points with letters
+CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that stand for integers where \lfloor or \bmod is around them
+
+_STEPS = ("floor", "ceiling", "Mod")
+_TURNS = {*_STEPS, "Abs", "sign", "sgn", "Max", "Min", "gcd", "lcm", "factorial", "binomial", "Sum", "Product"}
+_ODD = 10007  # a prime: no denominator that an answer has
+_GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # how many points of each kind
+_SCALES = (12, 60, 10**6, 5, 12, 10**3)
+_HUGE = Fraction(10**300)
+
+Point = dict[str, Fraction]
+
+
+def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
+    """Whether two expressions, or matrices of them, have the same values; None where that cannot be told.
+
+    Args:
+        gold: the right answer, of sympy.
+        answer: the other one.
+        tolerance: relative error that counts as none.
+
+    Raises:
+        UnreadableError: one of them has no value, or one that is beyond all use.
+    """
+    from sympy import Expr, MatrixBase, nan, zoo
+
+    if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
+        if gold.shape != answer.shape:
+            return False
+        found = [same_value(g, a, tolerance) for g, a in zip(gold.flat(), answer.flat(), strict=True)]
+        return False if False in found else None if None in found else True
+    if any(hasattr(e, "has") and e.has(nan, zoo) for e in (gold, answer)):
+        raise UnreadableError("a division by zero")
+    if gold == answer:
+        return True
+    if not isinstance(gold, Expr) or not isinstance(answer, Expr):
+        return None
+    return _agree(gold, answer, lambda _, pair: _close(*pair, tolerance))
+
+
+def proportional(gold: Any, answer: Any) -> bool | None:
+    """Whether an expression is the other times a number that is not zero, as with the sides of equal equations."""
+    from sympy import Expr
+
+    if not isinstance(gold, Expr) or not isinstance(answer, Expr):
+        return None
+
+    def same_ratio(first: Pair, pair: Pair) -> bool:
+        if _zero(pair[0], pair.span) or _zero(pair[1], pair.span):
+            return _zero(pair[0], pair.span) and _zero(pair[1], pair.span)
+        return _close(pair[0] * first[1], pair[1] * first[0], pair.span + first.span)
+
+    return _agree(gold, answer, same_ratio)
+
+
+class Pair(NamedTuple):
+    """The values of two expressions at a point, and how many digits may have cancelled on the way to them."""
+
+    gold: Any
+    answer: Any
+    span: int
+
+
+def _agree(gold: Any, answer: Any, holds: Callable[[Pair, Pair], bool]) -> bool | None:
+    """Whether ``holds`` is true of the pair at each point beside the first that is not zero."""
+    from sympy import I
+
+    letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
+    imaginary = any(e.has(I) or any(s.name == "i" for s in e.free_symbols) for e in (gold, answer))
+    try:
+        if not letters:
+            return _constants(gold, answer, holds, imaginary)
+        for over_complex in (True,) if imaginary else (False, True):
+            first, deciding = None, 0
+            for point in points(gold, answer, letters):
+                if (pair := _pair(gold, answer, point, over_complex)) is None:
+                    continue
+                first = first or (pair if not _zero(pair.gold, pair.span) else None)
+                if not holds(first or pair, pair):
+                    return False
+                deciding += 1
+            if deciding >= DECIDING:
+                return True
+    except UnknownError:
+        pass
+    return None
+
+
+def _constants(gold: Any, answer: Any, holds: Callable[[Pair, Pair], bool], imaginary: bool) -> bool:
+    """The same of two expressions without letters: the real values, or complex ones where there are no others."""
+    reason = ""
+    for over_complex in (True,) if imaginary else (False, True):
+        try:
+            pair = _values(gold, answer, {}, over_complex)
+            return holds(pair, pair)
+        except UndefinedError as error:
+            reason = str(error)
+    raise UnreadableError(reason)
+
+
+def _pair(gold: Any, answer: Any, point: Point, over_complex: bool) -> Pair | None:
+    """Both values at a point, or None where one of them is not defined or beyond use."""
+    try:
+        return _values(gold, answer, point, over_complex)
+    except (UndefinedError, UnreadableError):
+        return None
+
+
+def _values(gold: Any, answer: Any, point: Point, over_complex: bool) -> Pair:
+    """Both values at a point, worked out again with more digits where many may have cancelled."""
+    digits = 2 * DIGITS
+    while True:
+        values = Values(point, digits, over_complex)
+        a, b = values.of(gold), values.of(answer)
+        span = int(values.span) + 1
+        if isinstance(a, Fraction) and isinstance(b, Fraction):
+            return Pair(a, b, span)
+        if digits >= DIGITS + 2 * span:
+            return Pair(values.inexact(a), values.inexact(b), span)
+        digits = 2 * DIGITS + 2 * span
+
+
+def _close(a: Any, b: Any, span: int, tolerance: float = 0.0) -> bool:
+    """Whether two numbers agree, within a relative tolerance or in all digits that can be trusted."""
+    if isinstance(a, Fraction) and isinstance(b, Fraction):
+        return abs(a - b) <= Fraction(tolerance) * max(abs(a), abs(b))
+    return _zero(a - b, span) or bool(abs(a - b) <= tolerance * max(abs(a), abs(b)))
+
+
+def _zero(value: Any, span: int) -> bool:
+    """Whether a number is zero, in all digits that can be trusted."""
+    if isinstance(value, Fraction):
+        return value == 0
+    return value == 0 or bool(value.context.mag(value) * math.log10(2) < -DIGITS // 2 - span)
+
+
+def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[Point]:
+    """Values for the letters, the most telling first; always the same ones for the same two expressions."""
+    kinds = {type(node).__name__ for e in (gold, answer) for node in _nodes(e)}
+    whole = {
+        s.name
+        for e in (gold, answer)
+        for node in _nodes(e)
+        if type(node).__name__ in _STEPS
+        for s in node.free_symbols
+        if s.name.partition("_")[0] in CONVENTIONAL
+    }
+    near = _constants_in(gold) | _constants_in(answer)
+    pool = sorted(near) or [Fraction(1)]
+    turning = _TURNING if kinds & _TURNS else 0
+
+    def draw(kind: str, number: int, name: str) -> Fraction:
+        source = random.Random(f"{kind}/{number}/{name}")
+        sign = (1, -1)[number] if number < 2 else source.choice((1, -1))
+        if kind == "generic":
+            low, high = ((0.5, 2.5), (0.5, 2.5), (0.5, 2.5), (0.01, 0.3), (3, 40), (200, 5000))[number]
+            return sign * Fraction(source.randrange(int(low * _ODD), int(high * _ODD)), _ODD)
+        if kind == "whole":
+            return Fraction(source.randrange(1, 4 + 3 * number))
+        around = source.choice(pool) * source.choice((1, 1, 1, 2, -1, Fraction(1, 2)))
+        step = source.choice((0, 1, -1, 2, -2, Fraction(1, 3), Fraction(-5, 2)))
+        if kind == "near":
+            return around + step
+        scale = _SCALES[(number + source.choice((0, 0, 3))) % len(_SCALES)]
+        far = Fraction(source.randrange(-scale // 4, scale))
+        return source.choice((far, far, around + step, around + scale))
+
+    for kind, count in (("generic", _GENERIC), ("whole", _WHOLE), ("near", _NEAR), ("turning", turning)):
+        for number in range(count):
+            point = {name: draw(kind, number, name) for name in letters}
+            yield {name: Fraction(math.floor(value)) if name in whole else value for name, value in point.items()}
+
+
+def _nodes(expr: Any) -> Iterator[Any]:
+    from sympy import preorder_traversal
+
+    yield from preorder_traversal(expr)
+
+
+def _constants_in(expr: Any) -> set[Fraction]:
+    """The values of the largest parts without letters, but for those beyond all use, to within one."""
+    if not getattr(expr, "is_number", False) and expr.args:
+        return set().union(*map(_constants_in, expr.args))
+    if expr.free_symbols:
+        return set()
+    try:
+        value = Values({}, 15).of(expr)
+    except (UndefinedError, UnknownError, UnreadableError):
+        return set()
+    exact = value if isinstance(value, Fraction) else Fraction(int(value.context.nint(value)))
+    return {exact} if exact and abs(exact) < _HUGE else set()

@@ -1,0 +1,354 @@
+r"""The value of an expression at a point: exact where it is rational, else to a number of digits. In workers only.
+
+What has no value at a point (1/x at 0, \sqrt{x} at -1, n! at 1/2) is undefined there, never zero and never something
+complex: only an expression that holds the imaginary unit is worked out over the complex numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from outrider.verify.latex import UnreadableError
+
+LARGEST = 1500  # digits before the point, or zeros behind it: beyond it a number is not told from its neighbours
+MOST_BITS = 400_000  # of an exact number: 10^99999 has 332,193
+MOST_STEPS = 20_000  # of one evaluation
+MOST_TERMS = 500  # of a sum or product that is written out
+
+_TRIGONOMETRIC = {f"{arc}{name}{h}" for arc in ("", "a") for name in ("sin", "cos", "tan") for h in ("", "h")}
+_ANALYTIC = _TRIGONOMETRIC | {"exp", "sec", "csc", "cot"}
+_DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # of the functions that are not real everywhere
+    "asin": lambda x: abs(x) <= 1,
+    "acos": lambda x: abs(x) <= 1,
+    "acosh": lambda x: x >= 1,
+    "atanh": lambda x: abs(x) < 1,
+}
+
+
+class UndefinedError(Exception):
+    """There is no value at this point."""
+
+
+class UnknownError(Exception):
+    """There is no rule for the value of this expression at any point."""
+
+
+class Values:
+    """Values of expressions at one point, to so many digits.
+
+    Args:
+        point: of each letter, by its name; ``i`` without a value is the imaginary unit.
+        digits: of what is not rational.
+        over_complex: whether roots and logarithms of negative numbers have values.
+    """
+
+    def __init__(self, point: Mapping[str, Fraction], digits: int, over_complex: bool = False) -> None:
+        self.point = dict(point)
+        self.context = _context()
+        self.context.dps = digits
+        self.digits = digits
+        self.over_complex = over_complex
+        self.span = 0.0
+        """The largest decimal logarithm, in size, of any number on the way: so many digits may cancel."""
+        self._steps = 0
+
+    def of(self, expr: Any) -> Any:
+        """The value: a Fraction, or a number of mpmath.
+
+        Raises:
+            UndefinedError: there is none here.
+            UnknownError: there is no rule for it.
+            UnreadableError: it is too large, or takes too many steps.
+        """
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise UnreadableError("an expression that takes too long")
+        try:
+            return self._seen(_rules().get(type(expr), Values._other)(self, expr))
+        except (ZeroDivisionError, OverflowError, ValueError) as error:
+            raise UndefinedError("a division by zero") from error
+
+    def _seen(self, value: Any) -> Any:
+        """The same, after a look at its size."""
+        if isinstance(value, Fraction):
+            if value.numerator.bit_length() + value.denominator.bit_length() > MOST_BITS:
+                raise UnreadableError("a number too large to be told from its neighbours")
+            if value:
+                size = (value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2)
+                self.span = max(self.span, abs(size))
+            return value
+        if not self.context.isfinite(value):
+            raise UndefinedError("a division by zero")
+        if isinstance(value, self.context.mpc) and (value.imag == 0 or not self.over_complex):
+            value = value.real
+        if value:
+            self.span = max(self.span, abs(float(self.context.mag(value))) * math.log10(2))
+        if self.span > LARGEST:
+            raise UnreadableError("a number too large to be told from its neighbours")
+        return value
+
+    def inexact(self, value: Any) -> Any:
+        """The value as a number of mpmath."""
+        if isinstance(value, Fraction):
+            return self.context.mpf(value.numerator) / value.denominator
+        return value
+
+    def _real(self, value: Any) -> Any:
+        if isinstance(value, self.context.mpc):
+            raise UndefinedError("a complex number in an order")
+        return value
+
+    def _whole(self, expr: Any) -> int:
+        """The value of what has to be an integer here."""
+        value = self._real(self.of(expr))
+        nearest = round(value) if isinstance(value, Fraction) else int(self.context.nint(value))
+        if value != nearest and (isinstance(value, Fraction) or not self._is_whole(value, nearest)):
+            raise UndefinedError("a function of integers at another number")
+        return nearest
+
+    def _is_whole(self, value: Any, nearest: int) -> bool:
+        """Whether a number that is not exact is an integer in all digits that can be trusted."""
+        return bool(abs(value - nearest) < self.context.mpf(10) ** (-self.digits // 2))
+
+    # Numbers and letters.
+
+    def _rational(self, expr: Any) -> Fraction:
+        return Fraction(int(expr.p), int(expr.q))
+
+    def _pi(self, expr: Any) -> Any:
+        return +self.context.pi
+
+    def _exp1(self, expr: Any) -> Any:
+        return +self.context.e
+
+    def _imaginaryunit(self, expr: Any) -> Any:
+        if not self.over_complex:
+            raise UndefinedError("an imaginary number")
+        return self.context.mpc(0, 1)
+
+    def _symbol(self, expr: Any) -> Any:
+        if expr.name in self.point:
+            return self.point[expr.name]
+        if expr.name == "i":
+            return self._imaginaryunit(expr)
+        raise UnknownError(f"no value for {expr.name}")
+
+    def _function(self, name: str, values: list[Any]) -> Fraction:
+        """A function that only has a name, such as f(x): some value, always the same for the same arguments."""
+        if not all(isinstance(v, Fraction) for v in values):
+            raise UnknownError(f"{name} of a number that is not exact")
+        return Fraction(random.Random(f"{name}{values}").randrange(10007, 50021), 10007)
+
+    # Arithmetic.
+
+    def _add(self, expr: Any) -> Any:
+        total: Any = Fraction(0)
+        for arg in expr.args:
+            value = self.of(arg)
+            exact = isinstance(total, Fraction) and isinstance(value, Fraction)
+            total = total + value if exact else self.inexact(total) + self.inexact(value)
+        return total
+
+    def _mul(self, expr: Any) -> Any:
+        total: Any = Fraction(1)
+        for arg in expr.args:
+            value = self.of(arg)
+            exact = isinstance(total, Fraction) and isinstance(value, Fraction)
+            total = self._seen(total * value if exact else self.inexact(total) * self.inexact(value))
+        return total
+
+    def _unevaluatedexpr(self, expr: Any) -> Any:
+        return self.of(expr.args[0])
+
+    def _pow(self, expr: Any) -> Any:
+        base, exponent = self.of(expr.args[0]), self.of(expr.args[1])
+        if base == 0 and (isinstance(exponent, self.context.mpc) or exponent <= 0):
+            raise UndefinedError("a division by zero")
+        if isinstance(exponent, Fraction) and exponent.denominator == 1:
+            n = exponent.numerator
+            if isinstance(base, Fraction):
+                bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
+                if abs(n) * bits > MOST_BITS:
+                    raise UnreadableError("a number too large to be told from its neighbours")
+                return base**n
+            return base**n
+        if self.over_complex or isinstance(base, self.context.mpc) or base >= 0:
+            return self.context.power(self.inexact(base), self.inexact(exponent))
+        if expr.args[1].is_Rational and exponent.denominator % 2:  # the real root, as schools have it
+            root = self.context.power(self.inexact(-base), self.inexact(exponent))
+            return -root if exponent.numerator % 2 else root
+        raise UndefinedError("an even root of a negative number")
+
+    # Functions.
+
+    def _other(self, expr: Any) -> Any:
+        """A function that only has a name, or one that is real or has a domain."""
+        from sympy.core.function import AppliedUndef
+
+        name = type(expr).__name__
+        if isinstance(expr, AppliedUndef):
+            if (rule := _NAMED.get(name)) is not None:
+                return rule(self, expr)
+            return self._function(name, [self.of(arg) for arg in expr.args])
+        if name not in _ANALYTIC or len(expr.args) != 1:
+            raise UnknownError(f"no rule for {name}")
+        value = self.inexact(self.of(expr.args[0]))
+        if not self.over_complex and name in _DOMAINS and not _DOMAINS[name](value):
+            raise UndefinedError(f"{name} outside its domain")
+        return getattr(self.context, name)(value)
+
+    def _log(self, expr: Any) -> Any:
+        values = [self.inexact(self.of(arg)) for arg in expr.args]
+        if any(v == 0 for v in values) or (not self.over_complex and any(v < 0 for v in values)):
+            raise UndefinedError("a logarithm of no positive number")
+        logs = [self.context.log(v) for v in values]
+        return logs[0] if len(logs) == 1 else logs[0] / logs[1]
+
+    def _abs(self, expr: Any) -> Any:
+        return abs(self.of(expr.args[0]))
+
+    def _sign(self, expr: Any) -> Any:
+        value = self._real(self.of(expr.args[0]))
+        return Fraction((value > 0) - (value < 0))
+
+    def _max(self, expr: Any) -> Any:
+        return self._extreme(expr, 1)
+
+    def _min(self, expr: Any) -> Any:
+        return self._extreme(expr, -1)
+
+    def _extreme(self, expr: Any, sign: int) -> Any:
+        values = [self._real(self.of(arg)) for arg in expr.args]
+        best = values[0]
+        for value in values[1:]:
+            if sign * (self.inexact(value) - self.inexact(best)) > 0:
+                best = value
+        return best
+
+    # Functions of integers.
+
+    def _floor(self, expr: Any) -> Fraction:
+        value = self._real(self.of(expr.args[0]))
+        if isinstance(value, Fraction):
+            return Fraction(math.floor(value))
+        nearest = int(self.context.nint(value))
+        return Fraction(nearest if self._is_whole(value, nearest) else int(self.context.floor(value)))
+
+    def _ceiling(self, expr: Any) -> Fraction:
+        value = self._real(self.of(expr.args[0]))
+        if isinstance(value, Fraction):
+            return Fraction(math.ceil(value))
+        nearest = int(self.context.nint(value))
+        return Fraction(nearest if self._is_whole(value, nearest) else int(self.context.ceil(value)))
+
+    def _mod(self, expr: Any) -> Fraction:
+        whole, modulus = (self._real(self.of(arg)) for arg in expr.args)
+        if not isinstance(whole, Fraction) or not isinstance(modulus, Fraction):
+            raise UndefinedError("a remainder of numbers that are not exact")
+        return whole % modulus
+
+    def _gcd(self, expr: Any) -> Fraction:
+        return Fraction(math.gcd(*self._naturals(expr)))
+
+    def _lcm(self, expr: Any) -> Fraction:
+        return Fraction(math.lcm(*self._naturals(expr)))
+
+    def _naturals(self, expr: Any) -> list[int]:
+        found = [self._whole(arg) for arg in expr.args]
+        if min(found) < 0:
+            raise UndefinedError("a common divisor or multiple of a negative number")
+        return found
+
+    def _factorial(self, expr: Any) -> Fraction:
+        n = self._whole(expr.args[0])
+        if n < 0:
+            raise UndefinedError("a factorial of a negative number")
+        if n > 20 and n * (math.log2(n) - 1.5) > MOST_BITS:
+            raise UnreadableError("a number too large to be told from its neighbours")
+        return Fraction(math.factorial(n))
+
+    def _binomial(self, expr: Any) -> Fraction:
+        n, k = (self._whole(arg) for arg in expr.args)
+        if n < 0:
+            raise UndefinedError("a binomial coefficient of a negative number")
+        if min(abs(k), abs(n - k)) * (n.bit_length() + 1) > MOST_BITS:
+            raise UnreadableError("a number too large to be told from its neighbours")
+        return Fraction(math.comb(n, k) if 0 <= k <= n else 0)
+
+    def _sum(self, expr: Any) -> Any:
+        return self._written_out(expr, Fraction(0), lambda total, value: total + value)
+
+    def _product(self, expr: Any) -> Any:
+        return self._written_out(expr, Fraction(1), lambda total, value: total * value)
+
+    def _written_out(self, expr: Any, total: Any, join: Callable[[Any, Any], Any]) -> Any:
+        if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
+            raise UnknownError("a sum without an end")
+        name, (first, last) = expr.limits[0][0].name, (self._whole(bound) for bound in expr.limits[0][1:])
+        if last < first - 1:
+            raise UndefinedError("a sum that ends before it begins")
+        if last - first >= MOST_TERMS:
+            raise UnreadableError(f"a sum or product of more than {MOST_TERMS} terms")
+        before = self.point.get(name)
+        for n in range(first, last + 1):
+            self.point[name] = Fraction(n)
+            value = self.of(expr.function)
+            exact = isinstance(total, Fraction) and isinstance(value, Fraction)
+            total = join(total, value) if exact else join(self.inexact(total), self.inexact(value))
+        if before is None:
+            self.point.pop(name, None)
+        else:
+            self.point[name] = before
+        return total
+
+
+_NAMED: Mapping[str, Callable[[Values, Any], Any]] = {
+    "gcd": Values._gcd,
+    "lcm": Values._lcm,
+    "sgn": Values._sign,
+}
+
+
+@cache
+def _rules() -> dict[type, Callable[[Values, Any], Any]]:
+    """The rule for each kind of node."""
+    import sympy
+    from sympy.core import numbers
+
+    numbers_of = (numbers.Rational, numbers.Integer, numbers.Zero, numbers.One, numbers.NegativeOne, numbers.Half)
+    return dict.fromkeys(numbers_of, Values._rational) | {
+        numbers.Pi: Values._pi,
+        numbers.Exp1: Values._exp1,
+        numbers.ImaginaryUnit: Values._imaginaryunit,
+        sympy.Symbol: Values._symbol,
+        sympy.Dummy: Values._symbol,
+        sympy.Add: Values._add,
+        sympy.Mul: Values._mul,
+        sympy.Pow: Values._pow,
+        sympy.UnevaluatedExpr: Values._unevaluatedexpr,
+        sympy.log: Values._log,
+        sympy.Abs: Values._abs,
+        sympy.sign: Values._sign,
+        sympy.Max: Values._max,
+        sympy.Min: Values._min,
+        sympy.floor: Values._floor,
+        sympy.ceiling: Values._ceiling,
+        sympy.Mod: Values._mod,
+        sympy.factorial: Values._factorial,
+        sympy.binomial: Values._binomial,
+        sympy.Sum: Values._sum,
+        sympy.Product: Values._product,
+    }
+
+
+@cache
+def _context() -> Any:
+    """Numbers of our own precision, whatever else the process works out."""
+    from mpmath import MPContext  # type: ignore[import-untyped]
+
+    return MPContext()
