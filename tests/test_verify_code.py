@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,61 @@ def test_output_is_compared_token_by_token(code, outcome, detail):
 )
 def test_the_last_python_block_is_the_program(text, finished, program):
     assert program_of(text, finished, "block") == program
+
+
+F = "def f(x):\n    return x\n"
+DOCSTRING = """def f(x):
+    '''
+    Example:
+    ```
+    f(1)
+    ```
+    ```python
+    f(2)
+    ```
+    '''
+    return x
+"""
+
+
+def listed(code: str, first: str, rest: str) -> str:
+    lines = f"```python\n{code}```".split("\n")
+    return f"Steps:\n\n{first}{lines[0]}\n" + "\n".join(f"{rest}{line}" for line in lines[1:]) + "\n\n2. Done.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        (listed(F, "1. So:\n   ", "   "), F),
+        (listed(F, "1. ", "   "), F),
+        (listed(F, "  - ", "    "), F),
+        (listed(F, "10) * ", "      "), F),
+        (listed(F, "\t", "\t"), F),
+        (listed(DOCSTRING, "1. ", "   "), DOCSTRING),
+        (f"```python\n{DOCSTRING}```\n", DOCSTRING),
+        (f"```\n{DOCSTRING}```\nIts output:\n```text\n1\n```\n", DOCSTRING),
+        (f"~~~~py\n{DOCSTRING}~~~~", DOCSTRING),
+        (f'```python\n"""\n```\nf(1)\n```\n"""\n{F}```', f'"""\n```\nf(1)\n```\n"""\n{F}'),
+        (f'```python\nbroken = """\n```\nNo, rather:\n```python\n"""Doc."""\n{F}```', f'"""Doc."""\n{F}'),
+        (f"```python\n# don't say \''' or a ``` yet\n{F}```\nDon't.", f"# don't say \''' or a ``` yet\n{F}"),
+        (f"```python\nx = '\\\''''\n{F}```\n```text\n1\n```", f"x = '\\\''''\n{F}"),
+        *((f"```{mark}\n{F}```\n```bash\nls\n```", F) for mark in (
+            "{.python}", "{.python .numberLines startFrom=1}", "{#one .python}", "{python}", "{python, echo=TRUE}",
+            " python ", "Python3", "python3.11", "py", "python:solution.py", 'py title="a b"', "ipython",
+        )),
+        *((f"```{mark}\nx\n```", None) for mark in ("pycon", "python2", "{.bash}", "pyrex", "c++", "text")),
+        (f"```python\r\n{F}```\r\nDone.", F),
+    ],
+)  # fmt: skip
+def test_a_block_is_read_as_markdown_has_it(text, program):
+    assert program_of(text, True, "block") == program
+
+
+def test_a_response_of_fences_and_quotes_alone_is_read_in_no_time():
+    for part in ('```\n"""\n', "```python\n'''\n```\n", '```python\n\\"""\n', "- 1. ```\n", "'" * 7 + "\n", "\\\n"):
+        start = time.process_time()
+        program_of(part * (200_000 // len(part)), True, "block")
+        assert time.process_time() - start < 2, part
 
 
 def test_no_program_is_unparseable():

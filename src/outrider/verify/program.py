@@ -3,14 +3,34 @@ r"""The program in a response, as text. Nothing here looks at what the program d
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Code = Literal["block", "completion"]
 
-PYTHON_TAGS = ("python", "python3", "py")
 # Where a completion of a function ends and the next thing begins: the stop strings of Chen et al. 2021, section 2.1.
 STOPS = re.compile(r"\n(?=class|def|#|if|print)")
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$", re.MULTILINE)
+LONGEST_STRING = 20_000  # characters of a string that may hold fences; one that seems longer was never closed
+
+_PYTHON = re.compile(r"(?:i?python|py)(?:3[\d.]*)?")
+_ITEM = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"  # a fence may begin on the line of its list item
+_FENCE = re.compile(rf"^([ \t]*)({_ITEM})(`{{3,}}|~{{3,}})[ \t]*([^\n`]*)$", re.MULTILINE)
+_LANGUAGE = re.compile(r"\{?[ \t]*(?:#\S+[ \t]+)?\.?([\w.+#-]*)")  # python, {.python}, {#id .python}, python:name.py
+_LEXEME = re.compile(r"""#[^\n]*|(?P<quotes>'{3}|"{3})|'(?:\\.|[^'\\\n])*'?|"(?:\\.|[^"\\\n])*"?""", re.DOTALL)
+_END_OF_STRING = {
+    quotes: re.compile(rf"(?:[^\\{quotes[0]}]+|\\.|(?!{quotes}){quotes[0]})*+{quotes}", re.DOTALL)
+    for quotes in ("'''", '"""')
+}
+
+
+class _Fence(NamedTuple):
+    """A line that opens or closes a block."""
+
+    start: int
+    end: int
+    column: int  # of its marks
+    marks: str
+    language: str
+    bare: bool  # nothing else is on the line, so that it can close
 
 
 def program_of(text: str, finished: bool, code: Code) -> str | None:
@@ -18,19 +38,22 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
 
     ``block``: the content of the last fenced block that is marked as Python, or of the last without a mark where
     none is. Blocks of other languages never count, nor does one that was never closed, unless the response is
-    finished: then it ends with the response. ``completion``: the response up to the first line that begins with
-    ``class``, ``def``, ``#``, ``if`` or ``print``, the stop strings of HumanEval's authors.
+    finished: then it ends with the response. As in Markdown, the content of a fence that is indented is indented by as
+    much; a fence inside a string of a program is a part of it. ``completion``: the response up to the first line that
+    begins with ``class``, ``def``, ``#``, ``if`` or ``print``, the stop strings of HumanEval's authors.
 
     >>> program_of("First\n```python\nx = 1\n```\nwhich prints\n```text\n1\n```", True, "block")
     'x = 1\n'
+    >>> program_of("1. So:\n   ```{.python}\n   if x:\n       x = 1\n   ```", True, "block")
+    'if x:\n    x = 1\n'
     >>> program_of("    return 1\n\ndef next():", False, "completion")
     '    return 1\n'
     """
     if code == "completion":
         return STOPS.split(text, maxsplit=1)[0] if text.strip() else None
     blocks = _blocks(text, finished)
-    for marks in (PYTHON_TAGS, ("",)):
-        found = [content for mark, content in blocks if mark in marks]
+    for wanted in (_PYTHON, re.compile("")):
+        found = [content for language, content in blocks if wanted.fullmatch(language)]
         if found:
             return found[-1] if found[-1].strip() else None
     return None
@@ -38,15 +61,67 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
 
 def _blocks(text: str, finished: bool) -> list[tuple[str, str]]:
     """Language and content of each fenced block."""
+    fences = [_fence(match) for match in _FENCE.finditer(text)]
     blocks: list[tuple[str, str]] = []
-    fence, language, start = "", "", 0
-    for match in _FENCE.finditer(text):
-        marks, mark = match[1], match[2].strip().lower().split(" ")[0]
-        if not fence:
-            fence, language, start = marks, mark, match.end() + 1
-        elif marks.startswith(fence) and not mark:
-            blocks.append((language, text[start : match.start()]))
-            fence = ""
-    if fence and finished:
-        blocks.append((language, text[start:]))
+    at = 0
+    while at < len(fences):
+        opening = fences[at]
+        at = _closing(text, fences, at)
+        if at < len(fences) or finished:
+            end = fences[at].start if at < len(fences) else len(text)
+            blocks.append((opening.language, _outdented(text[opening.end + 1 : end], opening.column)))
+        at += 1
     return blocks
+
+
+def _fence(match: re.Match[str]) -> _Fence:
+    indent, item, marks, info = match.groups()
+    language = _LANGUAGE.match(info.strip().lower())
+    assert language is not None  # it may be empty
+    column = len((indent + item).expandtabs(4))
+    return _Fence(match.start(), match.end(), column, marks, language[1], not item and not info.strip())
+
+
+def _closing(text: str, fences: list[_Fence], opening: int) -> int:
+    """Which fence closes a block; the number behind the last where none does.
+
+    One inside a long string of Python does not, if the string's fences come in pairs, as those of a docstring with an
+    example. Others are those of a program whose string was never closed.
+    """
+    first = fences[opening]
+    is_python = not first.language or _PYTHON.fullmatch(first.language)
+    at, position = opening + 1, first.end
+    while at < len(fences):
+        fence = fences[at]
+        if is_python:
+            position = _read(text, position, fence.start)
+        behind = next((i for i in range(at, len(fences)) if fences[i].start >= position), len(fences))
+        if behind > at and (behind - at) % 2 == 0 and all(fences[i].bare for i in range(at + 1, behind, 2)):
+            at = behind
+        elif fence.bare and fence.marks.startswith(first.marks):
+            return at
+        else:
+            at += 1
+    return len(fences)
+
+
+def _read(text: str, start: int, until: int) -> int:
+    """Where reading Python from ``start`` to ``until`` ends: behind it where ``until`` is inside a long string."""
+    while start < until and (lexeme := _LEXEME.search(text, start, until)):
+        start = lexeme.end()
+        if quotes := lexeme["quotes"]:
+            end = _END_OF_STRING[quotes].match(text, start, start + LONGEST_STRING)
+            start = end.end() if end else until
+    return max(start, until)
+
+
+def _outdented(content: str, columns: int) -> str:
+    """Each line without so many columns of white space, as far as it has them."""
+    if not columns:
+        return content
+    lines = []
+    for line in content.split("\n"):
+        code = line.lstrip(" \t")
+        indent = line[: len(line) - len(code)].expandtabs(4)
+        lines.append(indent[columns:] + code)
+    return "\n".join(lines)
