@@ -20,7 +20,7 @@ from outrider.report.findings import CHECKS, Examined, Lacking, examine
 from outrider.report.findings.base import Z, change, level, share, wilson
 from outrider.report.findings.verifier import JUMP_WINDOW, _jumps
 from outrider.report.findings.view import by_step, splits
-from pathologies import PATHOLOGIES, ROWS, STEPS, draft, evaluation, finish, healthy, run_of
+from pathologies import PATHOLOGIES, POOL, ROWS, STEPS, draft, evaluation, finish, healthy, run_of
 
 RECIPES = {recipe.name for recipe in list_recipes()}
 
@@ -362,6 +362,26 @@ def test_shares_cover_the_truth_under_clustering() -> None:
     rng = np.random.default_rng(0)
     shares = [share(rng.binomial(8, rng.beta(0.5, 0.5, 60)), [8] * 60) for _ in range(500)]
     assert sum(s.low <= 0.5 <= s.high for s in shares) >= 495
+
+
+def test_groups_of_one_problem_are_one_cluster() -> None:
+    """Its groups in several steps fail and succeed together: they are worth one group each time more often asked."""
+    rng = np.random.default_rng(1)
+    hits, problems = rng.binomial(8, rng.beta(0.5, 0.5, 40)), np.arange(40)
+    once = share(hits, [8] * 40)
+    again = share(np.tile(hits, 6), [8] * 240, np.tile(problems, 6))
+    assert (again.value, again.low, again.high) == pytest.approx((once.value, once.low, once.high))
+    assert (again.hits, again.of) == (6 * once.hits, 6 * once.of)
+    assert share(np.tile(hits, 6), [8] * 240).low > once.low  # as if 240 problems had been seen
+
+
+@pytest.mark.parametrize(("problems", "expected"), [(12, False), (POOL, True)])
+def test_a_few_problems_seen_again_and_again_decide_nothing_about_others(problems: int, expected: bool) -> None:
+    """Three in four groups teach nothing: of 160 problems that is sure, of 12 that come up in every step it is not."""
+    d = draft(0)
+    d.problem = d.problem % problems
+    d.success = np.where(d.problem % 4 > 0, d.problem % 4 > 1, np.arange(8) < 4)
+    assert (found("dead prompts", finish(d)) is not None) == expected
 
 
 def test_a_rise_that_only_slows_down_is_no_plateau() -> None:

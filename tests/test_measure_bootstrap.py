@@ -57,6 +57,33 @@ def test_interval_lies_within_the_data_and_repeats_with_its_seed(values):
     assert found == bootstrap_mean(values, 100, seed=3)
 
 
+def test_values_of_one_problem_are_drawn_together():
+    """Three problems with 1, 2 and 4 values: their 27 resamples, each the mean of all values that it holds."""
+    groups = {"a": [0.1], "b": [0.9, 0.4], "c": [0.0, 0.0, 0.3, 0.2]}
+    values, names = zip(*((v, name) for name, of in groups.items() for v in of), strict=True)
+    means = np.array([np.mean([v for name in drawn for v in groups[name]]) for drawn in product("abc", repeat=3)])
+    found = bootstrap_mean(values, resamples=20_000, problems_P=names)
+    assert (found.value, found.problems) == (pytest.approx(np.mean(values)), 3)
+    for end, share in ((found.low, 0.025), (found.high, 0.975)):
+        assert (means < end - 1e-9).mean() <= share + 0.005
+        assert (means <= end + 1e-9).mean() >= share - 0.005
+
+
+@given(VALUES, st.integers(2, 5))
+def test_the_same_values_again_make_no_interval_narrower(values, times):
+    """A problem that comes up again and again with the same outcome says nothing new about other problems."""
+    once = bootstrap_mean(values, 100)
+    again = bootstrap_mean(np.tile(values, times), 100, problems_P=np.tile(np.arange(len(values)), times))
+    assert again[:3] == pytest.approx(once[:3], abs=1e-12)
+    assert again.problems == once.problems
+
+
+def test_every_value_needs_its_problem():
+    with pytest.raises(ValueError, match="3 values, 2 problems"):
+        bootstrap_mean([0.0, 0.5, 1.0], problems_P=["a", "b"])
+    assert bootstrap_mean([np.nan, 1.0, 0.0], problems_P=["a", "b", "b"]).problems == 1
+
+
 def test_another_seed_is_another_draw():
     values = np.random.default_rng(0).random(50)
     assert bootstrap_mean(values, 100, seed=0) != bootstrap_mean(values, 100, seed=1)

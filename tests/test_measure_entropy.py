@@ -121,6 +121,28 @@ def test_means_are_those_of_loops_and_every_token_is_counted(responses, bins):
     assert found.left_out + sum(m.n for m in found.means) == len(values)
 
 
+def test_responses_to_one_problem_are_drawn_together():
+    """40 problems with one response each, and with six that are alike: the same intervals, and the truth in them."""
+    hits = 0
+    for seed in range(100):
+        x = np.random.default_rng(seed)
+        problem_P = x.normal(size=40)
+        once = means_by_group(problem_P, np.zeros(40, int), np.arange(40), ["all"], resamples=200)["all"]
+        six = means_by_group(np.repeat(problem_P, 6), np.zeros(240, int), np.arange(240), ["all"], resamples=200)
+        again = six.over_problems(np.repeat(np.arange(40), 6), resamples=200)["all"]
+        assert (again.low, again.high) == pytest.approx((once.low, once.high))
+        assert six["all"].high - six["all"].low < 0.6 * (again.high - again.low)
+        assert (again.n, again.responses) == (240, 240)
+        hits += again.low <= 0 <= again.high
+    assert hits >= 86  # 95 expected, percentiles a little less; minus 4 standard deviations
+
+
+def test_a_difference_within_one_problem_has_no_interval():
+    found = means_by_group([1.0, 2.0, 3.0, 5.0], [0, 0, 1, 1], [0, 1, 0, 1], ["a", "b"]).over_problems([7, 7])
+    assert np.isnan(found.difference("a", "b").low)
+    assert found.difference("a", "b").value == 2.5
+
+
 def test_intervals_cover_the_mean_when_tokens_of_a_response_are_alike():
     """Tokens within a response are nearly copies: 40 responses of 50 tokens hold 40 facts, not 2,000."""
     generator, hits, widths = np.random.default_rng(0), 0, []

@@ -97,6 +97,16 @@ def test_the_interval_of_a_correlation_covers_it_and_independence_is_not_exclude
         rank_correlation([1.0], [1.0, 2.0])
 
 
+def test_a_correlation_of_repeated_problems_is_as_sure_as_their_number():
+    x, y = np.random.default_rng(3).normal(size=(2, 30))
+    once = rank_correlation(x, y, resamples=300)
+    again = rank_correlation(np.tile(x, 5), np.tile(y, 5), resamples=300, problems_R=np.tile(np.arange(30), 5))
+    assert (again.low, again.high) == (pytest.approx(once.low, abs=0.06), pytest.approx(once.high, abs=0.06))
+    alone = rank_correlation(np.tile(x, 5), np.tile(y, 5), resamples=300)
+    assert alone.high - alone.low < 0.6 * (again.high - again.low)
+    assert np.isnan(rank_correlation(x, y, problems_R=np.zeros(30)).low)
+
+
 def test_perplexity_against_change():
     logprobs = np.log([0.9, 0.9, 0.5, 0.5, 0.1])
     assert perplexities(logprobs, [2, 2, 0, 1]).tolist() == pytest.approx([1 / 0.9, 2, np.nan, 10], nan_ok=True)

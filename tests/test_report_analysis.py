@@ -152,7 +152,7 @@ def test_tokens_by_position_and_the_gradient_weighed_by_the_advantage(whole):
         same(line(found, "tokens-gradient-position", name), places(part, "weighed"))
     series = figure_of(found, "tokens-gradient-position").series[0]
     inside = [low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True) if low == low]
-    assert len(inside) > 10
+    assert len(inside) > 5  # of the 20 places: those where both problems have a token
     assert all(inside)
 
 

@@ -382,6 +382,25 @@ def test_the_frontier_of_training_is_pass_at_k_by_enumeration_of_first_draws():
         same(line(found, "frontier-curves", name), wanted)
 
 
+@pytest.mark.parametrize("steps", [10, 25])
+def test_groups_of_one_problem_in_several_steps_are_one_cluster(steps):
+    """The same 12 problems with the same outcomes in every step: 5 early steps say no more about others than one."""
+
+    def early(steps: int) -> Series:
+        rows = [
+            row(step=s, problem_id=f"p{p}", member=m, outcome="correct" if m < p % 5 else "incorrect")
+            for s in range(1, steps + 1)
+            for p in range(12)
+            for m in range(4)
+        ]
+        return figure_of(frontier.section(run_of_rows(rows)), "frontier-curves").series[0]
+
+    once, again = early(5), early(steps)
+    assert again.hover == once.hover == ["12 problems"] * 3
+    assert (again.low, again.high) == (pytest.approx(once.low, abs=0.02), pytest.approx(once.high, abs=0.02))
+    assert again.high[0] - again.low[0] > 0.2
+
+
 def test_the_frontier_of_evaluations_has_their_intervals_and_paired_changes():
     from forests import rollout
 

@@ -52,12 +52,18 @@ def candidates(logprobs_NV: ArrayLike, mass: float = 0.95, temperature: float = 
 
 
 def branching_factor(
-    candidates_T: ArrayLike, lengths_R: ArrayLike, resamples: int = 1000, seed: int = 0, level: float = 0.95
+    candidates_T: ArrayLike,
+    lengths_R: ArrayLike,
+    problems_R: ArrayLike | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Mean:
     """Mean number of candidates over all positions of all responses, with an interval over responses.
 
-    Every token has the same weight. ``candidates_T`` as :func:`candidates` counts them, NaN left out; for lengths,
-    see :mod:`outrider.measure.ragged`. No tokens: NaN.
+    With ``problems_R``, the problem of each response, it is over problems: responses to one are alike. Every token has
+    the same weight. ``candidates_T`` as :func:`candidates` counts them, NaN left out; for lengths, see
+    :mod:`outrider.measure.ragged`. No tokens: NaN.
 
     Raises:
         ValueError: the lengths do not add up to the tokens.
@@ -69,6 +75,9 @@ def branching_factor(
     owners_T = owners(lengths_of(lengths_R, len(count_T)))
     groups_T = np.zeros(len(count_T), dtype=np.int64)
     found = means_by_group(count_T, groups_T, owners_T, ["all"], resamples=resamples, seed=seed, level=level)
+    if problems_R is not None:
+        numbers_R = np.unique(np.asarray(problems_R), return_inverse=True)[1]
+        found = found.over_problems(numbers_R, resamples, seed)
     return found["all"]
 
 

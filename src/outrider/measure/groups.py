@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,9 @@ class Profile:
         left_out: tokens that are NaN or in no group, so in no mean.
         draws_BK: the means of every resample; NaN where a resample has no token of a group.
         level: of the intervals.
+        owners_R: the responses that have a token in a mean.
+        sums_RK, counts_RK: their sums of values, and tokens.
+        clusters_K: how many of what was resampled (responses, or problems) a group comes from.
     """
 
     name: str
@@ -59,6 +62,10 @@ class Profile:
     left_out: int
     draws_BK: Floats
     level: float
+    owners_R: Ints
+    sums_RK: Floats
+    counts_RK: Floats
+    clusters_K: tuple[int, ...]
 
     def __getitem__(self, group: Label) -> Mean:
         return self.means[self.groups.index(group)]
@@ -71,9 +78,35 @@ class Profile:
         """
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
-        responses = min(one.responses, other.responses)
-        low, high = ends(self.draws_BK[:, b] - self.draws_BK[:, a], responses, self.level)
-        return Mean(other.value - one.value, low, high, min(one.n, other.n), responses)
+        clusters = min(self.clusters_K[a], self.clusters_K[b])
+        low, high = ends(self.draws_BK[:, b] - self.draws_BK[:, a], clusters, self.level)
+        return Mean(other.value - one.value, low, high, min(one.n, other.n), min(one.responses, other.responses))
+
+    def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
+        """The same means with intervals by a bootstrap over problems: responses to one problem are alike.
+
+        ``problems_R``: the problem of every response, by the number that is its owner; whole numbers.
+
+        >>> found = means_by_group([1.0, 3.0, 5.0], [0, 0, 0], [0, 1, 2], ["all"], resamples=0)
+        >>> found.over_problems([7, 7, 8]).clusters_K, found.over_problems([7, 7, 7])["all"].low
+        ((2,), nan)
+        """
+        names, of_R = np.unique(np.asarray(problems_R)[self.owners_R], return_inverse=True)
+        sums_CK, counts_CK = (np.zeros((len(names), len(self.groups))) for _ in range(2))
+        np.add.at(sums_CK, of_R, self.sums_RK)
+        np.add.at(counts_CK, of_R, self.counts_RK)
+        return self._resampled(sums_CK, counts_CK, resamples, seed)
+
+    def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
+        """With draws and intervals over clusters of these sums."""
+        draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]
+        draws_BK = np.concatenate([ratio(s, c) for s, c in draws]) if draws else np.empty((0, len(self.groups)))
+        clusters = tuple((counts_CK > 0).sum(0).tolist())
+        means = []
+        for k, mean in enumerate(self.means):
+            low, high = ends(draws_BK[:, k], clusters[k], self.level)
+            means.append(mean._replace(low=low, high=high))
+        return replace(self, means=tuple(means), draws_BK=draws_BK, clusters_K=clusters)
 
 
 def means_by_group(
@@ -94,8 +127,8 @@ def means_by_group(
     .. math:: \bar v^{(b)}_k = \frac{\sum_r w^{(b)}_r \sum_{t \in r, k} v_t}{\sum_r w^{(b)}_r\, n_{r,k}}
 
     with :math:`w^{(b)}_r` the number of times response r was drawn. Tokens of one response resemble each other, so
-    drawing tokens would give intervals that are far too narrow. Other clusters than responses (problems) can be given
-    by ``owners_T``.
+    drawing tokens would give intervals that are far too narrow. So do responses to one problem: where the problems are
+    known, :meth:`Profile.over_problems` draws these.
 
     Args:
         values_T: NaN is left out, and counted.
@@ -124,15 +157,26 @@ def means_by_group(
         raise ValueError(f"group {group_T.max()} has no label among {len(labels)}")
     kept_T: Bools = ~np.isnan(all_T) & (group_T >= 0)
     sums_RK, counts_RK = totals(all_T[kept_T], group_T[kept_T], owner_T[kept_T], len(labels))
-    draws = [(w_bR @ sums_RK, w_bR @ counts_RK) for w_bR in weights(len(sums_RK), resamples, seed)]
-    draws_BK = np.concatenate([ratio(s, c) for s, c in draws]) if draws else np.empty((0, len(labels)))
-    values_K = ratio(sums_RK.sum(0), counts_RK.sum(0))
-    means = []
-    for k, value in enumerate(values_K.tolist()):
-        responses = int((counts_RK[:, k] > 0).sum())
-        low, high = ends(draws_BK[:, k], responses, level)
-        means.append(Mean(value, low, high, int(counts_RK[:, k].sum()), responses))
-    return Profile(name, by, tuple(labels), tuple(means), int((~kept_T).sum()), draws_BK, level)
+    values_K, tokens_K = ratio(sums_RK.sum(0), counts_RK.sum(0)), counts_RK.sum(0)
+    responses_K = (counts_RK > 0).sum(0)
+    means = tuple(
+        Mean(value, np.nan, np.nan, int(tokens), int(responses))
+        for value, tokens, responses in zip(values_K.tolist(), tokens_K, responses_K, strict=True)
+    )
+    found = Profile(
+        name=name,
+        by=by,
+        groups=tuple(labels),
+        means=means,
+        left_out=int((~kept_T).sum()),
+        draws_BK=np.empty((0, len(labels))),
+        level=level,
+        owners_R=np.unique(owner_T[kept_T]).astype(np.int64),
+        sums_RK=sums_RK,
+        counts_RK=counts_RK,
+        clusters_K=(),
+    )
+    return found._resampled(sums_RK, counts_RK, resamples, seed)
 
 
 def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:

@@ -153,6 +153,7 @@ def perplexity_against_change(
     resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    problems_R: ArrayLike | None = None,
 ) -> Correlation:
     """Rank correlation over responses of PPL with the mean size of the change. Negative: low-PPL responses moved more.
 
@@ -165,16 +166,22 @@ def perplexity_against_change(
     -1.0
     """
     sizes_R = _response_means(np.abs(np.asarray(changes_T, dtype=np.float64)), lengths_R)
-    return rank_correlation(perplexities_R, sizes_R, resamples, seed, level)
+    return rank_correlation(perplexities_R, sizes_R, resamples, seed, level, problems_R)
 
 
 def rank_correlation(
-    x_R: ArrayLike, y_R: ArrayLike, resamples: int = 1000, seed: int = 0, level: float = 0.95
+    x_R: ArrayLike,
+    y_R: ArrayLike,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    problems_R: ArrayLike | None = None,
 ) -> Correlation:
     """Spearman's correlation: that of the ranks, ties at their mean rank. Interval by resampling responses.
 
-    Ranks are taken anew in every resample. Degenerate cases: pairs with a NaN are left out, and counted; NaN for
-    fewer than three pairs or where one side is constant; resamples in which one is are left out.
+    Responses to one problem are alike: with ``problems_R``, the problem of each, problems are resampled. Ranks are
+    taken anew in every resample. Degenerate cases: pairs with a NaN are left out, and counted; NaN for fewer than three
+    pairs or where one side is constant; resamples in which one is are left out.
 
     Raises:
         ValueError: the two differ in length.
@@ -187,11 +194,15 @@ def rank_correlation(
         raise ValueError(f"a correlation needs pairs, not {len(x)} and {len(y)} values")
     known = ~(np.isnan(x) | np.isnan(y))
     x, y = x[known], y[known]
+    _, of_R = np.unique(np.arange(len(known)) if problems_R is None else np.asarray(problems_R), return_inverse=True)
+    members = np.split(np.argsort(of_R[known], kind="stable"), np.cumsum(np.bincount(of_R[known]))[:-1])
+    members = [at for at in members if len(at)]
     generator = np.random.default_rng(seed)
-    drawn = (generator.integers(len(x), size=len(x)) for _ in range(resamples if len(x) > 2 else 0))
-    draws_B = np.array([spearman(x[at], y[at]) for at in drawn], dtype=np.float64)
+    drawn = (generator.integers(len(members), size=len(members)) for _ in range(resamples if len(x) > 2 else 0))
+    picked = (np.concatenate([members[i] for i in some]) for some in drawn)
+    draws_B = np.array([spearman(x[at], y[at]) for at in picked], dtype=np.float64)
     value = spearman(x, y) if len(x) > 2 else np.nan
-    low, high = ends(draws_B, len(x), level)
+    low, high = ends(draws_B, len(members), level)
     return Correlation(value, low, high, len(x), int((~known).sum()))
 
 

@@ -38,8 +38,8 @@ class RunData:
         name: what the page calls it.
         db: a DuckDB connection of its own; ``rollouts`` has the columns of ``importers.plain.PLAIN``. A run of
             Outrider also has ``traces``, for questions about few steps that ``rollouts`` would answer by reading all:
-            ``step, split, stage, parent, branch_at, outcome, stop, text, entropies, logprobs``, a list of one number
-            per own token in the last two. Look for it with :meth:`has`.
+            ``step, split, problem_id, stage, parent, branch_at, outcome, stop, text, entropies, logprobs``, a list of
+            one number per own token in the last two. Look for it with :meth:`has`.
         config: the resolved recipe; empty where rollouts are all there is.
         metrics: ``metrics.jsonl`` as columns, one entry a step, NaN where a step does not have the key.
         evaluations: by step; step 0 is the policy before training.

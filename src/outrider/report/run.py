@@ -232,8 +232,8 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
     if files.kind == "run":
         split = _COMPUTED["split"]
         db.execute(
-            f"CREATE OR REPLACE VIEW traces AS SELECT step, {split} AS split, stage, parent, branch_at, outcome, stop, "
-            "text, entropies, logprobs FROM files"
+            f"CREATE OR REPLACE VIEW traces AS SELECT step, {split} AS split, problem_id, stage, parent, branch_at, "
+            "outcome, stop, text, entropies, logprobs FROM files"
         )
 
 

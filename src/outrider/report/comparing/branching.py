@@ -16,7 +16,7 @@ _PREFIX = "branching_"
 _USUAL = "branching_95"
 _TEXT = (
     "How many tokens a policy could plausibly go on with: the size of the smallest set that holds {mass} % of the "
-    "probability, in the mean over all positions. Intervals are 95 % bootstrap over responses. Policies are those that "
+    "probability, in the mean over all positions. Intervals are 95 % bootstrap over problems. Policies are those that "
     "`outrider analyse tokens` was asked for, which are not stopped at equal tokens."
 )
 
@@ -26,14 +26,14 @@ def section(folders: Mapping[str, Path]) -> Section | None:
 
     The mass is 0.95 if all have it, else the largest that all have.
     """
-    parts = {name: found for name, path in folders.items() if (found := _parts(path / "analysis" / "tokens"))}
+    parts = {name: (path, *found) for name, path in folders.items() if (found := _parts(path / "analysis" / "tokens"))}
     if not parts:
         return None
-    columns = set.intersection(*(_columns(files) for _, files in parts.values()))
+    columns = set.intersection(*(_columns(files) for _, _, files in parts.values()))
     if not columns:
         return None
     column = _USUAL if _USUAL in columns else max(columns, key=_mass)
-    rows = [_row(name, about, files, column) for name, (about, files) in parts.items()]
+    rows = [_row(name, *found, column) for name, found in parts.items()]
     bars = [Series(str(row[0]), [str(row[0])], [row[5]], [row[6]], [row[7]]) for row in rows]  # type: ignore[list-item]
     without = [name for name in folders if name not in parts]
     text = _TEXT.format(mass=f"{_mass(column):g}")
@@ -70,14 +70,14 @@ def _mass(column: str) -> float:
     return float(column.removeprefix(_PREFIX).replace("_", "."))
 
 
-def _row(name: str, about: dict[str, Any], files: Sequence[str], column: str) -> list[Cell]:
+def _row(name: str, path: Path, about: dict[str, Any], files: Sequence[str], column: str) -> list[Cell]:
     found = duckdb.execute(
-        f"SELECT split, list({column} ORDER BY position) AS sizes, len(sizes) AS n FROM read_parquet(?) "
+        f"SELECT split, group_id, list({column} ORDER BY position) AS sizes, len(sizes) AS n FROM read_parquet(?) "
         "GROUP BY split, step, group_id, member ORDER BY ALL",
         [list(files)],
     ).fetchnumpy()
     candidates = [size for sizes in found["sizes"] for size in sizes.tolist()]
-    mean = branching_factor(candidates, found["n"])
+    mean = branching_factor(candidates, found["n"], _problems(path, found["group_id"].tolist()))
     return [
         name,
         about.get("model"),
@@ -88,3 +88,14 @@ def _row(name: str, about: dict[str, Any], files: Sequence[str], column: str) ->
         mean.low,
         mean.high,
     ]
+
+
+def _problems(path: Path, groups_R: Sequence[str]) -> list[str]:
+    """The problem of each response, by its group; the group itself where the rollouts are not at hand."""
+    files = [str(file) for file in (path / "rollouts").glob("[!.]*.parquet")]
+    try:
+        found = duckdb.execute("SELECT DISTINCT group_id, problem_id FROM read_parquet(?)", [files]) if files else None
+        known = dict(found.fetchall()) if found else {}
+    except duckdb.Error:  # damaged: said where the rollouts are read
+        known = {}
+    return [known.get(group, group) for group in groups_R]

@@ -100,8 +100,11 @@ class Share(NamedTuple):
     of: int
 
 
-def share(hits_C: ArrayLike, of_C: ArrayLike) -> Share:
+def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Share:
     r"""A share of things that come in clusters (rollouts of one problem are alike), with its interval.
+
+    ``problems_C``: which problem a row is of, where there are several of one (its groups in several steps, which are
+    alike as well): a problem is one cluster then.
 
     The variance of a ratio of sums over clusters, :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`, says how many
     independent things these are worth, :math:`p(1-p)/v`, at most :math:`N`; Wilson's interval is taken for as many.
@@ -116,6 +119,9 @@ def share(hits_C: ArrayLike, of_C: ArrayLike) -> Share:
     (400, 800, 0.36, 0.64)
     """
     hits, of = (np.asarray(values, dtype=np.float64) for values in (hits_C, of_C))
+    if problems_C is not None:
+        _, of_whom = np.unique(np.asarray(problems_C), return_inverse=True)
+        hits, of = (np.bincount(of_whom, values).astype(np.float64) for values in (hits, of))
     hits, of = hits[of > 0], of[of > 0]
     clusters, total = len(of), float(of.sum())
     if not clusters:

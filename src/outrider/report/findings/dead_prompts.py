@@ -37,7 +37,7 @@ def find(run: RunData) -> Finding | None:
         raise Lacking(NEEDS)
     failed = judged & (groups["successes"] == 0)
     solved = judged & (groups["successes"] == groups["scorable"])
-    dead = share((failed | solved)[judged], judged[judged])
+    dead = share((failed | solved)[judged], judged[judged], groups["problem"][judged])
     hopeless = _hopeless(run)
     if not (dead.low > MANY or hopeless["share"] > HOPELESS):
         return None

@@ -25,7 +25,7 @@ def find(run: RunData) -> Finding | None:
 
     Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, so the mean of the
     responses' own probabilities is an unbiased estimate of the share of equal pairs, group by group. Whether there are
-    more is tested over groups, as a mean of paired differences, over those with a log-probability for every member.
+    more is tested over problems, as a mean of paired differences, over groups with a log-probability for every member.
     Where no group has, nothing is expected, and the share of equal pairs alone is judged. In the last quarter of the
     steps.
 
@@ -38,10 +38,10 @@ def find(run: RunData) -> Finding | None:
     groups = _groups(run)
     size, distinct = groups["n"], groups["distinct"]
     pairs = size * (size - 1) / 2
-    seen = share(groups["equal"], pairs)
+    seen = share(groups["equal"], pairs, groups["problem"])
     unique = float(distinct.sum() / size.sum())
     told = ~np.isnan(groups["p"])
-    expected, excess, error = _excess(groups["equal"][told], pairs[told], groups["p"][told])
+    expected, excess, error = _excess(groups["equal"][told], pairs[told], groups["p"][told], groups["problem"][told])
     beyond = excess - error > 0 and seen.value > EXCESS * expected and seen.low > PAIRS
     if not (beyond or seen.low > COPIES):
         return None
@@ -82,13 +82,14 @@ def find(run: RunData) -> Finding | None:
     )
 
 
-def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats) -> tuple[float, float, float]:
+def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) -> tuple[float, float, float]:
     """Expected share of equal pairs, how far the seen one is above it, and the error of that; NaN without groups."""
     if not len(pairs_G):
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
     excess = float(difference_G.sum()) / pairs
-    error = Z * math.sqrt(float(((difference_G - excess * pairs_G) ** 2).sum())) / pairs
+    by_problem_C = np.bincount(np.unique(problem_G, return_inverse=True)[1], difference_G - excess * pairs_G)
+    error = Z * math.sqrt(float((by_problem_C**2).sum())) / pairs
     return float((p_G * pairs_G).sum()) / pairs, excess, error
 
 
@@ -100,17 +101,19 @@ def _groups(run: RunData) -> Columns:
     groups = run.ask(
         f"""
         WITH texts AS (
-            SELECT group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,
+            SELECT problem_id, group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,
                 sum(exp(logprob * tokens)) AS p, count(logprob * tokens) AS known
             FROM rollouts
             WHERE split = '{split.name}' AND step >= {split.late} AND context = 'plain' AND text IS NOT NULL
             GROUP BY ALL
         )
-        SELECT sum(n)::DOUBLE AS n, count(*)::DOUBLE AS distinct, sum(n * (n - 1) / 2)::DOUBLE AS equal,
+        SELECT min(problem_id) AS problem, sum(n)::DOUBLE AS n, count(*)::DOUBLE AS distinct,
+            sum(n * (n - 1) / 2)::DOUBLE AS equal,
             CASE WHEN sum(known) = sum(n) THEN sum(p) / sum(n) END::DOUBLE AS p
         FROM texts GROUP BY group_id, stage, parent, branch_at HAVING sum(n) >= 2
         """
     )
     if not len(groups["n"]):
         raise Lacking(NEEDS)
+    groups["problem"] = np.unique(groups["problem"], return_inverse=True)[1].astype(np.float64)
     return groups

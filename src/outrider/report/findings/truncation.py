@@ -19,20 +19,21 @@ SOME, MANY = 0.05, 0.20
 def find(run: RunData) -> Finding | None:
     """The share of responses that end at the length limit in the last quarter of the steps, and how these fare.
 
-    Rollouts of one group are alike, so the interval is taken over groups. A dump without stop reasons takes the
+    Rollouts of one problem are alike, so the interval is taken over problems. A dump without stop reasons takes the
     greatest length that occurs for the limit.
 
     Raises:
         Lacking: see ``NEEDS``.
     """
     groups = late_groups(run)
-    truncated = share(groups["cut"], groups["stops"])
+    truncated = share(groups["cut"], groups["stops"], groups["problem"])
     if not truncated.of:
         raise Lacking(NEEDS)
     if not truncated.low > SOME:
         return None
-    of_cut = share(groups["cut_successes"], groups["cut_scorable"])
-    of_whole = share(groups["successes"] - groups["cut_successes"], groups["scorable"] - groups["cut_scorable"])
+    problems, whole = groups["problem"], groups["scorable"] - groups["cut_scorable"]
+    of_cut = share(groups["cut_successes"], groups["cut_scorable"], problems)
+    of_whole = share(groups["successes"] - groups["cut_successes"], whole, problems)
     spent = np.nansum(groups["tokens"])
     tokens = float(groups["cut_tokens"].sum() / spent) if spent else np.nan
     inferred = main_split(run).inferred
@@ -49,8 +50,8 @@ def find(run: RunData) -> Finding | None:
             "success_truncated": of_cut.value,
             "success_ended": of_whole.value,
         },
-        threshold=f"More than {percent(SOME)} of the responses in the last quarter of the steps, interval over groups "
-        f"included; act: {percent(MANY)}."
+        threshold=f"More than {percent(SOME)} of the responses in the last quarter of the steps, interval over "
+        f"problems included; act: {percent(MANY)}."
         + (" Without stop reasons, the greatest length that occurs is taken for the limit." if inferred else ""),
         advice=[
             "Raise sample.max_tokens, if the truncated ones are on their way: read some.",

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Floats, Lacking, Share, percent, share, wilson
+from outrider.report.findings.base import Floats, Lacking, Share, percent, share
 from outrider.report.findings.view import SCORABLE, SUCCESS, by_group, late_groups, main_split, success_by_step
 
 NEEDS = "verdicts"
@@ -75,7 +75,7 @@ def find(run: RunData) -> Finding | None:
 
 def _unjudged(run: RunData) -> Sign | None:
     groups = by_group(run)
-    found = share(groups["timeouts"] + groups["errors"], groups["judged"])
+    found = share(groups["timeouts"] + groups["errors"], groups["judged"], groups["problem"])
     if not found.low > UNJUDGED:
         return None
     timeouts, errors = int(groups["timeouts"].sum()), int(groups["errors"].sum())
@@ -85,7 +85,7 @@ def _unjudged(run: RunData) -> Sign | None:
 
 def _unparseable(run: RunData) -> Sign | None:
     groups = late_groups(run)
-    found = share(groups["ended_unparseable"], groups["ended"])
+    found = share(groups["ended_unparseable"], groups["ended"], groups["problem"])
     if not found.low > UNPARSEABLE:
         return None
     which = "responses" if main_split(run).cut is None else "responses that were not cut"
@@ -118,20 +118,21 @@ def _unstable(run: RunData) -> Sign | None:
 
 
 def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name: str) -> Sign | None:
-    row = run.ask(
-        f"SELECT count(*) AS repeated, count(*) FILTER (low < high) AS both FROM (SELECT min({SUCCESS}) AS low, "
-        f"max({SUCCESS}) AS high FROM rollouts WHERE {where} GROUP BY {key} HAVING count(*) > 1)"
+    rows = run.ask(
+        f"SELECT problem_id, count(*) AS repeated, count(*) FILTER (low < high) AS both FROM (SELECT problem_id, "
+        f"min({SUCCESS}) AS low, max({SUCCESS}) AS high FROM rollouts WHERE {where} GROUP BY {key} "
+        "HAVING count(*) > 1) GROUP BY problem_id"
     )
-    repeated, both = int(row["repeated"][0]), int(row["both"][0])
-    if not repeated or not wilson(both / repeated, repeated)[0] > most:
+    found = share(rows["both"], rows["repeated"])
+    if not found.low > most:
         return None
-    text = f"{both} of {repeated} {what} were judged both correct and not"
-    return text, True, {name: both / repeated, f"{name}_cases": both, f"{name}_repeated": repeated}
+    text = f"{found.hits} of {found.of} {what} were judged both correct and not"
+    return text, True, {name: found.value, f"{name}_cases": found.hits, f"{name}_repeated": found.of}
 
 
 def _empty(run: RunData) -> Sign | None:
     groups = by_group(run)
-    found = share(groups["silent"], groups["answering"])
+    found = share(groups["silent"], groups["answering"], groups["problem"])
     if not (found.low > EMPTY and found.value < 0.5):  # else this verifier names no answers at all
         return None
     text = f"{percent(found.value)} of the successes have no answer, where the others have one"

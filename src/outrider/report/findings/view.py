@@ -161,10 +161,10 @@ def success_by_step(run: RunData) -> Columns:
 def by_group(run: RunData) -> Columns:
     """One row for each group of the main split, all its rollouts counted but a baseline's, in no particular order.
 
-    Columns: ``step``, ``tokens``; counts of rollouts: ``judged``, ``scorable``, ``successes``, ``timeouts``,
-    ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended`` (judged and not
-    known to be cut), ``ended_unparseable``; ``answering`` (successes whose answer is known, be it empty) and ``silent``
-    (those whose answer is empty); and ``cut_tokens``.
+    Columns: ``problem``, a number; ``step``, ``tokens``; counts of rollouts: ``judged``, ``scorable``, ``successes``,
+    ``timeouts``, ``errors``; ``stops`` (known whether cut), ``cut``, ``cut_scorable``, ``cut_successes``; ``ended``
+    (judged and not known to be cut), ``ended_unparseable``; ``answering`` (successes whose answer is known, be it
+    empty) and ``silent`` (those whose answer is empty); and ``cut_tokens``.
 
     Raises:
         Lacking: no rollouts.
@@ -174,7 +174,7 @@ def by_group(run: RunData) -> Columns:
     ended = f"outcome IS NOT NULL AND NOT coalesce({cut}, false)"
     rows = run.ask(
         f"""
-        SELECT min(step) AS step, sum(tokens) AS tokens, count(outcome) AS judged,
+        SELECT min(problem_id) AS problem, min(step) AS step, sum(tokens) AS tokens, count(outcome) AS judged,
             count(*) FILTER ({SCORABLE}) AS scorable, count(*) FILTER ({SUCCESS}) AS successes,
             count(*) FILTER (outcome = 'timeout') AS timeouts, count(*) FILTER (outcome = 'error') AS errors,
             count({cut}) AS stops, count(*) FILTER ({cut}) AS cut,
@@ -187,6 +187,7 @@ def by_group(run: RunData) -> Columns:
         FROM rollouts WHERE split = '{split.name}' AND {SAMPLED} GROUP BY group_id
         """
     )
+    rows["problem"] = np.unique(rows["problem"], return_inverse=True)[1]
     return {name: np.asarray(column, dtype=np.float64) for name, column in rows.items()}
 
 

@@ -36,6 +36,7 @@ class Analysed:
         rows: columns, in the order of the rollouts; null is NaN.
         owners_T: which response each row is of, from 0 on, in order.
         success_R: of each response: 1, 0, or NaN where it was not judged.
+        problems_R: a number for the problem of each response.
         words: the text of every token id; empty where it cannot be read.
     """
 
@@ -43,6 +44,7 @@ class Analysed:
     rows: Columns
     owners_T: Ints
     success_R: Floats
+    problems_R: Ints
     words: list[str]
 
     @property
@@ -58,8 +60,12 @@ class Analysed:
         return f"{len(self.success_R):,} responses of {steps}, drawn to {self.about.get('split', 'train')}"
 
     def means(self, values_T: NDArray[Any], groups_T: Ints, labels: Sequence[Label]) -> Profile:
-        """Means by group, with 95 % intervals over responses."""
-        return means_by_group(values_T, groups_T, self.owners_T, labels, resamples=_RESAMPLES)
+        """Means by group, with 95 % intervals over problems."""
+        return self.over_problems(means_by_group(values_T, groups_T, self.owners_T, labels, resamples=0))
+
+    def over_problems(self, profile: Profile, resamples: int = _RESAMPLES) -> Profile:
+        """A profile with intervals over problems: responses to one problem are alike."""
+        return profile.over_problems(self.problems_R, resamples)
 
     def along(self, values_T: NDArray[Any], kinds_T: Ints, names: Sequence[str]) -> list[Series]:
         """Means by relative position in the whole response, one series for each kind of token that occurs."""
@@ -186,13 +192,17 @@ def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[st
     new_T[1:] = (np.diff(codes_T) != 0) | (np.diff(rows["member"]) != 0) | (np.diff(rows["step"]) != 0)
     first_R = np.flatnonzero(new_T)
     known = run.ask(
-        f"SELECT group_id, member, (outcome = 'correct')::INT AS success "
+        f"SELECT group_id, member, problem_id, (outcome = 'correct')::INT AS success "
         f"FROM {'gathered' if run.has('gathered') else 'rollouts'} "
-        "WHERE split = ? AND outcome IS NOT NULL AND step IN (SELECT unnest(?))",
+        "WHERE split = ? AND step IN (SELECT unnest(?))",
         [about.get("split", "train"), np.unique(rows["step"]).tolist()],
     )
-    success = {(g, m): s for g, m, s in zip(*(c.tolist() for c in known.values()), strict=True)}
+    success, problem_of = {}, {}
+    for group, member, problem, judged in zip(*(c.tolist() for c in known.values()), strict=True):
+        success[group, member], problem_of[group] = judged, problem
     responses = zip(codes_T[first_R].tolist(), rows["member"][first_R].tolist(), strict=True)
     success_R = np.array([success.get((groups[code], member), np.nan) for code, member in responses], dtype=np.float64)
+    problem_R = [problem_of.get(groups[code], groups[code]) for code in codes_T[first_R].tolist()]
+    problems_R = np.unique(np.asarray(problem_R, dtype=str), return_inverse=True)[1].astype(np.int64)
     words = words if len(words) > int(rows["token_id"].max()) else []
-    return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, words)
+    return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, problems_R, words)

@@ -18,12 +18,13 @@ _RESAMPLES = 500
 _TEXT = (
     "From `outrider analyse intervene`: a token is replaced by the most likely other one, and the response is "
     "continued from both and judged. The effect is success with the token less success with its replacement: above 0 "
-    "the token helped, near 0 it did not matter. Means are over the positions that were tried, not over all tokens."
+    "the token helped, near 0 it did not matter. Means are over the positions that were tried, not over all tokens; "
+    "95 % intervals are over problems."
 )
 
 
 def section(run: RunData) -> Section | None:
-    """Effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over responses.
+    """Effect of replaced tokens by position, entropy, perplexity and outcome, with intervals over problems.
 
     None without the analysis.
     """
@@ -59,13 +60,14 @@ def _profiles(found: Analysed, values_N: Floats) -> dict[str, Profile]:
     rows, owners_N = found.rows, found.owners_T
     success_N = np.nan_to_num(rows["success"].astype(np.float64), nan=-1).astype(np.int64)
     every_N = np.zeros(len(owners_N), dtype=np.int64)
-    return {
-        "": means_by_group(values_N, every_N, owners_N, ["all positions"], resamples=_RESAMPLES),
-        "position": by_position(values_N, rows["relative_position"], owners_N, resamples=_RESAMPLES),
-        "entropy": by_entropy(values_N, rows["entropy"], owners_N, resamples=_RESAMPLES),
-        "PPL": by_perplexity(values_N, rows["ppl"], owners_N, resamples=_RESAMPLES),
-        "response": means_by_group(values_N, success_N, owners_N, OUTCOMES, resamples=_RESAMPLES),
+    profiles = {
+        "": means_by_group(values_N, every_N, owners_N, ["all positions"], resamples=0),
+        "position": by_position(values_N, rows["relative_position"], owners_N, resamples=0),
+        "entropy": by_entropy(values_N, rows["entropy"], owners_N, resamples=0),
+        "PPL": by_perplexity(values_N, rows["ppl"], owners_N, resamples=0),
+        "response": means_by_group(values_N, success_N, owners_N, OUTCOMES, resamples=0),
     }
+    return {by: found.over_problems(profile, _RESAMPLES) for by, profile in profiles.items()}
 
 
 def _size(square: float) -> float | None:

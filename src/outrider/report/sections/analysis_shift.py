@@ -58,7 +58,8 @@ def _largest(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
     }
     labels, means = [], []
     for by, (groups_T, words) in groups.items():
-        profile = largest_by_group(found.rows["shift"], lengths_R, groups_T, words, by, _SHARE, resamples=200)
+        profile = largest_by_group(found.rows["shift"], lengths_R, groups_T, words, by, _SHARE, resamples=0)
+        profile = found.over_problems(profile)
         for word, mean in zip(words, profile.means, strict=True):
             if mean.n:
                 labels.append(f"{by} {word}".strip())
@@ -72,7 +73,7 @@ def _largest(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
 def _cloud(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
     """Perplexity of a response against the mean size of its changes."""
     size_R = np.bincount(found.owners_T, np.abs(found.rows["shift"]), len(lengths_R)) / np.maximum(lengths_R, 1)
-    rank = perplexity_against_change(ppl_R, found.rows["shift"], lengths_R, resamples=200)
+    rank = perplexity_against_change(ppl_R, found.rows["shift"], lengths_R, resamples=200, problems_R=found.problems_R)
     if np.isnan(rank.value):
         return []
     chosen_R = np.zeros(len(ppl_R), dtype=bool)
@@ -83,7 +84,8 @@ def _cloud(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
         if at.any():
             clouds.append(Series(name, ppl_R[at].tolist(), size_R[at].tolist()))
     note = (
-        f"Rank correlation {rank.value:+.2f} ({rank.low:+.2f} to {rank.high:+.2f}) over {rank.responses:,} responses."
+        f"Rank correlation {rank.value:+.2f} ({rank.low:+.2f} to {rank.high:+.2f}) over {rank.responses:,} responses, "
+        "interval over problems."
     )
     title, x = "Perplexity against change", "perplexity of the response before"
     return (

@@ -125,7 +125,7 @@ def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints
                 body.append([by, label, means[0].n, *cells])
     columns = ["by", "", "tokens", *(text for name in values for text in (name, "95 %"))]
     model = found.about.get("model", "?")
-    note = f"{found.source}, under the model `{model}`. Intervals are over responses."
+    note = f"{found.source}, under the model `{model}`. Intervals are over problems."
     return Table("tokens-means", "What tokens are like", columns, body, note)
 
 

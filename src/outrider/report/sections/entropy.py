@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.measure.entropy import Entropies, by_relative_position
+from outrider.measure.ragged import Ints
 from outrider.report.content import Figure, Section
 from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange
@@ -98,22 +99,24 @@ def _positions(run: RunData, value: str) -> list[Figure]:
         return []
     lines = []
     for name, steps in ends(run, _STEPS).items():
-        if (entropies := _sample(run, steps, value == "entropy")) is not None:
-            profile = by_relative_position(entropies, bins=20, resamples=200)
+        if (sample := _sample(run, steps, value == "entropy")) is not None:
+            entropies, problems_R = sample
+            profile = by_relative_position(entropies, bins=20, resamples=0).over_problems(problems_R, resamples=200)
             means = [m.value for m in profile.means]
             low, high = [m.low for m in profile.means], [m.high for m in profile.means]
             lines.append(series(name, np.array(profile.groups), np.array(means), low=low, high=high))
     if not lines:
         return []
-    note = f"From at most {_MOST:,} responses of {_STEPS} steps at each end; 95 % intervals over responses."
+    note = f"From at most {_MOST:,} responses of {_STEPS} steps at each end; 95 % intervals over problems."
     title = f"{_name(value).capitalize()} by position in the response"
     return [Figure("entropy-position", title, "line", "share of the response", "nats per token", lines, note=note)]
 
 
-def _sample(run: RunData, steps: list[int], exact: bool) -> Entropies | None:
+def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Entropies, Ints] | None:
+    """Tokens of some responses, and the problem of each response."""
     column = "entropies" if exact else "logprobs"
     found = run.db.execute(
-        f"SELECT {column}, branch_at FROM traces "
+        f"SELECT {column}, branch_at, problem_id FROM traces "
         f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND {column} IS NOT NULL LIMIT {_MOST}",
         [split(run), steps],
     ).fetchnumpy()
@@ -121,4 +124,5 @@ def _sample(run: RunData, steps: list[int], exact: bool) -> Entropies | None:
     if not sum(map(len, lists)):
         return None
     make = Entropies.exact if exact else Entropies.estimated
-    return make(np.concatenate(lists), [len(values) for values in lists], found["branch_at"])
+    problems_R = np.unique(np.asarray(found["problem_id"], dtype=str), return_inverse=True)[1].astype(np.int64)
+    return make(np.concatenate(lists), [len(values) for values in lists], found["branch_at"]), problems_R

@@ -21,7 +21,8 @@ _TEXT = (
 )
 _FROM_TRAINING = (
     " There is no evaluation, so these are the groups of training themselves: first draws of each group only, problems "
-    "differ between the beginning and the end."
+    "differ between the beginning and the end, and a problem that came up several times counts each time. Such groups "
+    "are alike and are resampled together."
 )
 
 
@@ -119,7 +120,7 @@ def _training(run: RunData) -> dict[str, Curve]:
     found = ask(
         run,
         """
-        SELECT coalesce(phase, 'all') AS phase, step, group_id, count(*) AS n, sum(success) AS c FROM seen
+        SELECT coalesce(phase, 'all') AS phase, problem_id, step, group_id, count(*) AS n, sum(success) AS c FROM seen
         JOIN (SELECT min(stage) AS stage FROM seen) USING (stage)
         WHERE outcome IN ('correct', 'incorrect', 'unparseable') AND parent IS NULL AND context = 'plain'
             AND (phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1)
@@ -128,9 +129,9 @@ def _training(run: RunData) -> dict[str, Curve]:
     )
     curves = {}
     for phase, name in {"all": "all groups", "early": "first fifth of the steps", "late": "last fifth"}.items():
-        n, c = (found[key][found["phase"] == phase] for key in ("n", "c"))
+        n, c, problems = (found[key][found["phase"] == phase] for key in ("n", "c", "problem_id"))
         if len(n):
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
             resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves
-            curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples) for k in ks}
+            curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in ks}
     return {name: defined(curve) for name, curve in curves.items() if defined(curve)}
