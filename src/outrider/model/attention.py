@@ -37,7 +37,7 @@ def use_plans(model: PreTrainedModel) -> None:
     Raises:
         UserError: not every layer of the architecture is attention that can be replaced.
     """
-    refusal = UserError(f"{type(model).__name__} has layers whose attention cannot be replaced, so it cannot run here")
+    refusal = UserError(f"{type(model).__name__} has layers whose attention cannot be replaced")
     try:
         model.set_attn_implementation(NAME)
     except (ValueError, NotImplementedError) as error:
@@ -83,14 +83,15 @@ def _attend(
     **extras: Any,
 ) -> tuple[Tensor, None]:
     if plan is None:
-        raise RuntimeError("the model was called without a plan; its attention has no mask of its own")
+        raise RuntimeError("its layers do not pass the plan on to their attention")
     for name in ("softcap", "s_aux"):
         if extras.get(name) is not None:
             raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     # where products are in bfloat16 and weights are not, the rotary embedding leaves queries and keys in float32
     query, key = query.to(value.dtype), key.to(value.dtype)
-    return plan.attend(module.layer_idx, query, key, value, scale, sliding_window), None  # type: ignore[arg-type]
+    mixed = plan.attend(module.layer_idx, query, key, value, scale, sliding_window)  # type: ignore[arg-type]
+    return mixed.contiguous(), None  # as transformers' own: some models take a view of it
 
 
 AttentionInterface.register(NAME, _attend)

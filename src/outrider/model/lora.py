@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -12,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
 from outrider.errors import UserError, nearest
 from outrider.model.options import LoraOptions
@@ -26,33 +28,59 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
     The adapter is float32 whatever the model is. Its random half is drawn from ``seed`` alone.
 
     Raises:
-        UserError: peft is not installed, or the model has no such layers.
+        UserError: peft is not installed or refuses, or the model has no such layers.
     """
     peft = _peft("policy.lora")
-    head = model.get_output_embeddings()
-    linear = {name.rpartition(".")[2]: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
-    known = [name for name, module in linear.items() if module is not head]
-    for target in [] if options.targets == "all-linear" else options.targets:
-        if target not in known:
-            raise UserError(
-                f"policy.lora.targets: {type(model).__name__} has no linear layer {target!r} to adapt "
-                f"({nearest(target, known)})"
-            )
+    known = _adaptable(model)
     if not known:
         raise UserError(f"policy.lora: {type(model).__name__} has no linear layers to adapt")
     config = peft.LoraConfig(
         r=options.rank,
         lora_alpha=options.alpha,
-        target_modules=known if options.targets == "all-linear" else list(options.targets),
+        target_modules=known if options.targets == "all-linear" else _asked(model, options.targets, known),
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model.add_adapter(config, _NAME)
+        try:
+            with warnings.catch_warnings(action="ignore"):  # that a Conv1D lies transposed, which peft then minds
+                model.add_adapter(config, _NAME)
+        except ValueError as error:
+            said = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
+            raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} so ({said})") from error
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
     model.eval()
+
+
+def _adaptable(model: PreTrainedModel) -> list[str]:
+    """Names of all linear layers but the head: the last part where it means such layers alone, else the whole."""
+    head = model.get_output_embeddings()
+    whole = {name: _is_product(m) and m is not head for name, m in model.named_modules() if name}
+    mixed = {name.rpartition(".")[2] for name, linear in whole.items() if not linear}
+    names = [name for name, linear in whole.items() if linear]
+    return list(dict.fromkeys(name if (last := name.rpartition(".")[2]) in mixed else last for name in names))
+
+
+@torch.no_grad()
+def _is_product(module: torch.nn.Module) -> bool:
+    """Whether an adapter can be added to what a layer returns; a router that inherits from linear returns a tuple."""
+    if isinstance(module, torch.nn.Linear) and type(module) is not torch.nn.Linear:
+        return isinstance(module(module.weight.new_zeros(1, module.in_features)), Tensor)
+    return isinstance(module, (torch.nn.Linear, Conv1D))
+
+
+def _asked(model: PreTrainedModel, targets: Sequence[str], known: Sequence[str]) -> list[str]:
+    if not targets:
+        raise UserError(f"policy.lora.targets is empty; write all-linear, or some of {', '.join(known)}")
+    for target in targets:
+        if target not in known:
+            raise UserError(
+                f"policy.lora.targets: {type(model).__name__} has no linear layer {target!r} to adapt "
+                f"({nearest(target, known)})"
+            )
+    return list(targets)
 
 
 @torch.no_grad()

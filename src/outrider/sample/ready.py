@@ -13,7 +13,7 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import engine
 from outrider.model.load import Policy, unused_context
 from outrider.sample.fused import supports
-from outrider.sample.self_check import SelfCheck, loud
+from outrider.sample.self_check import Compared, SelfCheck, loud
 
 _WHAT = {
     "fused": "our decoder on fused weights",
@@ -45,15 +45,15 @@ def ready(policy: Policy, asked: str = "auto") -> tuple[Policy, str]:
         for path in _candidates(policy, asked):
             try:
                 (use_own if path.name == "plain" else use_plans)(model)
-                gap = check.gap(policy._replace(path=path)) if check else 0.0
+                found = check.compare(policy._replace(path=path)) if check else None
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a model's own code raises where it is called otherwise
                 failed.append(f"{path} fails ({_first_line(error)})")
                 continue
-            if check is None or gap <= check.bound:
-                return policy._replace(path=path), _sentence(model, path, check, gap, failed)
-            failed.append(f"{path} is {gap:.2g} apart")
+            if found is None or found.agrees:
+                return policy._replace(path=path), _sentence(model, path, check, found, failed)
+            failed.append(f"{path} is {found} apart")
     most = check.bound if check else 0.0
     raise UserError(
         f"{type(model).__name__} cannot be used here: no path gives the log-probabilities of its own forward pass to "
@@ -75,13 +75,15 @@ def _candidates(policy: Policy, asked: str) -> Iterator[ComputePath]:
         yield ComputePath("plain", left_pads=False)
 
 
-def _sentence(model: PreTrainedModel, path: ComputePath, check: SelfCheck | None, gap: float, failed: list[str]) -> str:
+def _sentence(
+    model: PreTrainedModel, path: ComputePath, check: SelfCheck | None, found: Compared | None, failed: list[str]
+) -> str:
     told = [f"{type(model).__name__} on {path} ({_WHAT[path.name]})"]
     if check is None:
         told.append("its likelihoods were not checked, as policy.check=false asks")
     else:
         kind = "largest" if check.exact else "mean"
-        told.append(f"{kind} difference of log-probabilities from its own forward pass {gap:.1e}")
+        told.append(f"{kind} difference of log-probabilities from its own forward pass {found}")
         told += [f"an attention window of {window:,} tokens was not looked beyond" for window in check.beyond]
     return "; ".join([*told, *failed, *filter(None, [unused_context(model)])])
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from outrider.model.device import engine
 from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs
@@ -33,6 +34,29 @@ class ProbeRow(NamedTuple):
     @property
     def length(self) -> int:
         return len(self.context_ids) + len(self.token_ids)
+
+
+class Compared(NamedTuple):
+    """What a comparison found.
+
+    Attributes:
+        gap, bound: the difference with products in float32, and the most that it may be.
+        in_bfloat16: the mean difference with products in bfloat16, where the policy has such. Rounding makes hundredths
+            of it; beyond 1/2 something else does.
+    """
+
+    gap: float
+    bound: float
+    in_bfloat16: float | None
+
+    @property
+    def agrees(self) -> bool:
+        return self.gap <= self.bound and (self.in_bfloat16 or 0.0) <= 0.5
+
+    def __str__(self) -> str:
+        return f"{self.gap:.1e}" + (
+            "" if self.in_bfloat16 is None else f", in bfloat16 {self.in_bfloat16:.2g} on average"
+        )
 
 
 class SelfCheck:
@@ -61,14 +85,19 @@ class SelfCheck:
             self._want = [_own_logprobs(policy.model, row) for row in self._rows]
 
     @torch.no_grad()
-    def gap(self, policy: Policy) -> float:
-        """How far a policy's path is from the model: the largest difference, of weights in bfloat16 the mean one."""
+    def compare(self, policy: Policy) -> Compared:
+        """How far the path of a policy is from its model: in float32, and with the products that it is to have."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
-        differences = torch.cat([*self._learner_differences(exact), *self._sampler_differences(exact)])
-        return float(differences.max() if self.exact else differences.mean())
+        apart = self._differences(exact)
+        as_asked = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
+        return Compared(float(apart.max() if self.exact else apart.mean()), self.bound, as_asked)
+
+    def _differences(self, policy: Policy) -> Tensor:
+        return torch.cat([*self._learner_differences(policy), *self._sampler_differences(policy)])
 
     def _learner_differences(self, policy: Policy) -> Iterator[Tensor]:
-        logprobs_N, entropies_N = own_statistics(policy.model, policy.path, self._rows, torch.float32)
+        dtype = engine(policy.options.dtype).dtype
+        logprobs_N, entropies_N = own_statistics(policy.model, policy.path, self._rows, dtype)
         want_NV = torch.cat(self._want)
         ids_N = torch.from_numpy(np.concatenate([row.token_ids for row in self._rows]).astype(np.int64))
         yield _apart(logprobs_N, want_NV.gather(1, ids_N.to(want_NV.device)[:, None])[:, 0])

@@ -1,0 +1,251 @@
+"""Models of many families: the table of docs/models.md, and what the self-check sees of ours and of theirs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from families.configs import FAMILIES, tiny
+from families.measure import adapted, measure, shaken
+from families.page import cells, written
+from outrider.config import Recipe, load_recipe
+from outrider.errors import UserError
+from outrider.model.attention import Packed
+from outrider.model.load import Policy, context_length, load_policy, save_policy
+from outrider.model.options import LoraOptions, PolicyOptions, TrainedPolicyOptions
+from outrider.model.tiny import character_tokenizer
+from outrider.sample.fused import FusedDecoder
+from outrider.sample.local import LocalSampler
+from outrider.sample.options import SampleOptions
+from outrider.sample.plain import PlainDecoder
+from outrider.sample.ready import ready
+from outrider.sample.self_check import SelfCheck
+from outrider.sample.store import Store
+from outrider.train.run import train
+from small import random_policy, request
+
+# one of each way to be different: fused, windows, a cap, a scaled head, no attention, experts, a refusal
+FAST = ("Qwen2, tied", "Mistral, window", "Gemma 2, final cap only", "Granite", "Falcon-H1", "Mamba", "PhiMoE", "Doge")
+# what the audit of 0.1 found to be computed wrongly without a word
+ONCE_SILENT = (
+    "Falcon-H1", "Doge", "DiffLlama", "PhiMoE", "Qwen2 MoE, windows", "Gemma 2, final cap only", "Gemma 3n",
+)  # fmt: skip
+ONCE_REFUSED = (
+    "gpt-oss", "Gemma 2", "Granite", "Cohere", "Falcon", "GPT-J", "Bloom", "MPT", "LFM2", "Qwen3-Next", "Jamba",
+    "Mamba", "StableLM", "Nemotron", "Llama 4",
+)  # fmt: skip
+
+
+def policy_of(family: str, **options: object) -> Policy:
+    return Policy(tiny(family), character_tokenizer(), PolicyOptions(**options))
+
+
+def test_the_page_has_every_family_and_they_are_at_least_45() -> None:
+    assert list(written()) == list(FAMILIES)
+    assert len({FAMILIES[family][0] for family, row in written().items() if row[2] != "refused"}) >= 45
+
+
+@pytest.mark.parametrize("family", FAST)
+def test_a_family_runs_as_the_page_says(family: str, tmp_path: Path) -> None:
+    """Figures are powers of ten and may be one off on another machine; all else is the same."""
+    new, old = cells(measure(family, tmp_path / "m")), written()[family]
+    assert [new[i] for i in (0, 1, 2, 4)] == [old[i] for i in (0, 1, 2, 4)]
+    for ours, theirs in ((new[3], old[3]), (new[5], old[5])):
+        assert bool(ours) == bool(theirs)
+        assert not ours or float(ours[2:]) <= 10 * float(theirs[2:])
+
+
+def test_what_was_silently_wrong_or_refused_is_computed_right_or_refused() -> None:
+    page = written()
+    for family in ONCE_SILENT + ONCE_REFUSED:
+        path, difference = page[family][2:4]
+        assert path == "refused" if family == "Doge" else (path == "plain" and float(difference[2:]) <= 1e-4)
+
+
+def test_every_projection_of_an_adapter_is_seen_by_the_fused_sampler(tmp_path: Path) -> None:
+    """0.1 read the weights beneath an adapter on k_proj, v_proj or up_proj, and sampled the base model for ever."""
+    for family in ("Qwen2, tied", "Llama, tied, biases"):
+        folder = tmp_path / family.partition(",")[0]
+        tiny(family).save_pretrained(folder)
+        character_tokenizer().save_pretrained(folder)
+        assert ready(load_policy(str(folder)))[0].path.name == "fused"
+        for target in ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"):
+            assert adapted(folder, [target]) < 1e-4
+
+
+# The check sees what is wrong, and says nothing where nothing is.
+
+
+def _off_by_one(self: object, layer: int, q: object, k: object, v: object, scale: float, window: int | None) -> object:
+    return _ATTEND[type(self)](self, layer, q, k, v, scale, None if window is None else window + 1)
+
+
+_ATTEND = {Packed: Packed.attend, Store: Store.attend}
+
+
+@pytest.mark.parametrize("where", [Packed, Store])
+def test_a_window_of_one_token_too_many_is_seen(monkeypatch: pytest.MonkeyPatch, where: type) -> None:
+    """In the learner alone, or in the sampler alone."""
+    monkeypatch.setattr(where, "attend", _off_by_one)
+    policy, told = ready(policy_of("Mistral, window"))
+    assert policy.path.name == "plain"
+    assert "the packed path is" in told
+
+
+def test_a_stale_weight_in_the_fused_copy_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    fuse = FusedDecoder._fuse
+
+    def without_norm(self: FusedDecoder, layer: object) -> object:
+        fused = fuse(self, layer)
+        return fused._replace(down=0.99 * fused.down)
+
+    monkeypatch.setattr(FusedDecoder, "_fuse", without_norm)
+    policy, told = ready(policy_of("Qwen2"))
+    assert policy.path.name == "packed"
+    assert "the fused path is" in told
+
+
+def test_a_model_without_a_path_is_refused_with_its_class_and_figures() -> None:
+    with pytest.raises(UserError) as refusal:
+        ready(policy_of("Doge"))
+    sentence = str(refusal.value)
+    assert sentence.startswith("DogeForCausalLM cannot be used here: no path gives the log-probabilities of its own")
+    assert "the packed path is" in sentence
+    assert "policy.check=false runs it all the same" in sentence
+
+
+def test_without_a_check_nothing_is_known_and_that_is_said() -> None:
+    policy, told = ready(policy_of("Doge", check=False))
+    assert policy.path.name == "packed"
+    assert told.endswith("its likelihoods were not checked, as policy.check=false asks")
+
+
+def test_the_check_leaves_the_model_as_it_was() -> None:
+    for family in ("Qwen2, tied", "Mamba"):
+        policy = policy_of(family)
+        before = copy.deepcopy(policy.model.state_dict())
+        ready(policy)
+        assert policy.model.state_dict().keys() == before.keys()
+        assert all(torch.equal(tensor, before[name]) for name, tensor in policy.model.state_dict().items())
+        head = policy.model.get_output_embeddings().weight
+        assert (head is policy.model.get_input_embeddings().weight) == policy.model.config.tie_word_embeddings
+
+
+def test_windows_and_chunks_are_looked_beyond_where_the_context_has_room() -> None:
+    lengths = [row.length for row in SelfCheck(policy_of("Mistral, window"))._rows]
+    assert lengths[-1] == 6 + 9
+    far = random_policy("qwen2", use_sliding_window=True, sliding_window=10_000, max_position_embeddings=20_000)
+    assert "an attention window of 10,000 tokens was not looked beyond" in ready(far)[1]
+
+
+# Rotary embeddings that change with the length.
+
+
+def test_longrope_is_used_up_to_the_length_of_its_pre_training() -> None:
+    """Beyond 24 tokens all positions would turn by other angles, those of the tokens before as well."""
+    policy, told = ready(policy_of("Phi-3, longrope"))
+    assert context_length(policy.model) == 24
+    assert told.endswith("24 of 128 tokens of context are used: beyond, its rotary embedding is another one")
+    drawn = LocalSampler(policy, SampleOptions(max_tokens=60)).sample([request("p", [5, 6, 7, 8], n=8)])
+    assert max(len(rollout.token_ids) for rollout in drawn) == 20
+    assert {rollout.stop.name for rollout in drawn if len(rollout.token_ids) == 20} <= {"CONTEXT", "STOP"}
+
+
+# The plain path.
+
+
+def test_contexts_of_one_length_go_together_where_padding_is_not_forgotten() -> None:
+    """The same rollouts as with padding: a seed belongs to an identity."""
+    policy, _ = ready(policy_of("Gemma 2"), "plain")
+    alone = policy._replace(path=policy.path._replace(left_pads=False))
+    asked = [request(f"p{i}", [5 + i] * (3 + i % 2), n=2) for i in range(5)]
+    samplers = [LocalSampler(p, SampleOptions(max_tokens=12)) for p in (policy, alone)]
+    with_padding, without = (sampler.sample(asked) for sampler in samplers)
+    assert [r.token_ids.tolist() for r in with_padding] == [r.token_ids.tolist() for r in without]
+    decoder = samplers[1].decoder
+    assert isinstance(decoder, PlainDecoder)
+    assert not decoder.together([asked[0].prompt_ids, asked[1].prompt_ids])
+    assert decoder.together([asked[0].prompt_ids, asked[2].prompt_ids])
+
+
+def test_attention_between_steps_is_refused_on_the_plain_path() -> None:
+    policy, _ = ready(policy_of("Mamba"))
+    rollout = LocalSampler(policy, SampleOptions(max_tokens=8)).sample([request("p", [5, 6])])[0]
+    with pytest.raises(UserError, match="attention between steps cannot be measured in MambaForCausalLM"):
+        policy.attention(rollout, [0])
+
+
+@pytest.mark.parametrize("family", ["Gemma 2", "Mamba"])
+def test_a_run_trains_on_the_plain_path_and_goes_on_exactly(family: str, tmp_path: Path) -> None:
+    """The same rows with the same gradient: one run of two steps, and one that stops in between."""
+    tiny(family).save_pretrained(tmp_path / "m")
+    character_tokenizer().save_pretrained(tmp_path / "m")
+
+    table = tmp_path / "sums.jsonl"
+    table.with_name("held.jsonl").write_text('{"problem": "9+9=", "answer": "18"}\n')
+    table.write_text("".join(json.dumps({"problem": f"{i}+4=", "answer": str(i + 4)}) + "\n" for i in range(4)))
+
+    def asked(steps: int) -> Recipe:
+        data = {"train_data": str(table), "heldout_data": str(table.with_name("held.jsonl"))}
+        task = f"task={json.dumps({'table': data})}"
+        short = [
+            task,
+            "sample.max_tokens=12",
+            "train.problems=2",
+            "explore.0.n=6",
+            "train.tokens=null",
+            "train.ranks=1",
+        ]
+        none = "evaluate={problems: 1, n: 1, before: false, after: false}"
+        reward = "reward={correct: 2.0, incorrect: 1.0, unparseable: 0.0}"
+        objective = ["objective.kl=0.01", "objective.entropy.bonus=0.1", "learn.lr=1e-3", "learn.micro_tokens=40"]
+        steps_told = f"train.steps={steps}"
+        return load_recipe("grpo", [f"model={tmp_path / 'm'}", *short, none, reward, *objective, steps_told])
+
+    assert train(asked(2), tmp_path / "one") == 0
+    assert train(asked(1), tmp_path / "two") == 0
+    assert train(asked(2), tmp_path / "two", resume=True, force=True) == 0
+    ends = [load_file(tmp_path / run / "checkpoints/step-00000002/weights.safetensors") for run in ("one", "two")]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+    start = dict(tiny(family).named_parameters())
+    assert any(not torch.equal(end, start[name]) for name, end in ends[0].items())
+    assert "on the plain path" in (tmp_path / "one/notices.txt").read_text()
+
+
+# Adapters that once ended in a traceback.
+
+
+def adapter(targets: object = "all-linear") -> TrainedPolicyOptions:
+    return TrainedPolicyOptions(lora=LoraOptions(rank=2, targets=targets))
+
+
+def test_adapters_are_sentences_where_they_cannot_be(tmp_path: Path) -> None:
+    for family in ("Qwen2", "Mamba", "Llama 4"):
+        tiny(family).save_pretrained(tmp_path / family)
+        character_tokenizer().save_pretrained(tmp_path / family)
+    with pytest.raises(UserError, match=r"^policy.lora.targets is empty; write all-linear, or some of q_proj, k_proj"):
+        load_policy(str(tmp_path / "Qwen2"), adapter([]))
+    with pytest.raises(UserError, match=r"^policy.lora: peft cannot adapt MambaForCausalLM so \(Module 'out_proj'"):
+        load_policy(str(tmp_path / "Mamba"), adapter())
+    assert load_policy(str(tmp_path / "Mamba"), adapter(["in_proj"])).path.name == "packed"  # until it is made ready
+    with pytest.raises(UserError, match="Llama4ForCausalLM has no linear layer 'router' to adapt"):
+        load_policy(str(tmp_path / "Llama 4"), adapter(["router"]))  # it returns more than a product
+
+
+def test_an_adapter_on_transposed_layers_is_exported_as_it_was_trained(tmp_path: Path) -> None:
+    """GPT-2 keeps its linear layers as Conv1D, whose weights lie the other way."""
+    tiny("GPT-2").save_pretrained(tmp_path / "m")
+    character_tokenizer().save_pretrained(tmp_path / "m")
+    policy = shaken(load_policy(str(tmp_path / "m"), adapter()))
+    ids = torch.arange(5, 15)[None]
+    with torch.no_grad():
+        want = policy.model(input_ids=ids).logits
+        save_policy(policy, tmp_path / "merged", {})
+        got = load_policy(str(tmp_path / "merged")).model(input_ids=ids).logits
+        assert (want - load_policy(str(tmp_path / "m")).model(input_ids=ids).logits).abs().max() > 0.01
+    assert torch.allclose(got, want, atol=1e-5)
