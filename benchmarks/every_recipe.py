@@ -33,7 +33,7 @@ SMALL = [
     "task.countdown.sizes=[3]",  # about a third is solved, so that groups are mixed
     "evaluate.before=false",
     "evaluate.after=false",
-    "learn.warmup_steps=0",
+    "learn.warmup=0 steps",
 ]
 
 

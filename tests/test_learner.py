@@ -229,7 +229,7 @@ def test_schedule(schedule: str, progress: float, expected: float) -> None:
 
 
 def test_warm_up_counts_optimizer_steps() -> None:
-    made = learner(random_model("qwen2"), warmup_steps=4, lr=1.0)
+    made = learner(random_model("qwen2"), warmup="4 updates", lr=1.0)
     rates = [made.update(rows())["learning_rate"] for _ in range(5)]
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0]
 

@@ -14,7 +14,7 @@ from outrider.train.sft import sft_command
 
 
 def test_a_model_is_written_with_the_loss_it_came_to(tmp_path: Path) -> None:
-    sft = load_sft("countdown", ["steps=3", "problems=2", "learn.warmup_steps=0"])
+    sft = load_sft("countdown", ["steps=3", "problems=2", "learn.warmup=0 steps"])
     assert sft_command(sft, tmp_path / "m") == 0
     about = json.loads((tmp_path / "m" / "outrider.json").read_text())
     assert list(about["loss"]) == ["0", "1", "2"]

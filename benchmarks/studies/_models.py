@@ -41,7 +41,7 @@ def longer_sft(runs: Path, steps: int = 3000, seed: int = 2) -> Path:
     if not model.exists():
         torch.set_num_threads(1)
         policy, losses = load_policy(BASE), []
-        options = SftOptions(steps=steps, learn={"lr": 1e-3, "warmup_steps": 50, "schedule": "cosine"})
+        options = SftOptions(steps=steps, learn={"lr": 1e-3, "warmup": "50 updates", "schedule": "cosine"})
         fine_tune(policy, Countdown(seed=seed), options, lambda _, metrics: losses.append(metrics["loss"]))
         save_policy(policy, model, {"from": BASE, "seed": seed, "loss": losses[:: max(1, steps // 20)]})
     return model

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune
-from outrider.config import Recipe, load_recipe, read_yaml
+from outrider.config import load_recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.train.clock import worked
 from outrider.train.folder import RunFolder
@@ -54,7 +54,7 @@ class Cell:
         """
         if not (self.path / "table.md").is_file():
             return False
-        held = Recipe.model_validate(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
+        held = recipe_of_run(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
         if differences := held.difference(load_recipe(str(self.recipe), self.overrides)):
             raise UserError(f"{self.path} was run otherwise ({'; '.join(differences)}); move it elsewhere to go on")
         return True

@@ -15,7 +15,7 @@ from outrider.bench.report import Report
 from outrider.bench.results import read_arm
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice, choose, tried
-from outrider.config import Recipe, dump_yaml, read_yaml
+from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
 from outrider.record.disk import sweep, write_atomically
@@ -127,7 +127,7 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     found += [f"without {name}" for name in began.recipes if name not in recipes]
     for name, recipe in recipes.items():
         if recipe_file(out, name).exists():
-            kept = Recipe.model_validate(read_yaml(recipe_file(out, name).read_text("utf-8"), name))
+            kept = recipe_of_run(read_yaml(recipe_file(out, name).read_text("utf-8"), name))
             found += [f"{name}: {line}" for line in kept.difference(recipe)]
     return found
 

@@ -2,6 +2,7 @@
 
 from outrider.config.evaluate import Evaluate
 from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, profile_text, recipe_text
+from outrider.config.older import recipe_of_run
 from outrider.config.recipe import Recipe
 from outrider.config.sft import Sft, load_sft
 from outrider.config.validate import Validate
@@ -22,5 +23,6 @@ __all__ = [
     "load_sft",
     "profile_text",
     "read_yaml",
+    "recipe_of_run",
     "recipe_text",
 ]

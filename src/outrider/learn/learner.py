@@ -166,9 +166,9 @@ class Learner:
         self.optimizer = self._new_optimizer()
 
     def learning_rate(self, progress: float) -> float:
-        """Linear warm-up by optimizer steps, then the schedule by progress; both end points exact."""
+        """Linear warm-up, times the schedule by progress; both end points exact."""
         options = self.options
-        warm = min(1.0, (self.optimizer_steps + 1) / options.warmup_steps) if options.warmup_steps else 1.0
+        warm = options.warm(self.steps, self.optimizer_steps)
         rest = min(max(progress, 0.0), 1.0)
         shape = {"constant": 1.0, "linear": 1.0 - rest, "cosine": 0.5 * (1.0 + math.cos(math.pi * rest))}
         return options.lr * warm * shape[options.schedule]
@@ -211,9 +211,13 @@ class Learner:
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         options = self.options
-        decayed = [p for p in self.parameters if p.ndim >= 2]
-        plain = [p for p in self.parameters if p.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        matrices = [p for p in self.parameters if p.ndim >= 2]
+        others = [p for p in self.parameters if p.ndim < 2]
+        decay = options.weight_decay
+        groups = [
+            {"params": matrices, "weight_decay": decay},
+            {"params": others, "weight_decay": decay if options.decay == "all" else 0.0},
+        ]
         return torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
 
     def _optimizer_step(self, rows: Sequence[Row], progress: float) -> dict[str, float]:

@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from outrider.options import Options
 
 
 class LearnOptions(Options):
-    """AdamW, its schedule, and how a step's rollouts are cut into optimizer batches and micro-batches."""
+    """AdamW, its schedule, and how a step's rollouts are cut into optimizer batches and micro-batches.
+
+    The warm-up is linear, from ``lr / n`` at the first to ``lr`` at the ``n``-th of what it counts: steps of the loop,
+    as verl counts them, or updates of the optimizer, of which a step has ``minibatches * epochs``.
+
+    >>> LearnOptions(warmup="20 steps").warm(steps=4, updates=70), LearnOptions(warmup="320 updates").warm(4, 79)
+    (0.25, 0.25)
+    """
 
     lr: float = Field(1e-6, gt=0, description="peak learning rate")
-    warmup_steps: int = Field(0, ge=0, description="optimizer steps of linear warm-up")
+    warmup: str = Field("0 steps", description="linear warm-up: '20 steps' of the loop, or '320 updates'")
     schedule: Literal["constant", "cosine", "linear"] = Field("constant", description="after the warm-up")
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     weight_decay: float = Field(0.0, ge=0)
+    decay: Literal["matrices", "all"] = Field("matrices", description="what decays; all: biases and norms as well")
     clip_norm: float = Field(1.0, gt=0, description="largest gradient norm")
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
     epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
     micro_tokens: int = Field(16_384, ge=1, description="most tokens of one forward and backward pass")
     gradient_checkpointing: bool = Field(False, description="keep each layer's input alone, and compute the rest twice")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_name(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "warmup_steps" in data:
+            n = data["warmup_steps"]
+            raise ValueError(f"warmup_steps counted updates, and is now warmup: {n} updates; or {n} steps of the loop")
+        return data
+
+    @field_validator("warmup", mode="before")
+    @classmethod
+    def _says_its_unit(cls, warmup: Any) -> Any:
+        if not (isinstance(warmup, str) and re.fullmatch(r"\d+ (steps|updates)", warmup)):
+            raise ValueError(
+                f"{warmup!r} does not say of what: '20 steps' of the loop, or '320 updates' of the optimizer"
+            )
+        return warmup
+
+    def warm(self, steps: int, updates: int) -> float:
+        """The share of the learning rate that the warm-up allows after so many steps and updates."""
+        n, unit = self.warmup.split()
+        done = steps if unit == "steps" else updates
+        return min(1.0, (done + 1) / int(n)) if int(n) else 1.0
 
 
 class SftOptions(Options):
@@ -32,6 +65,6 @@ class SftOptions(Options):
     seed: int = Field(0, ge=0, description="of the first weights; the problems' is the task's own")
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(
-            lr=2e-3, warmup_steps=50, schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
+            lr=2e-3, warmup="50 updates", schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
         )
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from outrider.config import Recipe, dump_yaml
+from outrider.config import Recipe, dump_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
@@ -260,7 +260,7 @@ class Run:
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
         """What is not as it was when the run began, one line each; empty where resuming is exact."""
-        lines = Recipe.model_validate(state["config"]).difference(self.recipe)
+        lines = recipe_of_run(state["config"]).difference(self.recipe)
         now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]
 
