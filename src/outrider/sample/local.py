@@ -1,4 +1,4 @@
-"""The local sampler: any Hugging Face causal LM, in this process."""
+"""The local sampler: a causal language model of transformers, in this process."""
 
 from __future__ import annotations
 
