@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import BertConfig, BertLMHeadModel
 
 from families.configs import FAMILIES, tiny
 from families.measure import adapted, measure, shaken
@@ -117,6 +119,37 @@ def test_a_model_without_a_path_is_refused_with_its_class_and_figures() -> None:
     assert sentence.startswith("DogeForCausalLM cannot be used here: no path gives the log-probabilities of its own")
     assert "the packed path is" in sentence
     assert "policy.check=false runs it all the same" in sentence
+
+
+def test_a_model_that_is_broken_in_itself_is_a_sentence() -> None:
+    broken = policy_of("Qwen2")
+    with torch.no_grad():
+        broken.model.get_decoder().layers[0].mlp.up_proj.weight[0, 0] = float("nan")
+    with pytest.raises(UserError, match=r"^Qwen2ForCausalLM: its own forward pass gives no numbers; are its weights"):
+        ready(broken)
+    broken.model.get_decoder().layers[0].mlp.up_proj.weight = torch.nn.Parameter(torch.zeros(3, 3))
+    with pytest.raises(UserError, match=r"^Qwen2ForCausalLM: its own forward pass fails \(RuntimeError: mat1 and mat2"):
+        ready(broken)
+    with pytest.raises(UserError, match=r"^Qwen2ForCausalLM: a context of 3 tokens is too short$"):
+        ready(random_policy("qwen2", max_position_embeddings=3))
+
+
+def test_a_model_that_looks_ahead_is_refused() -> None:
+    """BERT without ``is_decoder`` loads as a causal model, and sees what comes after a token."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        initializer_range=0.2, is_decoder=False,
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"^BertLMHeadModel cannot be used here"):
+        ready(Policy(BertLMHeadModel(config).eval(), character_tokenizer()))
+
+
+def test_the_check_of_the_base_model_takes_less_than_a_second() -> None:
+    policy = load_policy("base:countdown")
+    start = time.process_time()
+    ready(policy)
+    assert time.process_time() - start < 1.0
 
 
 def test_without_a_check_nothing_is_known_and_that_is_said() -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from outrider.errors import UserError
 from outrider.model.device import engine
 from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length
@@ -70,8 +71,12 @@ class SelfCheck:
 
     Attributes:
         exact: whether the weights are float32. Those held in bfloat16 make products of three digits.
-        bound: the most that a path may differ: 1e-3 at any place where ``exact``, else 0.3 on average, three times what rounding made of 24 layers.
+        bound: the most that a path may differ: 1e-3 at any place where ``exact``, else 0.3 on average, three
+            times what rounding made of 24 layers.
         beyond: windows that were not looked beyond, since they are longer than 8,192 tokens.
+
+    Raises:
+        UserError: the model's own forward pass fails or gives NaN, or its context is too short.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -81,8 +86,16 @@ class SelfCheck:
         self.beyond = [window for window in windows if window > _LONGEST]
         reached = [w for w in windows if w <= _LONGEST and w + _SHAPES[0][1] < context_length(policy.model)]
         self._rows = _random_rows(policy, [*_SHAPES, *((w, _SHAPES[0][1]) for w in reached[-1:])])
+        if not self._rows:
+            raise UserError(
+                f"{type(policy.model).__name__}: a context of {context_length(policy.model)} tokens is too short"
+            )
         with torch.no_grad():
             self._want = [_own_logprobs(policy.model, row) for row in self._rows]
+        if any(bool(want_TV.isnan().any()) for want_TV in self._want):
+            raise UserError(
+                f"{type(policy.model).__name__}: its own forward pass gives no numbers; are its weights whole?"
+            )
 
     @torch.no_grad()
     def compare(self, policy: Policy) -> Compared:
@@ -140,8 +153,7 @@ def loud(model: PreTrainedModel) -> Iterator[None]:
     weight = getattr(head, "weight", None)
     try:
         if weight is not None:
-            ids = torch.arange(8, device=weight.device)[None] % weight.shape[0]
-            largest = float(model(input_ids=ids, use_cache=False).logits.float().abs().max())
+            largest = float(_own_logits(model, torch.arange(3, device=weight.device)).abs().max())
             factor = 2.0 ** np.ceil(np.log2(_LOUD / largest)) if 0 < largest < _LOUD else 1.0
             head.weight = torch.nn.Parameter(weight * factor, requires_grad=weight.requires_grad)
         yield
@@ -174,9 +186,22 @@ def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[Prob
 def _own_logprobs(model: PreTrainedModel, row: ProbeRow) -> Tensor:
     """Log-probabilities of the whole vocabulary before every own token, ``[T, V]``."""
     ids = np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)
-    logits_LV = model(input_ids=torch.from_numpy(ids).to(model.device)[None], use_cache=False).logits[0]
-    own_TV: Tensor = logits_LV[len(row.context_ids) - 1 : -1]
-    return own_TV.float().log_softmax(-1)
+    logits_LV = _own_logits(model, torch.from_numpy(ids).to(model.device))
+    return logits_LV[len(row.context_ids) - 1 : -1].log_softmax(-1)
+
+
+def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
+    """By the model's own forward pass, float32, ``[L, V]``."""
+    try:
+        logits_LV: Tensor = model(input_ids=ids_L[None], use_cache=False).logits[0]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # a config and weights that do not fit show here first, as anything
+        line = str(error).strip().split("\n")[0]
+        raise UserError(
+            f"{type(model).__name__}: its own forward pass fails ({type(error).__name__}: {line})"
+        ) from error
+    return logits_LV.float()
 
 
 def _apart(got: Tensor, want: Tensor) -> Tensor:
