@@ -159,7 +159,7 @@ def test_a_row_that_nothing_could_be_judged_by_is_named(tmp_path, row, sentence)
     options = {"aliases": "aliases"} if "alias" in row else {}
     with pytest.raises(UserError) as caught:
         table(tmp_path, row, **options).heldout(1)
-    assert str(caught.value).endswith(sentence)
+    assert sentence in str(caught.value)
 
 
 SETS = [

@@ -14,14 +14,13 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from outrider.verify.latex import Node, UnreadableError, expression, read, related, split
+from outrider.verify.answers import number
+from outrider.verify.latex import UnreadableError, expression
+from outrider.verify.nodes import Node, is_name, read, related, sides
 from outrider.verify.points import proportional, same_value
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
 _INEQUALITY = re.compile(r"[<>]|\\(?:leq?|geq?|lt|gt)(?:slant)?(?![A-Za-z])")
-_OTHER_RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
-_NAMING = r"frac|angle|triangle|vec|overline|cdot|[a-z]*pi|alpha|beta"
-_TERM = re.compile(rf"(?:[A-Za-z|:/(){{}}_^']|\\(?:{_NAMING})(?![A-Za-z])|[0-9](?=\}}))+")  # S_{AB}:S and the like
 _BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?(\w+)\}*")
 
 
@@ -53,12 +52,14 @@ def _read_all(node: Node) -> None:
     for part in _parts(node) or ():
         _read_all(part)
     if _parts(node) is None and _same_base(node.text, "") is None:
-        expression(_value(node))
+        expression(_last_of_chain(node.text) or node.text)
 
 
 def _same(gold: Node, answer: Node, tolerance: float) -> bool:
     if gold.name and answer.name and gold.name != answer.name:
         return False
+    if gold.rounded or answer.rounded:
+        return _same_rounded(gold, answer, tolerance)
     if gold.percent != answer.percent:  # 50% is 50 as well as 0.5: answer keys have both
         bare, other = gold._replace(percent=False), answer._replace(percent=False)
         return _same(bare, other, tolerance) or _same(*_hundredth(gold, answer), tolerance)
@@ -67,6 +68,8 @@ def _same(gold: Node, answer: Node, tolerance: float) -> bool:
         return _same_expression(gold, answer, tolerance)
     if golds is None or answers is None:
         return _same_alone(gold, answer, golds or answers or (), tolerance)
+    if not _ordered(gold, golds, answer, answers):
+        answers = _without_repetitions(golds, answers)
     if "cup" in (gold.brackets, answer.brackets):
         return _match(golds, answers, tolerance) or _as_a_whole(gold, answer)
     if len(golds) != len(answers) or not _same_kind(gold.brackets, answer.brackets):
@@ -76,12 +79,24 @@ def _same(gold: Node, answer: Node, tolerance: float) -> bool:
     return _match(golds, answers, tolerance)
 
 
+def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
+    r"""What stands before \approx decides; what stands behind it only as a rounding of that, for a right decimal."""
+    right, other = gold._replace(rounded=""), answer._replace(rounded="")
+    if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
+        return True
+    decimal = number(answer.rounded)
+    if "." not in gold.text or decimal is None or not _same(right, Node(answer.rounded), 0.0):
+        return False
+    half = 0.5 * 10.0 ** -len(answer.rounded.partition(".")[2])
+    return bool(decimal) and _same(Node(answer.rounded), other, half / abs(float(decimal)))
+
+
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float) -> bool:
     r"""One expression and something with parts: a set of one; or a set in two writings, as 1 < x < 2 and (1, 2)."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
     if len(parts) == 1 and one.brackets in ("", "{}"):
         return _same(parts[0], other, tolerance) if one is gold else _same(other, parts[0], tolerance)
-    return bool(related(_value(other)) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
+    return bool(related(other.text) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
 
 
 def _parts(node: Node) -> Sequence[Node] | None:
@@ -103,7 +118,7 @@ def _plus_minus(node: Node) -> list[Node] | None:
         text = node.text
         for command, sign in signs:
             text = re.sub(rf"\{command}(?![A-Za-z])", sign, text)
-        found.append(node._replace(text=text.strip().removeprefix("+")))
+        found.append(node._replace(text=text.strip().removeprefix("+"), whole=""))
     return found
 
 
@@ -111,7 +126,7 @@ def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
     """The one of the two that is a percentage as the number that it is."""
 
     def plain(node: Node) -> Node:
-        return node._replace(text=f"({node.text.strip().removesuffix('%').rstrip(chr(92))})/100", percent=False)
+        return node._replace(text=f"({node.text})/100", percent=False)
 
     return (plain(gold), answer) if gold.percent else (gold, plain(answer))
 
@@ -129,6 +144,12 @@ def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[
     return "" not in names and len(names) == len(golds) > 1 and not any(a.name for a in answers)
 
 
+def _without_repetitions(golds: Sequence[Node], answers: Sequence[Node]) -> Sequence[Node]:
+    """What is named twice counts once, unless the right answer names something twice."""
+    once = list({re.sub(r"\s", "", answer.whole or answer.text): answer for answer in answers}.values())
+    return answers if len({gold.text for gold in golds}) < len(golds) else once
+
+
 def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> bool:
     """Whether each of the right ones has its own partner. Equality is transitive, so the first partner will do."""
     left = list(answers)
@@ -143,47 +164,50 @@ def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> 
 def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
     if (based := _same_base(gold.text, answer.text)) is not None:
         return based
-    if related(_value(gold)):
+    if related(gold.text):
         return _same_relation(gold, answer, tolerance)
-    if related(_value(answer)):  # 2 + 3 = 5: every side has to be the answer
-        sides = _sides(_value(answer))
-        return len(sides) > 1 and all(_same_expression(gold, Node(side), tolerance) for side in sides)
-    return bool(same_value(expression(_value(gold)), expression(_value(answer)), tolerance))
+    if related(answer.text):
+        return _same_chain(gold, answer, tolerance)
+    return bool(same_value(expression(gold.text), expression(answer.text), tolerance))
+
+
+def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
+    """An equation for an expression: x = 2 + 3 = 5, where each side has to be the answer; or for y = 2x, 2x - y = 0."""
+    every = sides(answer.text)
+    if gold.name and len(every) == 2 and _letters(gold.text):
+        return _same_equation(sides(gold.whole), every)
+    names = [side for side in every if is_name(side)] if not is_name(gold.text) else []
+    values = [side for side in every if side not in names]
+    if gold.name and any(re.sub(r"[\s{}]", "", name) != gold.name for name in names):
+        return False
+    return bool(values) and all(_same_expression(gold, Node(value), tolerance) for value in values)
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
-    """Equations: whether the differences of their sides are proportional. Inequalities, as a whole."""
-    right, other = _sides(_value(gold)), _sides(answer.text)
-    if not related(answer.text):
-        return _same_last(right, gold, answer, tolerance)
+    """An equation or an inequality for one; or its last side for a chain such as 1 + 2 = x = 3."""
+    right, other = sides(gold.text), sides(answer.whole or answer.text)
+    if not related(answer.whole or answer.text):
+        last = _last_of_chain(gold.text)
+        return bool(last) and _same_expression(Node(last), answer, tolerance)
     if len(right) == 2 == len(other):
-        one, two = (expression(f"({left})-({last})") for left, last in (right, other))
-        return bool(proportional(one, two))
+        return _same_equation(right, other)
     return bool(right) == bool(other) and _as_a_whole(gold, answer)
 
 
-def _same_last(sides: Sequence[str], gold: Node, answer: Node, tolerance: float) -> bool:
-    """Whether an answer is the last side of a right answer such as AB:CD = 7:32 or 1 + 2 = 3; 2x + y names no 3."""
-    if gold.name or len(sides) < 2:
-        return False
-    named = all(_TERM.fullmatch(side) for side in sides[:-1])
-    letters = any(re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", side)) for side in sides)
-    return (named or not letters) and _same_expression(Node(sides[-1]), answer, tolerance)
+def _last_of_chain(text: str) -> str:
+    """The last side of an equation whose sides are names and numbers, as in 1 + 2 = x = 3; empty for another."""
+    every = sides(text)
+    return every[-1] if every and all(is_name(side) or not _letters(side) for side in every) else ""
 
 
-def _sides(text: str) -> list[str]:
-    """The sides of an equation, or of a chain of them; none of another relation."""
-    if _OTHER_RELATION.search(text):
-        return []
-    sides = split(text, ("=",))
-    return sides if len(sides) > 1 else []
+def _same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:
+    """Whether the differences of the sides are proportional."""
+    one, two = (expression(f"({left})-({right})") for left, right in (gold, answer))
+    return bool(proportional(one, two))
 
 
-def _value(node: Node) -> str:
-    """The text without the name before it."""
-    if not node.name:
-        return node.text
-    return re.split(r"=|\\in(?![A-Za-z])", node.text, maxsplit=1)[-1].strip()
+def _letters(text: str) -> bool:
+    return bool(re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", text)))
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
@@ -202,7 +226,7 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
     """What ``math_verify`` says, with its own clock off: it is a signal, and hangs end with the process here."""
     import math_verify
 
-    right, other = expression(gold.text), expression(answer.text)
+    right, other = expression(gold.whole or gold.text), expression(answer.whole or answer.text)
     bounds = _is_bounds(answer.text)
     return bool(math_verify.verify(right, other, timeout_seconds=None, allow_set_relation_comp=bounds))
 

@@ -12,27 +12,29 @@ from fractions import Fraction
 from typing import Literal
 
 from outrider.record import Verdict, correct, incorrect, unparseable
+from outrider.verify import units
+from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
 
 LONGEST_NUMBER = 100  # characters; longer strings of digits are no final answer
 LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not end
-SCALES = r"(?:hundred|thousand|million|billion|trillion|dozen|half|or|and|more|less|than|not|no)\b"  # are no units
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
-_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
+_DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
 _RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
 _LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
 _ANSWER_LINE = re.compile(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
-_BOX_TOKENS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
-_TEXT = re.compile(r"\\(?:text|textbf|textrm|mathrm|mbox)\{([^{}]*)\}")
-_UNIT = re.compile(rf"(?<=.)\s*(?!\\[a-z]+\{{[^{{}}]*\b{SCALES}){_TEXT.pattern}\s*$")
-_NOTHING = re.compile(r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right)(?![A-Za-z])")
-_SPACE = re.compile(r"(?<!\\)\\[;: ]|~")
+_BOX_TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_AND = re.compile(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
+_GLUE = re.compile(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
+LONGEST_GLUE = 80  # characters between two boxes of one answer
+_FONTED = re.compile(rf"{FONT}\s*\{{([^{{}}]*)\}}")
+_LIST = re.compile(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is no 81256
+_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
 _NEEDLESS_SPACE = re.compile(r"(?<![0-9]) | (?![0-9])")  # between two digits it means something: 1 1/2 is not 11/2
-_SHORT_FRACTION = re.compile(r"\\[dt]?frac(?:([0-9])([0-9]))?")
 
 
 def last_box(text: str) -> str | None:
@@ -53,21 +55,25 @@ def boxes(text: str) -> list[str]:
     >>> boxes(r"\boxed{1} or \boxed{x + \boxed{2}}, not \boxed{3")
     ['1', 'x + \\boxed{2}']
     """
+    return [text[slice(*box)] for box in _outer(text)]
+
+
+def _outer(text: str) -> list[tuple[int, int]]:
     outer: list[tuple[int, int]] = []
     for begin, end in _boxes(text):
         while outer and outer[-1][0] > begin:
             outer.pop()
         outer.append((begin, end))
-    return [text[slice(*box)] for box in outer]
+    return outer
 
 
 def _boxes(text: str) -> Iterator[tuple[int, int]]:
     """Where the contents of boxes begin and end, in the order in which they close."""
-    if "\\boxed" not in text:
+    if "\\boxed" not in text and "\\fbox" not in text:
         return
     opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
     for token in _BOX_TOKENS.finditer(text):
-        if token[0].startswith("\\boxed"):
+        if len(token[0]) > 2:
             opened.append(token.end())
         elif token[0] == "{":
             opened.append(None)
@@ -92,6 +98,29 @@ def last_number(text: str) -> str | None:
     """The last number-like string, or None."""
     numbers = deque(_NUMBER_IN_TEXT.finditer(text), maxlen=1)
     return numbers[0][0] if numbers else None
+
+
+def last_boxes(text: str) -> list[str]:
+    r"""The contents of the last closed box, and of those right before it, between which only "and" or a comma stands.
+
+    >>> last_boxes(r"\boxed{1}. So $\boxed{2}$, $\boxed{3}$ and $y = \boxed{4}$.")
+    ['2', '3', '4']
+    """
+    outer = _outer(text)
+    first = len(outer) - 1
+    while first > 0 and _glued(text[outer[first - 1][1] + 1 : outer[first][0]]):
+        first -= 1
+    return [text[slice(*box)] for box in outer[max(first, 0) :]]
+
+
+def _glued(between: str) -> bool:
+    """Whether what stands between two boxes makes one answer of them: "and", also with a noun, a comma, or nothing."""
+    if len(between) > LONGEST_GLUE:
+        return False
+    rest = _AND.sub(" ", between)
+    words = _GLUE.sub(" ", rest).removesuffix("{").split()[:-1]  # the last is the next box itself
+    a_noun = len(words) == 1 and words[0].isalpha() and re.search(r"\band\b", between)
+    return bool(not words or a_noun) and (rest != between or "\n" not in between)
 
 
 def extract(text: str, finished: bool = True) -> str | None:
@@ -120,40 +149,56 @@ def normalise(answer: str) -> str:
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
     """
-    answer = _SPACE.sub(" ", _NOTHING.sub("", _TEXT.sub(r"\1", answer))).replace("\u2212", "-")
-    answer = _NEEDLESS_SPACE.sub("", " ".join(answer.split())).rstrip(".")
-    return _SHORT_FRACTION.sub(lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else r"\frac", answer)
+    return _NEEDLESS_SPACE.sub("", _FONTED.sub(r"\1", plain(answer))).rstrip(".\\")
 
 
 def number(answer: str) -> Fraction | None:
     r"""The exact value of an answer that is one number, else None.
 
     Understood: sign, thousands commas, decimals, exponent, ``a/b``, ``\frac{a}{b}``, mixed numbers such as 1 1/2, a
-    leading ``x=``; a currency sign, a percent sign and a last unit in ``\text{…}`` are ignored (50\% is read as 50, as
-    the answer keys of maths sets have it; "million" and "or more" are no units). None as well beyond
+    leading ``x=``; a currency sign, a percent sign and a unit (:mod:`outrider.verify.units`) are ignored: 50\% is read
+    as 50, as the answer keys of maths sets have it, and 81, 256 is a list. None as well beyond
     ``LONGEST_NUMBER`` characters, for an exponent beyond ``LARGEST_EXPONENT`` and for a zero below the line, so that
     no answer costs more than some microseconds.
 
     >>> number("$1,000.50"), number(r"\dfrac{-1}{2}"), number("7 eggs"), number("1e10000000000")
-    (Fraction(2001, 2), Fraction(-1, 2), None, None)
+    (Fraction(2001, 2), Fraction(-1, 2), Fraction(7, 1), None)
     """
     if len(answer) > LONGEST_NUMBER:
         return None
-    plain = normalise(_UNIT.sub("", answer)).replace("\\%", "%")
-    match = _RATIO.fullmatch(plain) or _LATEX_RATIO.fullmatch(plain)
+    quantity, _ = units.split(plain(answer))
+    if _LIST.search(quantity):
+        return None
+    text = repeating(normalise(quantity)).replace("\\%", "%")
+    match = _RATIO.fullmatch(text) or _LATEX_RATIO.fullmatch(text)
     if match is None:
         return None
     sign, whole, above, below = match.groups()
-    mantissa, _, exponent = above.replace(",", "").lower().partition("e")
+    mantissa, _, exponent = above.replace(",", "").replace(" ", "").lower().partition("e")
     if exponent and abs(int(exponent)) > LARGEST_EXPONENT:
         return None
-    denominator = Fraction((below or "1").replace(",", ""))
+    denominator = Fraction((below or "1").replace(",", "").replace(" ", ""))
     if not denominator:
         return None
     if whole and above[0] in "+-":
         return None
     value = int(whole or 0) + Fraction(mantissa) * Fraction(10) ** int(exponent or 0) / denominator
     return -value if sign == "-" else value
+
+
+def repeating(text: str) -> str:
+    r"""A text with its repeating decimals as fractions.
+
+    >>> repeating(r"0.\overline{3}"), repeating(r"-1.2\overline{45}x")
+    ('\\frac{3}{9}', '-\\frac{1233}{990}x')
+    """
+    return _REPEATING.sub(_fraction_of, text)
+
+
+def _fraction_of(found: re.Match[str]) -> str:
+    whole, fixed, period = found[1] or "0", found[2], found[3]
+    above = int(whole + fixed + period) - int(whole + fixed)
+    return rf"\frac{{{above}}}{{{10 ** len(fixed) * (10 ** len(period) - 1)}}}"
 
 
 def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -> Verdict:

@@ -1,7 +1,6 @@
-r"""From the LaTeX of an answer to what it is made of: lists, sets, tuples and intervals, and expressions as sympy's.
+r"""From the LaTeX of an answer to expressions of sympy.
 
-The brackets and commas are read here, so that a set is never taken for a point; what stands between them is read by
-math-verify's parser, in worker processes only. Every import of sympy is inside a function: it takes a second.
+Read by math-verify's parser, in worker processes only. Every import of sympy is inside a function: it takes a second.
 
 What the parser would get wrong is put right or refused before it:
 
@@ -15,9 +14,11 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from outrider.verify.answers import SCALES
+from outrider.verify import units
+from outrider.verify.answers import repeating
+from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
 
 LONGEST = 1000  # characters; the longest right answer of the usual maths sets has some two hundred
 DEEPEST = 40  # brackets inside brackets
@@ -30,20 +31,6 @@ class UnreadableError(Exception):
     """The text is no answer that can be compared: its message says why."""
 
 
-class Node(NamedTuple):
-    r"""An answer: ``parts`` between ``brackets``, or one expression without parts.
-
-    ``brackets`` is "" for a bare list, else two characters such as ``()``, ``[)`` or ``{}``, or ``cup`` for a union.
-    ``name`` is what stands before ``=`` or ``\in``.
-    """
-
-    text: str
-    name: str = ""
-    brackets: str = ""
-    parts: tuple[Node, ...] = ()
-    percent: bool = False
-
-
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BIG_EXPONENT = re.compile(
     rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
@@ -53,38 +40,26 @@ _BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or o
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
 _SIDE_BY_SIDE = re.compile(r"(?<![_^])[0-9.](?:\s|\\[,;: ]|~)+[0-9]")
-_TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;=]", re.DOTALL)
-_OPEN, _CLOSE = {"(", "{", "[", "\\{", "\\begin"}, {")", "}", "]", "\\}", "\\end"}
-
-_DROPPED = re.compile(
-    r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right|bigl|bigr|Bigl|Bigr|big|Big|displaystyle|textstyle|limits)(?![A-Za-z])"
+_AND = re.compile(
+    rf",?\s*{TEXT}\s*\{{\s*,?\s*(?:and|or)\s*\}}\s*|,?\s+(?:and|or)\s+|(?<=[)}}])\s*(?:and|or)\s*(?=[(\\])"
 )
-_SPACES = re.compile(r"(?<!\\)\\(?:[;: ]|q?quad(?![A-Za-z]))|~|\s+")
-_AND = re.compile(r",?\s*\\(?:text|mbox|textrm)\s*\{\s*,?\s*(?:and|or)\s*\}\s*|,?\s+(?:and|or)\s+")
-_THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])[^,;]*")
-_INDEX = re.compile(r"_\s*\{[^{}]*\}")
+_TEXT = re.compile(TEXT + r"(?![A-Za-z])")
+_STYLED = re.compile(rf"(?:{FONT}|\\operatorname\*?)\s*\{{([^{{}}]*)\}}")
+_COMMAND = "max min gcd log ln exp sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh det"
+_COMMANDS = frozenset(_COMMAND.split(" "))
+_FUNCTIONS = _COMMANDS | {"lcm", "sgn", "floor", "ceil"}
+_MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
+_AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=[-+]?[0-9])")
-_SHORT_FRACTION = re.compile(r"\\[dtc]?frac\s*(?:([0-9])\s*([0-9])(?![0-9]))?")
-_DOTS = re.compile(r"\\(?:[lcvd]?dots[cbmio]?)(?![A-Za-z])|\.\.\.")
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
 _MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # as Euler's constant or function; as half an exponent
 _MODULO = re.compile(r"\\bmod(?![A-Za-z])")
+_BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
+_DECADIC = re.compile(r"\\lg(?![A-Za-z])")
+_ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
+    r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
+)
 _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
-_WORDS_UNIT = (
-    r"(?:degrees?|dollars?|cents?|cm|mm|km|kg|mi|ft|in|inches|inch|feet|foot|yards?|miles?|mph|met(?:er|re)s?|centimet(?:er|re)s?"
-    r"|hours?|minutes?|seconds?|days?|weeks?|months?|years?|units?|points?|grams?|pounds?|lit(?:er|re)s?)"
-)
-_UNIT = re.compile(
-    rf"(?<=[0-9}})\]A-Za-z])\s*(?:\\(?:text|mbox|textrm|mathrm|textbf)\s*\{{(?![^{{}}]*\b{SCALES})[^{{}}0-9,;]*\}}"
-    rf"|(?<=[0-9}}\s])\s*(?:(?:square|cubic|sq\.?|cu\.?)\s+)?{_WORDS_UNIT})(?:\s*\^\s*\{{?[23]\}}?)?$"
-)
-_PERCENT = re.compile(r"\s*(?:\\?%|\\text\s*\{\s*(?:%|\\%|percent)\s*\}|percent)$")
-_DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?$")
-_NAME = re.compile(
-    r"((?:\\?[A-Za-z]+|\([A-Za-z](?:,\s*[A-Za-z])+\))(?:_(?:\w|\{\w+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?)"
-    r"\s*(?:=|\\in(?![A-Za-z]))\s*(?=[^=\s])"
-)
-_RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
 
 
 def refuse(text: str) -> None:
@@ -126,92 +101,27 @@ def clean(text: str) -> str:
     >>> clean(r"$\left( 1{,}000,\, x' \right)$."), clean(r"3 \text{ and } 4.5e3 \text{ cm}^2")
     ('( 1000, \\dot{x} )', '3, 4.5E3')
     """
-    text = _SPACES.sub(" ", _DROPPED.sub("", text.replace("{,}", "").replace("\u2212", "-"))).replace(" ^", "^")
-    text = text.strip().rstrip(".")
-    text = _SHORT_FRACTION.sub(lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}" if m[1] else r"\frac", text)
+    text = (
+        _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, plain(THOUSANDS.sub("", text)))).replace(" ^", "^").rstrip(".\\ ")
+    )
     text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
+    text = _ANGLE.sub(r"\1(\2\\pi/180)", _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text)))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
-    text = _MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text)
+    text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
+    text = _MATRIX.sub(lambda m: rf"\{m[1]}{{pmatrix}}", _AROUND_MATRIX.sub(r"\1", text))
     while (inner := text.removeprefix("\\boxed{")) != text and inner.endswith("}"):
         text = inner[:-1].strip()
-    shorter = _UNIT.sub("", text).strip()
-    return _DEGREES.sub("", shorter or text).strip()
+    if text.startswith("{") and text.find("}") == len(text) - 1:
+        text = text[1:-1].strip()
+    return units.split(text)[0]
 
 
-@lru_cache(4096)
-def read(text: str) -> Node:
-    """What an answer is made of.
-
-    Raises:
-        UnreadableError: see :func:`refuse`.
-    """
-    refuse(text)
-    if _DOTS.search(text):
-        raise UnreadableError("an ellipsis")
-    return _node(clean(text))
-
-
-def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
-    r"""The parts between separators that stand outside all brackets.
-
-    >>> split(r"1, (2, 3), \{4, 5\}")
-    ['1', '(2, 3)', '\\{4, 5\\}']
-    """
-    parts, depth, start = [], 0, 0
-    for token in _TOKEN.finditer(text):
-        if token[0] in _OPEN:
-            depth += 1
-        elif token[0] in _CLOSE:
-            depth -= 1
-        elif depth == 0 and token[0] in separators:
-            parts.append(text[start : token.start()].strip())
-            start = token.end()
-    return [*parts, text[start:].strip()]
-
-
-def related(text: str) -> bool:
-    r"""Whether a relation stands in a text outside the braces of an index, as in \sum_{k=1}^n k.
-
-    >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
-    (True, False)
-    """
-    return bool(_RELATION.search(_INDEX.sub("_", text)))
-
-
-def _node(text: str) -> Node:
-    if _THOUSANDS.fullmatch(text):
-        text = text.replace(",", "")
-    parts = split(text)
-    if len(parts) > 1:
-        return Node(text, "", "", tuple(_node(p) for p in parts if p))
-    if (named := _NAME.match(text)) and not related(text[named.end() :]):
-        return _node(text[named.end() :])._replace(name=named[1].replace(" ", ""), text=text)
-    if (percent := _PERCENT.search(text)) and percent.start():
-        return _node(text[: percent.start()])._replace(percent=True)
-    if len(united := split(text, ("\\cup",))) > 1:
-        return Node(text, "", "cup", tuple(map(_node, united)))
-    if (brackets := _around(text)) is None:
-        return Node(text)
-    inner = text[2:-2] if brackets == "{}" else text[1:-1]
-    inside = split(inner)
-    if len(inside) == 1 and brackets == "()":
-        return _node(inner.strip())
-    return Node(text, "", brackets, tuple(map(_node, inside)) if inner.strip() else ())
-
-
-def _around(text: str) -> str | None:
-    """The first bracket and the last, where they belong together and enclose all the rest."""
-    opening = 2 if text.startswith("\\{") else 1
-    if text[:1] not in ("(", "[") and opening == 1:
-        return None
-    depth = 0
-    for token in _TOKEN.finditer(text):
-        depth += (token[0] in _OPEN) - (token[0] in _CLOSE)
-        if depth == 0:
-            if token.end() != len(text) or token[0] not in (")", "]", "\\}"):
-                return None
-            return text[opening - 1] + token[0][-1]
-    return None
+def _unstyled(found: re.Match[str]) -> str:
+    """What is set in a font: a number, or the name of a function, without it; all else as it is."""
+    inside = found[1].strip()
+    if inside.rstrip(".*") in _FUNCTIONS:
+        return f"\\{inside}" if inside in _COMMANDS else f"\\operatorname{{{inside}}}"
+    return inside if re.fullmatch(r"[-+0-9.,/ ]*[0-9][-+0-9.,/ ]*", inside) else found[0]
 
 
 @lru_cache(4096)

@@ -27,14 +27,27 @@ from pydantic import Field
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict, incorrect, unparseable
+from outrider.verify import units
 from outrider.verify.algebra import equal, readable
-from outrider.verify.answers import answer_line, boxes, extract, last_box, last_number, normalise, number, shown
+from outrider.verify.answers import (
+    answer_line,
+    boxes,
+    extract,
+    last_box,
+    last_boxes,
+    last_number,
+    normalise,
+    number,
+    shown,
+)
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.latex import LONGEST, UnreadableError, clean, expression, refuse
+from outrider.verify.typography import FONT, TEXT, plain
 
-_IN_TEXT = re.compile(r"\\(?:text|textbf|textrm|mbox)\s*\{[^{}]*[A-Za-z][^{}]*\}")
+_IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
 _ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
-_TYPESETTING = re.compile(r"[\s{}().,$*]|\\(?:text|textbf|textrm|mathrm|mbox|boxed)(?![A-Za-z])")
+_TYPESETTING = re.compile(rf"[\s{{}}().,$*]|(?:{FONT}|\\boxed)(?![A-Za-z])")
+_COMMA = re.compile(r"[-+]?(?:[0-9]+,(?![0-9]{3}$)[0-9]+|0,[0-9]+)")  # 1,000 is a thousand
 _OPERATION = re.compile(r"[-+*/^!|\\]")
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 _WARM = r"""
@@ -54,7 +67,9 @@ class Maths(PooledJudge):
         UserError: the package math-verify is missing.
     """
 
-    boxes: Literal["last", "all"] = Field("last", description="which closed boxes hold the answer")
+    boxes: Literal["last", "all"] = Field(
+        "last", description='which closed boxes hold the answer: the last, with those beside it ("and"), or all'
+    )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
         "unparseable", description='without a box: no answer; what follows "Answer:" or "####"; or the last number'
     )
@@ -64,10 +79,10 @@ class Maths(PooledJudge):
         _require()
         value = fields.get(answer)
         if not isinstance(value, list):
-            return _gold(fields, answer)
+            return self._gold(fields, answer)
         if not value:
             raise ValueError(f"the field {answer!r} holds an empty list")
-        return list(dict.fromkeys(_gold({answer: one}, answer) for one in value))
+        return list(dict.fromkeys(self._gold({answer: one}, answer) for one in value))
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
         answer = self._answer(text, finished)
@@ -75,7 +90,10 @@ class Maths(PooledJudge):
             return unparseable("no final answer" if finished else "cut off before a final answer")
         if len(answer) > LONGEST:  # before any look at it
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
-        found = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
+        try:
+            found = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
+        except (RecursionError, MemoryError) as error:  # what the text of an answer brings about is its own doing
+            return replace(unparseable(f"too much to read ({type(error).__name__})"), answer=shown(answer))
         outcome, detail = min(found, key=lambda pair: _BEST_FIRST.index(pair[0]))
         if outcome is Outcome.CORRECT and copied(problem.prompt, answer, _all(problem.answer)):
             return incorrect(shown(answer), "a formula of the question")
@@ -98,12 +116,33 @@ class Maths(PooledJudge):
 
     def _answer(self, text: str, finished: bool) -> str | None:
         r"""From a response that was cut off only a closed box is taken: a line at the cut may be half of one."""
-        found = [b for b in (boxes(text) if self.boxes == "all" else [last_box(text)]) if b and b.strip()]
-        if found:
-            return ", ".join({normalise(b): b.strip() for b in found}.values()) if len(found) > 1 else found[0].strip()
+        if (boxed := self._boxed(text)) is not None:
+            return boxed
         if self.no_box == "unparseable" or not finished:
             return None
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
+
+    def _boxed(self, text: str) -> str | None:
+        """The content of the boxes that hold the answer, each once, as one list."""
+        found = [b.strip() for b in (boxes(text) if self.boxes == "all" else last_boxes(text)) if b.strip()]
+        return ", ".join({normalise(b): b for b in found}.values()) if found else None
+
+    def _gold(self, fields: Mapping[str, Any], name: str) -> str:
+        """The right answer of a row: its boxes or what follows ``####``, where it is a worked solution."""
+        found = text_of(fields, name).strip()
+        if "\\boxed" in found:
+            if last_box(found) is None:
+                raise ValueError(f"the field {name!r} holds no box that is closed")
+            found = self._boxed(found) or ""
+        elif "####" in found:
+            found = extract(found) or ""
+        if not normalise(found):
+            raise ValueError(f"the field {name!r} holds no answer")
+        try:
+            refuse(found)
+        except UnreadableError as reason:
+            raise ValueError(f"the answer {found[:80]!r} is beyond what is compared: {reason}") from reason
+        return found
 
 
 @lru_cache(8192)
@@ -115,7 +154,11 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
     """
     if normalise(answer) == normalise(gold):
         return Outcome.CORRECT, ""
+    if not units.agree(units.split(plain(gold))[1], units.split(plain(answer))[1]):
+        return Outcome.INCORRECT, "another unit"
     right, value = _plain(gold), _plain(answer)
+    if (comma := _decimal_comma(gold, answer)) is not None:
+        return _told(comma)
     if right is not None and value is not None:
         allowed = abs(right) * Fraction(tolerance) if "." in gold else 0
         return _told(abs(value - right) <= allowed)
@@ -160,7 +203,16 @@ def _told(same: bool) -> tuple[Outcome, str]:
 
 def _plain(text: str) -> Fraction | None:
     """The value of a text that is a number and nothing else: a percentage has two, and x = 3 is not y = 3."""
-    return None if "%" in text or "=" in text else number(text)
+    return None if "%" in plain(text) or "=" in text else number(text)
+
+
+def _decimal_comma(gold: str, answer: str) -> bool | None:
+    """Whether two decimals are equal of which one is written with a comma; None for anything else."""
+    one, other = plain(gold), plain(answer)
+    for with_comma, without in ((one, other), (other, one)):
+        if _COMMA.fullmatch(with_comma) and "." in without and (value := number(without)) is not None:
+            return number(with_comma.replace(",", ".")) == value
+    return None
 
 
 def _in_words(text: str) -> bool:
@@ -175,20 +227,6 @@ def _letters(text: str) -> str:
 
 def _all(answer: str | list[str]) -> list[str]:
     return [answer] if isinstance(answer, str) else answer
-
-
-def _gold(fields: Mapping[str, Any], name: str) -> str:
-    """The right answer of a row: its last box or what follows ``####``, where it is a worked solution."""
-    found = text_of(fields, name).strip()
-    if "####" in found or "\\boxed" in found:
-        found = extract(found) or ""
-    if not normalise(found):
-        raise ValueError(f"the field {name!r} holds no answer")
-    try:
-        refuse(found)
-    except UnreadableError as reason:
-        raise ValueError(f"the answer {found[:80]!r} is beyond what is compared: {reason}") from reason
-    return found
 
 
 def _require() -> None:

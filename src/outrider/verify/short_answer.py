@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from outrider.record import Problem, Verdict
-from outrider.verify.answers import Match, extract, judge, normalise, number
+from outrider.verify.answers import Match, extract, judge, last_box, normalise, number
 from outrider.verify.judge import Judge, text_of
 
 
@@ -20,6 +20,8 @@ class Exact(Judge):
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         found = text_of(fields, answer).strip()
+        if "\\boxed" in found and last_box(found) is None:
+            raise ValueError(f"the field {answer!r} holds no box that is closed")
         if "####" in found or "\\boxed" in found:
             found = extract(found) or ""
         if not normalise(found):

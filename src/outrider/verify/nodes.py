@@ -1,0 +1,152 @@
+"""What an answer is made of: lists, sets, tuples and intervals, names, and the expressions between them.
+
+Brackets and commas are read here, so that a set is never taken for a point, nor a list for a number.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from outrider.verify.latex import UnreadableError, clean, refuse
+
+
+class Node(NamedTuple):
+    r"""An answer: ``parts`` between ``brackets``, or one expression without parts.
+
+    ``brackets`` is "" for a bare list, else two characters such as ``()``, ``[)`` or ``{}``, or ``cup`` for a union.
+    ``name`` is what stands before ``=`` or ``\in``, and ``whole`` the text with it; ``rounded`` is what stands behind
+    ``\approx``.
+    """
+
+    text: str
+    name: str = ""
+    brackets: str = ""
+    parts: tuple[Node, ...] = ()
+    percent: bool = False
+    rounded: str = ""
+    whole: str = ""
+
+
+_TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;=]", re.DOTALL)
+_OPEN, _CLOSE = {"(", "{", "[", "\\{", "\\begin"}, {")", "}", "]", "\\}", "\\end"}
+_THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])[^,;]*|[-+]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
+_INDEX = re.compile(r"_\s*\{[^{}]*\}")
+_DOTS = re.compile(r"\\(?:[lcvd]?dots[cbmio]?)(?![A-Za-z])|\.\.\.")
+_PERCENT = re.compile(r"\s*\\?%$")
+_APPROXIMATELY = ("\\approx", "\\simeq", "\\doteq")
+_NO_LETTER = r"sqrt|sum|prod|int|lim|pi|infty|log|ln|exp|sin|cos|tan|max|min|gcd|binom|times|div|pm|mp|cup|cap|begin"
+_TERM = re.compile(rf"(?:[A-Za-z|:/(){{}}_^', ]|\\(?!(?:{_NO_LETTER})(?![A-Za-z]))[A-Za-z]+|[0-9](?=\}}))+")
+_RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
+_NO_EQUATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
+_MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
+
+
+@lru_cache(4096)
+def read(text: str) -> Node:
+    """What an answer is made of.
+
+    Raises:
+        UnreadableError: see :func:`outrider.verify.latex.refuse`; or an ellipsis, whose meaning is a guess.
+    """
+    refuse(text)
+    if _DOTS.search(text):
+        raise UnreadableError("an ellipsis")
+    return _node(clean(text))
+
+
+def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
+    r"""The parts between separators that stand outside all brackets.
+
+    >>> split(r"1, (2, 3), \{4, 5\}")
+    ['1', '(2, 3)', '\\{4, 5\\}']
+    """
+    parts, depth, start = [], 0, 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in _OPEN:
+            depth += 1
+        elif token[0] in _CLOSE:
+            depth -= 1
+        elif depth == 0 and token[0] in separators:
+            parts.append(text[start : token.start()].strip())
+            start = token.end()
+    return [*parts, text[start:].strip()]
+
+
+def related(text: str) -> bool:
+    r"""Whether a relation stands in a text outside the braces of an index, as in \sum_{k=1}^n k.
+
+    >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
+    (True, False)
+    """
+    return bool(_RELATION.search(_INDEX.sub("_", text)))
+
+
+def sides(text: str) -> list[str]:
+    """The sides of an equation, or of a chain of them; none of another relation.
+
+    >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
+    (['x', '2 + 3', '5'], [], [])
+    """
+    found = [] if _NO_EQUATION.search(text) else split(text, ("=",))
+    return found if len(found) > 1 and all(found) else []
+
+
+def is_name(text: str) -> bool:
+    r"""Whether a side of an equation only names the other one: letters, their indices, quotients and products.
+
+    >>> [is_name(text) for text in ("x_{1}", r"\angle APC", r"\frac{AB}{CD}", "f(x)", "2x", "x+y", "")]
+    [True, True, True, True, False, False, False]
+    """
+    return bool(_TERM.fullmatch(text) and re.search("[A-Za-z]", text))
+
+
+def _node(text: str) -> Node:
+    if _THOUSANDS.fullmatch(text):
+        text = re.sub("[, ](?=[0-9]{3})", "", text)
+    parts = split(text)
+    if len(parts) > 1:
+        lists = split(text, (";",))
+        if len(lists) > 1 and any(len(split(one)) > 1 for one in lists):
+            parts = lists  # p=5, q=2; p=7, q=2
+        return Node(text, "", "", tuple(_node(p) for p in parts if p))
+    exact, *rounded = split(text, _APPROXIMATELY)
+    if rounded and all(rounded):
+        return _named(exact, rounded[0]) if is_name(exact) else _node(exact)._replace(rounded=rounded[-1])
+    if member := _MEMBER.match(text):
+        return _named(member[1], text[member.end() :], text)
+    if len(both := sides(text)) == 2 and is_name(both[0]) and not related(both[1]):
+        return _named(both[0], both[1], text)
+    if (percent := _PERCENT.search(text)) and percent.start():
+        if _PERCENT.search(text[: percent.start()]):
+            raise UnreadableError("a percentage of a percentage")
+        return _node(text[: percent.start()])._replace(percent=True)
+    if len(united := split(text, ("\\cup",))) > 1:
+        return Node(text, "", "cup", tuple(map(_node, united)))
+    if (brackets := _around(text)) is None:
+        return Node(text)
+    inner = text[2:-2] if brackets == "{}" else text[1:-1]
+    inside = split(inner)
+    if len(inside) == 1 and brackets == "()":
+        return _node(inner.strip())
+    return Node(text, "", brackets, tuple(map(_node, inside)) if inner.strip() else ())
+
+
+def _named(name: str, value: str, text: str = "") -> Node:
+    return _node(value)._replace(name=re.sub(r"[\s{}]", "", name), whole=text)
+
+
+def _around(text: str) -> str | None:
+    """The first bracket and the last, where they belong together and enclose all the rest."""
+    opening = 2 if text.startswith("\\{") else 1
+    if text[:1] not in ("(", "[") and opening == 1:
+        return None
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += (token[0] in _OPEN) - (token[0] in _CLOSE)
+        if depth == 0:
+            if token.end() != len(text) or token[0] not in (")", "]", "\\}"):
+                return None
+            return text[opening - 1] + token[0][-1]
+    return None

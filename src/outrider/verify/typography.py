@@ -1,0 +1,129 @@
+# ruff: noqa: RUF001, RUF002 - signs that look like others are what this file is about
+r"""One writing for what type-setting, Unicode and habit write in several ways. Pure Python, linear time, never raises.
+
+What is changed here changes no meaning: fonts, spaces, sizes of brackets, ``√`` for ``\sqrt``, ``x_{1}`` for ``x_1``,
+backslashes that were escaped twice, as JSON inside JSON has them.
+"""
+
+from __future__ import annotations
+
+import re
+
+TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
+FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
+
+_SIGNS = {
+    "\u2212": "-",
+    "–": "-",
+    "—": "-",
+    "×": r"\times ",
+    "⋅": r"\cdot ",
+    "·": r"\cdot ",
+    "÷": r"\div ",
+    "±": r"\pm ",
+    "∓": r"\mp ",
+    "≤": r"\le ",
+    "≥": r"\ge ",
+    "≠": r"\neq ",
+    "≈": r"\approx ",
+    "∈": r"\in ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "∅": r"\emptyset ",
+    "∞": r"\infty ",
+    "°": r"^\circ ",
+    "º": r"^\circ ",
+    "′": "'",
+    "″": "''",
+    "⌊": r"\lfloor ",
+    "⌋": r"\rfloor ",
+    "⌈": r"\lceil ",
+    "⌉": r"\rceil ",
+    "∠": r"\angle ",
+    "…": r"\ldots ",
+    "π": r"\pi ",
+    "α": r"\alpha ",
+    "β": r"\beta ",
+    "γ": r"\gamma ",
+    "δ": r"\delta ",
+    "ε": r"\epsilon ",
+    "θ": r"\theta ",
+    "λ": r"\lambda ",
+    "μ": r"\mu ",
+    "σ": r"\sigma ",
+    "φ": r"\phi ",
+    "ω": r"\omega ",
+    "Δ": r"\Delta ",
+    "Ω": r"\Omega ",
+    "ℝ": r"\mathbb{R}",
+    "ℤ": r"\mathbb{Z}",
+    "ℕ": r"\mathbb{N}",
+    "½": r"\frac{1}{2}",
+    "⅓": r"\frac{1}{3}",
+    "⅔": r"\frac{2}{3}",
+    "¼": r"\frac{1}{4}",
+    "¾": r"\frac{3}{4}",
+    "\u00a0": " ",
+    "\u2009": " ",
+    "\u202f": " ",
+    "\u2003": " ",
+    "\u2002": " ",
+    "\u200b": "",
+    "\ufeff": "",
+    "€": "",
+    "£": "",
+    "¥": "",
+}
+_SIGN = str.maketrans(_SIGNS)
+_RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉"
+_PLAIN_RAISED, _PLAIN_LOWERED = str.maketrans(_RAISED, "0123456789+-n"), str.maketrans(_LOWERED, "0123456789")
+_SCRIPTS = re.compile(f"[{_RAISED}]+|[{_LOWERED}]+")
+_ROOT = re.compile(
+    r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
+)
+_TWICE = re.compile(
+    r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
+    r"|end|lfloor|rfloor|lceil|rceil|theta|alpha|beta|log|ln|sin|cos|tan|angle|quad)(?![A-Za-z])|[{}%$])"
+)
+_NOTHING = re.compile(
+    r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right|bigl|bigr|Bigl|Bigr|big|Big|displaystyle|textstyle|limits|mathstrut)(?![A-Za-z])"
+)
+THOUSANDS = re.compile(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
+_SPACES = re.compile(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
+_BOXED = re.compile(r"\\(?:fbox|framebox)\s*\{([^{}]*)\}")
+_SHORT_FRACTION = re.compile(r"\\[dtc]?frac(?![A-Za-z])\s*(?:([0-9])\s*([0-9])(?![0-9]))?")
+_INDEX = re.compile(r"(?<=[A-Za-z}])_\s*([0-9A-Za-z])")
+_PERCENT = re.compile(
+    rf"\s*(?:{TEXT}\s*\{{\s*(?:per ?cent(?:age)?|pct|\\?%)\s*\}}|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))\s*$"
+)
+_DEGREE = re.compile(r"\\degree(?![A-Za-z])")
+
+
+def plain(text: str) -> str:
+    r"""A text in the plainest writing of each of its signs, with single spaces.
+
+    >>> plain("3√2 – π², \\left(x₁\\right)"), plain(r"11,\! 111{,}111 \dfrac12")
+    ('3\\sqrt{2} - \\pi ^{2}, (x_{1})', '11,111,111 \\frac{1}{2}')
+    """
+    if not text.isascii():
+        text = _SCRIPTS.sub(_script, text).translate(_SIGN)
+    text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
+    text = _ROOT.sub(_root, text) if "√" in text or "sqrt" in text else text
+    text = THOUSANDS.sub(",", text).replace("{,}", ",")
+    text = _PERCENT.sub(r"\\%", text.rstrip(". "))
+    text = " ".join(_SPACES.sub(" ", _NOTHING.sub("", text)).split())
+    return _SHORT_FRACTION.sub(_fraction, _INDEX.sub(r"_{\1}", _BOXED.sub(r"\1", text)))
+
+
+def _script(found: re.Match[str]) -> str:
+    raised = found[0][0] in _RAISED
+    return f"^{{{found[0].translate(_PLAIN_RAISED)}}}" if raised else f"_{{{found[0].translate(_PLAIN_LOWERED)}}}"
+
+
+def _root(found: re.Match[str]) -> str:
+    under = next((group for group in found.groups() if group is not None), None)
+    return r"\sqrt" if under is None else rf"\sqrt{{{under}}}"
+
+
+def _fraction(found: re.Match[str]) -> str:
+    return rf"\frac{{{found[1]}}}{{{found[2]}}}" if found[1] else r"\frac"

@@ -1,0 +1,128 @@
+r"""What stands behind a quantity: a unit, which is no part of its value, or words that are. Pure Python, linear time.
+
+``\text{…}`` and a few words in plain letters are units, and so is any other noun (7 apples are 7), but not words that
+say more than what is counted: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more.
+"""
+
+from __future__ import annotations
+
+import re
+
+from outrider.verify.typography import FONT
+
+_SAYS_MORE = """
+    hundred hundreds thousand thousands million millions billion billions trillion trillions dozen dozens half halves
+    third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths
+    hundredth hundredths thousandth thousandths millionth millionths twice double triple
+    or and more less fewer than not no none nor but least most about almost over under between except
+    unless rather percent percentage pct
+    factorial base mod modulo squared cubed root power plus minus times to pi if when where for remainder
+    am pm a.m p.m noon midnight bc bce ad ce zero one two three four five six seven eight nine ten eleven twelve
+"""
+_DIRECTIONS = """
+    N S E W NE NW SE SW north south east west northeast northwest southeast southwest left right up down above below
+    forward backward upward downward inward outward clockwise counterclockwise anticlockwise
+"""  # at the end: 3 units left, but not 3 right angles
+_SAME = """
+mm millimeter millimeters millimetre millimetres
+cm centimeter centimeters centimetre centimetres
+m meter meters metre metres
+km kilometer kilometers kilometre kilometres
+in inch inches
+ft foot feet
+yd yard yards
+mi mile miles
+mg milligram milligrams
+g gram grams
+kg kilogram kilograms
+lb lbs pound pounds
+oz ounce ounces
+s sec secs second seconds
+min mins minute minutes
+h hr hrs hour hours
+day days
+week weeks
+month months
+yr yrs year years
+dollar dollars
+cent cents
+degree degrees
+rad radian radians
+ml milliliter milliliters millilitre millilitres
+l liter liters litre litres
+mph
+kph
+"""
+_MORE, _TOWARDS = frozenset(_SAYS_MORE.split()), frozenset(_DIRECTIONS.split())
+_KNOWN = {word: line.split()[0] for line in _SAME.strip().splitlines() for word in line.split()}
+_ALONE = "|".join(sorted((w for w in _KNOWN if len(w) > 2 or w in ("cm", "mm", "km", "kg", "mi", "ft", "in")), key=len))
+_WORDS = rf"(?:(?:square|cubic|sq\.?|cu\.?)\s+)?(?:{_ALONE}|units?|points?|[a-z]*[aeiou][a-z]{{2,}}s|people|children)"
+_POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
+_FONTED = re.compile(rf"\s*{FONT}\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
+_BARE = re.compile(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
+_DEGREES = re.compile(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
+_PER = re.compile(r"\s*(?:/|\bper\b)\s*")
+
+
+def split(text: str) -> tuple[str, str]:
+    r"""A quantity and its unit, which is empty where there is none.
+
+    >>> split(r"440\text{ square centimeters}"), split("7 apples"), split(r"45^\circ")
+    (('440', 'square centimeters'), ('7', 'apples'), ('45', 'degree'))
+    >>> split(r"4\text{ factorial}"), split(r"\text{Evelyn}"), split("2x")
+    (('4\\text{ factorial}', ''), ('\\text{Evelyn}', ''), ('2x', ''))
+    """
+    text = text.strip()
+    if degrees := _DEGREES.search(text):
+        return text[: degrees.start()].strip(), "degree"
+    found = _FONTED.search(text) or _BARE.search(text)
+    if found is None or not text[: found.start()].strip() or not is_unit(found[1]):
+        return text, ""
+    unit = " ".join(found[1].split()) + (f"^{found[2]}" if found[2] else "")
+    return text[: found.start()].strip(), unit
+
+
+def is_unit(words: str) -> bool:
+    """Whether words only say what is counted.
+
+    >>> is_unit(" cm"), is_unit("p.m."), is_unit(" in base 5"), is_unit("")
+    (True, False, False, True)
+    """
+    if re.search(r"[0-9,;=<>\\]", words):
+        return False
+    every = [word.strip(".()-") for word in words.split()]
+    if every and {every[-1], every[-1].casefold()} & _TOWARDS:
+        return False
+    if every and every[0].casefold() not in ("squared", "cubed"):  # of a unit, as in cm squared
+        every = [word for word in every if word.casefold() not in ("squared", "cubed")]
+    return not any(word.casefold() in _MORE for word in every)
+
+
+def agree(one: str, other: str) -> bool:
+    """Whether two units may be the same: two that are known have to be, and no unit goes with any.
+
+    >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("apples", "pieces")
+    (True, True, True, True)
+    >>> agree("cm", "m"), agree("in^2", "in^3"), agree("mph", "miles per hour"), agree("degree", "radians")
+    (False, False, True, False)
+    """
+    first, second = _canonical(one), _canonical(other)
+    return first is None or second is None or first == second
+
+
+def _canonical(unit: str) -> str | None:
+    """A unit in one writing; None where there is none, or one that is not known."""
+    unit = unit.casefold().replace("mph", "mi/h").replace("kph", "km/h")
+    parts = [_simple(part) for part in _PER.split(unit)]
+    return None if None in parts else "/".join(map(str, parts))
+
+
+def _simple(unit: str) -> str | None:
+    unit, _, power = unit.partition("^")
+    words = [word.strip(".") for word in unit.split()]
+    powers = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
+    power = power or next((powers[word] for word in words if word in powers), "")
+    known = [word for word in words if word not in powers]
+    if len(known) != 1 or known[0] not in _KNOWN:
+        return None
+    return _KNOWN[known[0]] + power
