@@ -114,3 +114,18 @@ def test_what_is_no_batch_is_refused():
         cumulative_advantage([0], [1, 0], [0.0])
     with pytest.raises(ValueError, match="0, 1 or NaN"):
         cumulative_advantage([0], [0.5], [0.0])
+
+
+def test_groups_of_one_problem_make_no_error_smaller():
+    """Four problems, each six times with the same outcomes: the error is that of four groups."""
+    once = [0, 0, 1, 1, 2, 2, 3, 3], [1, 0] * 4, [0.5, -0.5, 1.0, -1.0, 0.1, -0.2, 0.7, 0.4]
+    groups = np.concatenate([np.array(once[0]) + 4 * i for i in range(6)])
+    found = cumulative_advantage(once[0], once[1], once[2], bins=2)
+    again = cumulative_advantage(groups, once[1] * 6, once[2] * 6, bins=2, problem_R=once[0] * 6)
+    at = found.groups_B.argmax()
+    assert again.groups_B[at] == 24
+    assert (again.weight_B[at], again.error_B[at]) == pytest.approx((found.weight_B[at], found.error_B[at]))
+    alone = cumulative_advantage(groups, once[1] * 6, once[2] * 6, bins=2)
+    assert alone.error_B[at] < found.error_B[at] / 2
+    one = cumulative_advantage(groups, once[1] * 6, once[2] * 6, bins=2, problem_R=[0] * 48)
+    assert np.isnan(one.error_B[at])

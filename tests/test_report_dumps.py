@@ -9,6 +9,8 @@ import pytest
 
 import dumps
 from outrider.cli import main
+from outrider.report.kind import is_evaluation
+from plain_rows import row, run_of_rows
 
 
 def told(folder: Path) -> dict[str, object]:
@@ -39,6 +41,80 @@ def test_fields_of_an_unknown_dump_are_named_by_the_user(tmp_path, capsys):
     assert "Success is points >= 2.0, as asked." in printed.err
     assert told(tmp_path)["facts"]["problems"] == 5
     assert "duplicates" in told(tmp_path)["skipped"]  # no field is the text: nothing is known of repeats
+
+
+TRAINING = ("train", "recipe", "reward", "credit", "baseline", "learn", "aggregate", "clip-higher", "novelty")
+
+
+def test_a_dump_of_evaluations_is_reported_as_one(tmp_path, capsys):
+    """Cut off, repeated, judged both ways: four checks find something, and no advice is for a training."""
+    rows = [
+        {"q": f"p{p}", "a": "answer", "ok": m < p % 9, "why": "length" if m < 6 else "stop", "lv": f"L{p % 2}"}
+        for p in range(40)
+        for m in range(8)
+    ]
+    columns = [f"--column={c}" for c in ("problem=q", "text=a", "success=ok", "stop=why", "level=lv")]
+    assert main(["report", str(dumps.lines(tmp_path / "gen.jsonl", rows)), *columns]) == 0
+    report, printed = told(tmp_path), capsys.readouterr().out
+    assert report["title"] == "Evaluation of gen"
+    assert "steps" not in report["facts"]
+    advice = [line for finding in report["findings"] for line in finding["advice"]]
+    assert {finding["name"] for finding in report["findings"]} == {"truncation", "verifier suspicion", "duplicates"}
+    assert not [line for line in advice if any(word in line for word in TRAINING)]
+    assert advice
+    assert "dead prompts" in report["checked"]
+    assert "entropy collapse, saturation" in printed  # what they lack is said once
+    sections = {section["id"]: section for section in report["sections"]}
+    assert not sections.keys() & {"budget", "groups", "credit", "frontier", "sampler"}
+    table = sections["evaluated"]["tables"][0]
+    assert [row[0] for row in table["rows"]] == ["L0", "L1", "all"]
+    at = table["columns"].index("pass@1")
+    assert table["rows"][2][at] == pytest.approx(sum(min(p % 9, 8) for p in range(40)) / 320)
+    assert not [f["id"] for s in report["sections"] for f in s["figures"] if f["x"] == "step"]
+    assert "training" not in " ".join([section["text"] for section in report["sections"]]).lower()
+
+
+def test_an_evaluation_that_tells_no_tries_apart_is_given_no_recipe(tmp_path, capsys):
+    rows = [{"q": f"p{p}", "ok": p < 4} for p in range(40) for _ in range(8)]
+    file = dumps.lines(tmp_path / "gen.jsonl", rows)
+    assert main(["report", str(file), "--column=problem=q", "--column=success=ok"]) == 0
+    [finding] = told(tmp_path)["findings"]
+    assert finding["name"] == "dead prompts"
+    assert "of the 40 groups tell no try from another" in finding["sentence"]
+    assert not [line for line in finding["advice"] if any(word in line for word in TRAINING)]
+
+
+def test_a_training_that_has_only_evaluated_so_far_is_none(tmp_path):
+    run = run_of_rows([row(split="evaluate", step=0)], config={"explore": [{"uniform": {"n": 8}}]})
+    assert not is_evaluation(run)
+    assert is_evaluation(run_of_rows([row(split="evaluate", step=0)]))
+    assert not is_evaluation(run_of_rows([row(split="evaluate", step=0), row()]))
+    assert not is_evaluation(run_of_rows([]))
+
+
+def test_evaluations_of_a_dump_are_its_frontier_and_its_coverage(tmp_path):
+    """verl's validation of two steps: pass@1 rises on half of the problems, and the other half is lost."""
+    for step, solved in ((0, lambda p, m: m == 0), (10, lambda p, m: p % 2 == 0)):
+        rows = [
+            dumps.verl(step, f"p{p}", f"{p} {m}", 1.0, acc=solved(p, m), reward=1.0)
+            for p in range(60)
+            for m in range(8)
+        ]
+        dumps.lines(tmp_path / "val" / f"{step}.jsonl", rows)
+    assert main(["report", str(tmp_path / "val")]) == 0
+    report = told(tmp_path / "val")
+    [finding] = [f for f in report["findings"] if f["name"] == "coverage narrowing"]
+    assert [line.partition(" ")[0] for line in finding["advice"]] == ["Use"]
+    [frontier] = [section for section in report["sections"] if section["id"] == "frontier"]
+    assert {f["id"] for f in frontier["figures"]} == {"frontier-plane", "frontier-along", "frontier-curves"}
+
+
+def test_an_evaluation_by_greedy_decoding_alone_has_its_table(tmp_path):
+    records = [dumps.lm_eval(i, [f"r{i}"], {"exact_match": float(i % 2)}) | {"doc_hash": f"h{i}"} for i in range(30)]
+    assert main(["report", str(dumps.lines(tmp_path / "samples_x.jsonl", records))]) == 0
+    [section] = [s for s in told(tmp_path)["sections"] if s["id"] == "evaluated"]
+    table = section["tables"][0]
+    assert dict(zip(table["columns"], table["rows"][-1], strict=True))["greedy"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +45,12 @@ class Weights:
 
 
 def cumulative_advantage(
-    group_R: ArrayLike, success_R: ArrayLike, advantage_R: ArrayLike, counted_R: ArrayLike | None = None, bins: int = 8
+    group_R: ArrayLike,
+    success_R: ArrayLike,
+    advantage_R: ArrayLike,
+    counted_R: ArrayLike | None = None,
+    bins: int = 8,
+    problem_R: ArrayLike | None = None,
 ) -> Weights:
     r"""Sum of absolute advantages per group, by the group's accuracy.
 
@@ -62,6 +68,9 @@ def cumulative_advantage(
     forms see ``benchmarks/studies/cumulative_advantage.py``: the exact curve over the pass rate that problems *have*,
     where this is over the accuracy that they *show*. The two differ most at the ends, as a group without a success
     has no weight however large it is.
+
+    ``problem_R`` says which problem a rollout is of (None: every group is of another): groups of one problem are alike,
+    so the errors are those of means over problems.
 
     With ``bins = N`` and groups of ``N`` every accuracy k/N has a bin of its own.
 
@@ -91,9 +100,15 @@ def cumulative_advantage(
     weight_G = np.bincount(of_group_R, np.abs(np.nan_to_num(advantage)), len(labels)).astype(np.float64)
     known_G = told_G > 0
     bin_G = _bin(won_G[known_G], told_G[known_G], bins)
-    return _table(
-        bin_G, size_G[known_G], weight_G[known_G], bins, int(np.isnan(advantage).sum()), int((~known_G).sum())
-    )
+    _, problem_G = np.unique(labels if problem_R is None else _of_groups(problem_R, of_group_R), return_inverse=True)
+    counts = int(np.isnan(advantage).sum()), int((~known_G).sum())
+    return _table(bin_G, size_G[known_G], weight_G[known_G], problem_G[known_G], bins, *counts)
+
+
+def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
+    """The problem of each group: that of its first rollout."""
+    first_G = np.unique(of_group_R, return_index=True)[1]
+    return np.asarray(problem_R)[first_G]
 
 
 def _bin(won_G: Ints, told_G: Ints, bins: int) -> Ints:
@@ -102,15 +117,16 @@ def _bin(won_G: Ints, told_G: Ints, bins: int) -> Ints:
     return np.where(won_G == told_G, bins + 1, inside_G)
 
 
-def _table(bin_G: Ints, size_G: Ints, weight_G: Floats, bins: int, unassigned: int, unknown: int) -> Weights:
+def _table(
+    bin_G: Ints, size_G: Ints, weight_G: Floats, problem_G: Ints, bins: int, unassigned: int, unknown: int
+) -> Weights:
     edges = np.arange(bins + 1) / bins
     groups_B = np.bincount(bin_G, minlength=bins + 2)
     counts_B = np.where(groups_B > 0, groups_B, np.nan)
     sum_B = np.bincount(bin_G, weight_G, bins + 2)
     mean_B = sum_B / counts_B
-    squares_B = np.bincount(bin_G, (weight_G - mean_B[bin_G]) ** 2, bins + 2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        error_B = np.sqrt(squares_B / (counts_B - 1) / counts_B)
+        error_B = _errors(bin_G, problem_G, weight_G - mean_B[bin_G], counts_B)
         share_B, relative_B = sum_B / sum_B.sum(), mean_B / mean_B[bins // 2]
     return Weights(
         low_B=np.concatenate([[0.0], edges]),
@@ -124,3 +140,13 @@ def _table(bin_G: Ints, size_G: Ints, weight_G: Floats, bins: int, unassigned: i
         unassigned=unassigned,
         unknown=unknown,
     )
+
+
+def _errors(bin_G: Ints, problem_G: Ints, above_G: Floats, counts_B: Floats) -> Floats:
+    """Standard errors of means over groups that come in problems: of one cluster, unknown."""
+    cell_G, bins = problem_G * len(counts_B) + bin_G, len(counts_B)
+    cells_C, of_G = np.unique(cell_G, return_inverse=True)
+    sums_C = np.bincount(of_G, above_G)
+    problems_B = np.bincount(cells_C % bins, minlength=bins)
+    squares_B = np.bincount(cells_C % bins, sums_C**2, bins)
+    return np.where(problems_B > 1, np.sqrt(squares_B * problems_B / (problems_B - 1.0)) / counts_B, np.nan)

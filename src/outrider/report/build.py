@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import outrider
-from outrider.report.content import Cell, Report, Section
+from outrider.report.content import Cell, Figure, Report, Section, Series
 from outrider.report.data import RunData
 from outrider.report.findings import examine
+from outrider.report.kind import is_evaluation, with_evaluations
 from outrider.report.run import gather
 from outrider.report.sections import (
     analysis_intervene,
@@ -17,6 +19,7 @@ from outrider.report.sections import (
     credit,
     diversity,
     entropy,
+    evaluated,
     examples,
     faults,
     frontier,
@@ -29,6 +32,7 @@ from outrider.report.sections.seen import one
 
 # in reading order
 SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
+    evaluated.section,
     frontier.section,
     budget.section,
     groups.section,
@@ -46,16 +50,36 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 )
 
 
+OF_A_TRAINING = (budget.section, groups.section, credit.section, sampler.section)
+"""What an evaluation alone has nothing to say on."""
+
+
 def build(run: RunData) -> Report:
-    """The report of one run."""
+    """The report of one run, or of an evaluation where that is all there is."""
     gather(run)
+    run = with_evaluations(run)
+    evaluation = is_evaluation(run)
     found = examine(run)
-    facts = _facts(run) | {"Outrider": outrider.__version__}
-    sections = [section for make in SECTIONS if (section := make(run)) is not None]
-    return Report(f"Report of {run.name}", facts, found.findings, found.checked, found.skipped, sections)
+    facts = _facts(run, evaluation) | {"Outrider": outrider.__version__}
+    making = [make for make in SECTIONS if not (evaluation and make in OF_A_TRAINING)]
+    sections = [section for make in making if (section := make(run)) is not None]
+    if evaluation and len(run.ask("SELECT DISTINCT step FROM rollouts")["step"]) == 1:
+        sections = [replace(one, figures=[_at_one_step(figure) for figure in one.figures]) for one in sections]
+    title = f"Evaluation of {run.name}" if evaluation else f"Report of {run.name}"
+    return Report(title, facts, found.findings, found.checked, found.skipped, sections)
 
 
-def _facts(run: RunData) -> dict[str, Cell]:
+def _at_one_step(figure: Figure) -> Figure:
+    """What would be one point over the only step, as bars; other figures as they are."""
+    if figure.x != "step" or any(len(series.x) != 1 for series in figure.series):
+        return figure
+    names, values = [series.name for series in figure.series], [series.y[0] for series in figure.series]
+    low, high = [s.low[0] for s in figure.series if s.low], [s.high[0] for s in figure.series if s.high]
+    bars = Series(figure.y, names, values, *((low, high) if len(low) == len(names) else ()))
+    return replace(figure, title=figure.title.removesuffix(" along training"), kind="bars", x="", series=[bars])
+
+
+def _facts(run: RunData, evaluation: bool) -> dict[str, Cell]:
     total = one(
         run.ask(
             "SELECT count(DISTINCT step) FILTER (split = 'train') AS steps, count(*) AS rollouts, "
@@ -64,9 +88,10 @@ def _facts(run: RunData) -> dict[str, Cell]:
     )
     facts: dict[str, Cell] = {}
     facts |= {key: str(run.config[key]) for key in ("name", "model", "seed") if key in run.config}
-    facts |= {"steps": total["steps"], "rollouts": total["rollouts"], "problems": total["problems"]}
+    facts |= {} if evaluation else {"steps": total["steps"]}
+    facts |= {"rollouts": total["rollouts"], "problems": total["problems"]}
     if total["tokens"] == total["tokens"] and total["tokens"] is not None:
         facts["tokens"] = int(total["tokens"])
-    if run.notices:
-        facts["not read"] = "; ".join(run.notices)
+    if run.notices:  # of a run they say what could not be read, of an import what was taken as what
+        facts["not read" if run.has("files") else "notes"] = " ".join(run.notices)
     return {"recipe" if key == "name" else key: value for key, value in facts.items()}

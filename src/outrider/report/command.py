@@ -95,5 +95,7 @@ def tell(made: Report, console: Console) -> None:
     quiet = [name for name in made.checked if name not in found]
     if quiet:
         console.print(Text.assemble("\n", ("checked and not found: ", "bold"), ", ".join(quiet)))
-    for name, why in made.skipped.items():
-        console.print(Text.assemble((f"not checked: {name}", "bold"), (f", which needs {why}", "dim")))
+    for why in dict.fromkeys(made.skipped.values()):
+        names = [name for name, lacking in made.skipped.items() if lacking == why]
+        needs = "which needs" if len(names) == 1 else "which need"
+        console.print(Text.assemble((f"not checked: {', '.join(names)}", "bold"), (f", {needs} {why}", "dim")))

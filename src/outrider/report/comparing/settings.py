@@ -49,7 +49,7 @@ def _facts(one: Compared) -> dict[str, Cell]:
         found["held-out problems"] = evaluation.overall.problems
         found["samples of each"] = max((t.samples for t in evaluation.tallies), default=0)
     if one.run.notices:
-        found["not read"] = "; ".join(one.run.notices)
+        found["not read" if one.run.has("files") else "notes"] = " ".join(one.run.notices)
     return found
 
 

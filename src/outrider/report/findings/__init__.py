@@ -53,7 +53,7 @@ class Examined(NamedTuple):
 
 
 def examine(run: RunData) -> Examined:
-    """Every check on one run, in the order of ``CHECKS``."""
+    """Every check on one run, in the order of ``CHECKS``. On an evaluation alone no advice is for training."""
     findings, checked, skipped = [], [], {}
     for name, check in CHECKS.items():
         try:

@@ -9,7 +9,7 @@ from outrider.measure.evaluation import pass_values
 from outrider.report.content import Finding
 from outrider.report.data import RunData
 from outrider.report.findings.base import Lacking, percent
-from outrider.report.findings.view import SCORABLE, SUCCESS, splits
+from outrider.report.findings.view import SCORABLE, SUCCESS, for_training, splits
 
 NEEDS = "two evaluations with several samples of the same 30 problems or more, or as many that training visited twice"
 
@@ -54,9 +54,12 @@ def find(run: RunData) -> Finding | None:
         f"largest k that both have; act from a loss of {percent(LOSS)} on. The interval covers the choice of "
         "problems, not the seed of the run; what was lost before the first evaluation is not seen.",
         advice=[
-            "Spend on hard problems: recipe dars-hw, xrpo or cures gives those with few successes more rollouts.",
-            "Reward what many tries find together: recipe passk-training.",
-            "Push failures down rather than successes up: recipe w-reinforce or nsr.",
+            *for_training(
+                run,
+                "Spend on hard problems: recipe dars-hw, xrpo or cures gives those with few successes more rollouts.",
+                "Reward what many tries find together: recipe passk-training.",
+                "Push failures down rather than successes up: recipe w-reinforce or nsr.",
+            ),
             "Use an earlier checkpoint where many samples are taken: outrider evaluate it at this k.",
         ],
     )

@@ -11,6 +11,7 @@ from outrider.report.content import Finding
 from outrider.report.data import SAMPLED, RunData
 from outrider.report.findings.base import Lacking, percent, share
 from outrider.report.findings.view import SCORABLE, SUCCESS, late_groups, main_split
+from outrider.report.kind import is_evaluation
 
 NEEDS = "groups of at least two judged rollouts"
 
@@ -52,9 +53,15 @@ def find(run: RunData) -> Finding | None:
         "dead_tokens": float(tokens[failed | solved].sum() / tokens.sum()) if tokens.sum() else math.nan,
         **{f"never_solved_{name}": value for name, value in hopeless.items()},
     }
+    evaluation = is_evaluation(run)
+    what = (
+        f"of the {dead.of} groups tell no try from another"
+        if evaluation
+        else f"of the last {dead.of} groups teach nothing"
+    )
     sentence = (
-        f"{percent(dead.value)} of the last {dead.of} groups teach nothing ({percent(numbers['all_failed'])} all "
-        f"failed, {percent(numbers['all_solved'])} all solved), with {percent(numbers['dead_tokens'])} of the tokens."
+        f"{percent(dead.value)} {what} ({percent(numbers['all_failed'])} all failed, {percent(numbers['all_solved'])} "
+        f"all solved), with {percent(numbers['dead_tokens'])} of the tokens."
     )
     if hopeless["share"] >= 0.01:
         sentence += (
@@ -71,16 +78,27 @@ def find(run: RunData) -> Finding | None:
         f"interval included (act: {percent(MOST)}); or more than {percent(HOPELESS)} of all tokens spent on problems "
         f"never solved in {VISITS} or more visits. By verdicts: where rewards are shaped, or the baseline is not "
         "the group's, a group may still have moved the policy.",
-        advice=[
-            "Replace groups without a signal within the step: recipe dapo (stage refill).",
-            "Offer problems that taught nothing less often: stage skip; or drop what outrider evaluate never solves.",
-            *(
-                ["More rollouts where few succeed: recipe dars-hw, xrpo or cures; branches from failures: deep-grpo."]
-                if failed.sum() >= solved.sum()
-                else ["Harder problems: most of these groups are solved by every rollout."]
-            ),
-        ],
+        advice=(_of_evaluation if evaluation else _of_training)(failed.sum() >= solved.sum()),
     )
+
+
+def _of_training(mostly_failed: bool) -> list[str]:
+    return [
+        "Replace groups without a signal within the step: recipe dapo (stage refill).",
+        "Offer problems that taught nothing less often: stage skip; or drop what outrider evaluate never solves.",
+        "More rollouts where few succeed: recipe dars-hw, xrpo or cures; branches from failures: deep-grpo."
+        if mostly_failed
+        else "Harder problems: most of these groups are solved by every rollout.",
+    ]
+
+
+def _of_evaluation(mostly_failed: bool) -> list[str]:
+    return [
+        "More samples of each problem, which tell rare success from none."
+        if mostly_failed
+        else "Harder problems: these tell apart only policies that are worse.",
+        "Grade the reference answers themselves: a problem whose answer is wrong is never solved.",
+    ]
 
 
 def _hopeless(run: RunData) -> dict[str, float]:

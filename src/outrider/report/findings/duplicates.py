@@ -9,7 +9,7 @@ import numpy as np
 from outrider.report.content import Finding
 from outrider.report.data import Columns, RunData
 from outrider.report.findings.base import Floats, Lacking, Z, percent, share
-from outrider.report.findings.view import main_split
+from outrider.report.findings.view import for_training, main_split
 
 NEEDS = "groups of at least two responses with their texts"
 
@@ -76,8 +76,11 @@ def find(run: RunData) -> Finding | None:
         )
         + [
             "Check sample.temperature, sample.top_p and sample.top_k: little is left to draw from.",
-            "Keep entropy up: recipe clip-higher or kl-cov; short answers repeat first.",
-            "Count distinct successes only, or reward what is new: credit novelty, as in recipe xrpo.",
+            *for_training(
+                run,
+                "Keep entropy up: recipe clip-higher or kl-cov; short answers repeat first.",
+                "Count distinct successes only, or reward what is new: credit novelty, as in recipe xrpo.",
+            ),
         ],
     )
 

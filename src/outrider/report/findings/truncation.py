@@ -7,7 +7,7 @@ import numpy as np
 from outrider.report.content import Finding
 from outrider.report.data import RunData
 from outrider.report.findings.base import Lacking, Share, percent, share
-from outrider.report.findings.view import late_groups, main_split
+from outrider.report.findings.view import for_training, late_groups, main_split
 
 NEEDS = "stop reasons, or token counts"
 
@@ -55,9 +55,12 @@ def find(run: RunData) -> Finding | None:
         + (" Without stop reasons, the greatest length that occurs is taken for the limit." if inferred else ""),
         advice=[
             "Raise sample.max_tokens, if the truncated ones are on their way: read some.",
-            "Say in the reward what length costs before the limit does: credit overlong, as in recipe dapo.",
-            "If they repeat themselves, aggregate by constant (recipe dr-grpo): a mean over each response lets long "
-            "failures off lightly.",
+            *for_training(
+                run,
+                "Say in the reward what length costs before the limit does: credit overlong, as in recipe dapo.",
+                "If they repeat themselves, aggregate by constant (recipe dr-grpo): a mean over each response lets "
+                "long failures off lightly.",
+            ),
             "Until then report success of ended and truncated responses apart.",
         ],
     )

@@ -10,7 +10,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from outrider.report.content import Finding
 from outrider.report.data import RunData
 from outrider.report.findings.base import Floats, Lacking, Share, percent, share
-from outrider.report.findings.view import SCORABLE, SUCCESS, by_group, late_groups, main_split, success_by_step
+from outrider.report.findings.view import (
+    SCORABLE,
+    SUCCESS,
+    by_group,
+    for_training,
+    late_groups,
+    main_split,
+    success_by_step,
+)
 
 NEEDS = "verdicts"
 
@@ -66,9 +74,12 @@ def find(run: RunData) -> Finding | None:
         advice=[
             "Read rollouts of each kind named here, success and failure side by side, in the examples of this report.",
             "Grade the reference answers themselves: each must come out correct.",
-            "Leave unjudged responses out of every baseline: reward.timeout=null and reward.error=null, not 0.",
-            "After a jump compare what solved a problem before it and after it: a new trick of the answer's form is a "
-            "hole in the verifier.",
+            *for_training(
+                run,
+                "Leave unjudged responses out of every baseline: reward.timeout=null and reward.error=null, not 0.",
+                "After a jump compare what solved a problem before it and after it: a new trick of the answer's form "
+                "is a hole in the verifier.",
+            ),
         ],
     )
 

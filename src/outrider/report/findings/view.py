@@ -12,6 +12,7 @@ import numpy as np
 
 from outrider.report.data import SAMPLED, Columns, RunData
 from outrider.report.findings.base import MIN_STEPS, Lacking
+from outrider.report.kind import is_evaluation
 
 SUCCESS = "(outcome = 'correct')"
 SCORABLE = "(outcome IN ('correct', 'incorrect', 'unparseable'))"
@@ -87,6 +88,11 @@ def splits(run: RunData) -> dict[str, Split]:
             judged=int(judged),
         )
     return found
+
+
+def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
+    """Advice that only a training can follow; none for an evaluation alone."""
+    return () if is_evaluation(run) else advice
 
 
 def main_split(run: RunData) -> Split:

@@ -37,7 +37,7 @@ def _weights(run: RunData, which: str) -> Weights | None:
     found = ask(
         run,
         f"""
-        SELECT (hash(step, group_id) >> 1)::BIGINT AS code, success,
+        SELECT (hash(step, group_id) >> 1)::BIGINT AS code, (hash(problem_id) >> 1)::BIGINT AS problem, success,
             CASE WHEN unused = '' THEN advantage ELSE 0 END AS advantage,
             (stage = (SELECT min(stage) FROM seen) AND parent IS NULL AND context = 'plain') AS first
         FROM seen WHERE {which}
@@ -48,7 +48,7 @@ def _weights(run: RunData, which: str) -> Weights | None:
     if not (counted & ~np.isnan(scorable)).any():
         return None
     size = int(np.median(np.unique(found["code"][counted], return_counts=True)[1]))
-    return cumulative_advantage(found["code"], scorable, found["advantage"], counted, _bins(size))
+    return cumulative_advantage(found["code"], scorable, found["advantage"], counted, _bins(size), found["problem"])
 
 
 def _bins(size: int) -> int:
@@ -74,7 +74,7 @@ def _shape(told: dict[str, Weights]) -> list[Figure]:
         ends = {"low": (weight - half).tolist(), "high": (weight + half).tolist()}
         hover = [f"{groups} groups" for groups in w.groups_B[there].tolist()]
         lines.append(series(name, place, weight, hover=hover, **ends))
-    note = "Bars are 95 % intervals of a mean over groups."
+    note = "Bars are 95 % intervals of a mean over groups, those of one problem taken together."
     title = "Weight of a group by its success"
     return [Figure("credit-shape", title, "line", "success in the first draw", "sum of |advantage|", lines, note=note)]
 

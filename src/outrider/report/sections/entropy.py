@@ -14,10 +14,10 @@ from outrider.report.sections.seen import ask, by, ends, one, series, split
 _MOST = 2000  # responses whose tokens are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
 
-_TEXT = (
-    "Entropy is what exploration draws from: nats per sampled token, of the full distribution. Learning spends it; "
-    "spent too early, groups become alike and nothing new is found. What counts is what was bought with it, so the "
-    "last figure sets success against entropy."
+_TEXT = "Entropy is what exploration draws from: nats per sampled token, of the full distribution."
+_TRAINED = (
+    " Learning spends it; spent too early, groups become alike and nothing new is found. What counts is what was "
+    "bought with it, so the last figure sets success against entropy."
 )
 _ESTIMATED = (
     " These rollouts hold no entropies, so the negative log-probability of sampled tokens stands in: its mean over all "
@@ -34,9 +34,10 @@ def section(run: RunData) -> Section | None:
     value = _value(run)
     if not value:
         return None
-    text = _TEXT + ("" if value == "entropy" else _ESTIMATED) + _left_out(run, value)
+    trained = split(run) == "train"
+    text = _TEXT + _TRAINED * trained + ("" if value == "entropy" else _ESTIMATED) + _left_out(run, value)
     figures = [*over_time(run), *_by_outcome(run, value), *_positions(run, value)]
-    bought, law = exchange(run, _mean(value), _name(value))
+    bought, law = exchange(run, _mean(value), _name(value)) if trained else ([], [])
     return Section("entropy", "Entropy", text, [*figures, *bought], law)
 
 

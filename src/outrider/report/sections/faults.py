@@ -18,8 +18,9 @@ _MARKERS = (r"\boxed{", "####", "<answer>")
 _TEXT = (
     "What one sees of a response without knowing its task: that it has no answer or several, was cut off, goes round "
     "in circles, cannot be read, or changes its language. Each is judged by a rule that is printed here, and no rule "
-    "knows what is right. Training should make all of them rarer; one that grows is a habit that is being paid for."
+    "knows what is right."
 )
+_TRAINED = " Training should make all of them rarer; one that grows is a habit that is being paid for."
 
 
 def section(run: RunData) -> Section | None:
@@ -34,7 +35,8 @@ def section(run: RunData) -> Section | None:
     }
     if not any(found.judged for rules in told.values() for found in rules):
         return None
-    return Section("faults", "Faults of responses", _TEXT, [_figure(told)], [_table(told, marker)])
+    text = _TEXT + (_TRAINED if split(run) == "train" else "")
+    return Section("faults", "Faults of responses", text, [_figure(told)], [_table(told, marker)])
 
 
 def _read(run: RunData, steps: Sequence[int]) -> Columns:

@@ -10,6 +10,7 @@ from outrider.errors import UserError
 from outrider.measure import Evaluation, Interval, bootstrap_mean, compare, pass_at_k, powers_of_two
 from outrider.report.content import Cell, Figure, Section, Series, Table
 from outrider.report.data import RunData
+from outrider.report.kind import is_evaluation
 from outrider.report.sections.seen import ask
 
 Curve = Mapping[int, Interval]  # by k
@@ -31,19 +32,26 @@ def section(run: RunData) -> Section | None:
 
     Without evaluations: pass@k of the groups that were drawn, early and late in training. Only the first stage's roots
     count there, as what a planner adds depends on what came back. None where nothing was judged, or nothing more than
-    once.
+    once, and of a single evaluation that is all there is.
     """
-    points = {step: e.overall.pass_at for step, e in sorted(run.evaluations.items())}
-    points = {step: defined(curve) for step, curve in points.items() if defined(curve)}
+    points = _points(run)
+    if is_evaluation(run) and len(points) < 2:  # it has a section of its own
+        return None
     if points:
         first, last = min(points), max(points)
         chosen = {first: "before training" if first == 0 else f"step {first}", last: f"step {last}"}
-        figures = [*_plane(points), *_along(points), _curves({name: points[step] for step, name in chosen.items()})]
+        figures = [*_plane(points), *_along(points), curves({name: points[step] for step, name in chosen.items()})]
         return Section("frontier", "The frontier", _TEXT, figures, _changes(run.evaluations))
-    curves = _training(run)
-    if not any(max(curve) > 1 for curve in curves.values()):
+    early_and_late = _training(run)
+    if not any(max(curve) > 1 for curve in early_and_late.values()):
         return None
-    return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [_curves(curves)])
+    return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [curves(early_and_late)])
+
+
+def _points(run: RunData) -> dict[int, Curve]:
+    """pass@k by step of evaluation, as far as the data can say."""
+    points = {step: defined(e.overall.pass_at) for step, e in sorted(run.evaluations.items())}
+    return {step: curve for step, curve in points.items() if curve}
 
 
 def defined(curve: Curve) -> Curve:
@@ -75,8 +83,9 @@ def _along(points: Mapping[int, Curve]) -> list[Figure]:
     return [Figure("frontier-along", "pass@k along training", "line", "step", "pass@k", lines)]
 
 
-def _curves(curves: Mapping[str, Curve]) -> Figure:
-    lines = [interval_series(name, list(curve), list(curve.values())) for name, curve in curves.items() if curve]
+def curves(named: Mapping[str, Curve]) -> Figure:
+    """pass@k over k, a line with its band for each name."""
+    lines = [interval_series(name, list(curve), list(curve.values())) for name, curve in named.items() if curve]
     return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True)
 
 
@@ -127,11 +136,11 @@ def _training(run: RunData) -> dict[str, Curve]:
         GROUP BY ALL ORDER BY ALL
         """,
     )
-    curves = {}
+    found_curves = {}
     for phase, name in {"all": "all groups", "early": "first fifth of the steps", "late": "last fifth"}.items():
         n, c, problems = (found[key][found["phase"] == phase] for key in ("n", "c", "problem_id"))
         if len(n):
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
             resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves
-            curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in ks}
-    return {name: defined(curve) for name, curve in curves.items() if defined(curve)}
+            found_curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in ks}
+    return {name: defined(curve) for name, curve in found_curves.items() if defined(curve)}

@@ -25,7 +25,7 @@ def section(run: RunData) -> Section | None:
     """
     if not one(ask(run, "SELECT count(kind) AS judged FROM groups"))["judged"]:
         return None
-    tables = [_levels(run), _again(run), _dead(run)]
+    tables = [by_level(run), _again(run), without_success(run)]
     return Section("groups", "Solved, mixed, unsolved", _TEXT, [*kinds(run), *_coverage(run)], [t for t in tables if t])
 
 
@@ -59,7 +59,8 @@ def _coverage(run: RunData) -> list[Figure]:
     return [Figure("groups-coverage", "Problems met and problems found", "line", "step", "problems", lines, note=note)]
 
 
-def _levels(run: RunData) -> Table | None:
+def by_level(run: RunData) -> Table | None:
+    """Kinds of groups, and success, by level; None where problems have none."""
     found = ask(
         run,
         """
@@ -95,7 +96,7 @@ def _again(run: RunData) -> Table | None:
     return Table("groups-again", "What became of problems", ["", *(f"last {a}" for a in KINDS)], body, note)
 
 
-def _dead(run: RunData) -> Table | None:
+def without_success(run: RunData) -> Table | None:
     """Problems met more than once (in one step: at all) without any success, dearest first."""
     visits = 2 if split(run) == "train" else 1
     found = ask(

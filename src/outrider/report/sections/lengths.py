@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
 from outrider.report.content import Cell, Figure, Section, Series, Table
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, by, known, one, series
+from outrider.report.sections.seen import ask, by, known, one, series, split
 
 _BARS = 12  # more do not fit side by side on a phone
 
@@ -117,7 +117,8 @@ def _table(run: RunData, unit: str) -> Table:
             cells = [None if np.isnan(value) else value for value in numbers]
             body.append([name, told.outcome, told.responses, *cells])
     columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
-    return Table("lengths-table", "Lengths at both ends of training", columns, body, _drift(run, unit))
+    title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
+    return Table("lengths-table", title, columns, body, _drift(run, unit))
 
 
 def _drift(run: RunData, unit: str) -> str:

@@ -1,0 +1,23 @@
+"""What a report is of: a training, with or without evaluations, or an evaluation alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from outrider.report.comparing.evaluated import evaluations_of
+from outrider.report.data import RunData
+
+
+def is_evaluation(run: RunData) -> bool:
+    """Whether all there is was drawn to evaluate: then nothing is learnt from it, and no advice is for training.
+
+    A training that has only evaluated the policy that it begins with is none: its recipe says that it explores.
+    """
+    drawn = run.ask("SELECT DISTINCT split FROM rollouts")["split"].tolist()
+    return bool(drawn) and "train" not in drawn and "explore" not in run.config
+
+
+def with_evaluations(run: RunData) -> RunData:
+    """The run with the evaluations that its rollouts hold, where it has not written them itself."""
+    drawn = run.ask("SELECT count(*) AS n FROM rollouts WHERE split IN ('evaluate', 'greedy')")["n"][0]
+    return replace(run, evaluations=evaluations_of(run)) if drawn and not run.evaluations else run

@@ -1,0 +1,69 @@
+"""An evaluation by itself: how good a policy is on a set of problems, for rollouts that nothing was learnt from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.measure import Interval
+from outrider.measure.evaluation import Summary
+from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.data import RunData
+from outrider.report.kind import is_evaluation
+from outrider.report.sections.frontier import curves, defined
+from outrider.report.sections.groups import by_level, without_success
+
+_TEXT = (
+    "How good the policy is on these problems: how often one try succeeds (pass@1), and whether one of k does. "
+    "Intervals are 95 % bootstrap over problems: how far a number would move on other problems of the same kind. They "
+    "are too short where nearly all problems agree."
+)
+
+
+def section(run: RunData) -> Section | None:
+    """pass@k, greedy, majority and what was lost on the way, by level; pass@k as a curve; problems without a success.
+
+    Of several evaluations, as along a training that left nothing else, the last one. None for a training, and without
+    an evaluation.
+    """
+    if not run.evaluations or not is_evaluation(run):
+        return None
+    step = max(run.evaluations)
+    evaluation = run.evaluations[step]
+    curve = defined(evaluation.overall.pass_at)
+    figures: list[Figure] = [curves({"all problems": curve})] if max(curve, default=1) > 1 else []
+    ks = sorted(k for k in curve if k in (1, 8, max(curve)))
+    body = [_row(summary, ks) for summary in (*evaluation.levels, evaluation.overall)]
+    names = [*(f"pass@{k}" for k in ks), "greedy", "majority"]
+    columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
+    columns += ["responses", "cut off", "unparseable", "not judged", "tokens per response"]
+    note = f"Step {step}. " * (len(run.evaluations) > 1) + "Majority: whether the most frequent answer is right."
+    told = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
+    table = Table(
+        "evaluated", "What it solves", [columns[i] for i in told], [[row[i] for i in told] for row in body], note
+    )
+    tables = [table, *(t for t in (by_level(run), without_success(run)) if t)]
+    return Section("evaluated", "The evaluation", _TEXT, figures, tables)
+
+
+def _row(summary: Summary, ks: list[int]) -> list[Cell]:
+    none = Interval(np.nan, np.nan, np.nan, 0)
+    intervals = [*(summary.pass_at.get(k, none) for k in ks), summary.greedy, summary.majority]
+    return [
+        summary.level or "(none)",
+        summary.problems,
+        *(cell for interval in intervals for cell in _cells(interval)),
+        summary.samples or None,
+        *(_known(share) for share in (summary.truncated, summary.unparseable)),
+        (summary.timeouts + summary.errors) or None,
+        _known(summary.length) if summary.generated_tokens else None,
+    ]
+
+
+def _cells(interval: Interval) -> list[Cell]:
+    if np.isnan(interval.value):
+        return [None, None]
+    return [interval.value, None if np.isnan(interval.low) else f"{interval.low:.3f} … {interval.high:.3f}"]
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
