@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,9 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.verify import sandbox
+from outrider.verify import probes, promises, sandbox
+from outrider.verify.inside import seccomp
 from outrider.verify.inside.plain import dumps, loads
-from outrider.verify.sandbox import WAYS, Finished, Limits, Programs, why_not
+from outrider.verify.probes import PROBES
+from outrider.verify.promises import TRIAL, WAYS, outside, why_not
+from outrider.verify.sandbox import Finished, Limits, OwnDeedError, Programs
 
 REASONS = {way: why_not(way) for way in WAYS}
 WORKING = [way for way in WAYS if not REASONS[way]]
@@ -108,7 +113,7 @@ print(os.getuid(), libc.mount(b"t", b"/tmp", b"tmpfs", 0, None), libc.umount2(b"
     assert first.split()[:7] == ["False"] * 7
     assert "'HOME', 'LANG', 'PYTHONHASHSEED'" in first
     assert "'home'" not in first
-    assert "[] /tmp [" in first
+    assert "['solution.py'] /tmp [" in first
     assert second == "refused refused refused 65534 -1 -1 -1"
 
 
@@ -147,7 +152,7 @@ def test_a_fork_bomb_runs_into_its_limit_and_is_gone(way):
         while len(processes(way_mark(way))) < 8 and time.monotonic() < end:
             time.sleep(0.05)
         assert 4 <= len(processes(way_mark(way))) <= 8 + 4, "of the bomb, and the sandbox's own"
-        with pytest.raises(TimeoutError):
+        with pytest.raises((TimeoutError, OwnDeedError)):  # whoever shares the machine
             made.receive()
     assert gone(way_mark(way))
 
@@ -179,10 +184,20 @@ def test_cpu_time_ends_also_for_who_ignores_the_signal(way):
 
 def test_sleep_ends_at_the_wall_clock_and_uses_no_cpu_time(way):
     start = time.monotonic()
-    with pytest.raises(TimeoutError):
+    with pytest.raises(OwnDeedError, match=r"not done after 0.7 s \(0.0 s of CPU time used, and 0.[67] s waited\)"):
         run(way, "import time\ntime.sleep(600)", limits=Limits(seconds=0.7))
     assert time.monotonic() - start < 60
     assert gone(way_mark(way))
+
+
+def test_a_sandbox_is_closed_at_once(way):
+    made = Programs("import time\ntime.sleep(600)", Limits(), way)
+    made.send(b"")
+    while not processes(way_mark(way)):
+        time.sleep(0.02)
+    start = time.monotonic()
+    made.close()
+    assert time.monotonic() - start < 0.9, "not only after the second that it is given before it is killed"
 
 
 def test_a_daemon_does_not_outlive_its_program(way):
@@ -251,21 +266,94 @@ def test_hash_order_is_the_same_each_time(way):
 
 
 def test_without_a_way_nothing_is_run_unless_the_user_says_so(monkeypatch):
-    monkeypatch.setattr(sandbox, "why_not", lambda way: f"no {way}")
+    monkeypatch.setattr(promises, "why_not", lambda way: f"no {way}")
     with pytest.raises(UserError, match=r"no sandbox.*bwrap: no bwrap; namespaces: no namespaces.*sandbox: none"):
-        sandbox.run("print(1)")
-    assert sandbox.run("print(1)", isolation="none").stdout == b"1\n"
+        promises.run("print(1)")
+    assert promises.run("print(1)", isolation="none").stdout == b"1\n"
 
 
 def test_a_broken_promise_is_a_reason(monkeypatch):
-    """The probe looks: without namespaces it finds the machine."""
+    """The probes look: without namespaces they find the machine."""
     real = sandbox._command
     monkeypatch.setattr(sandbox, "_command", lambda way, limits: real("none", limits))
     why_not.cache_clear()
     try:
-        assert why_not("namespaces").startswith("its promise is broken: ")
+        assert why_not("namespaces") == "its promise is broken (processes): its processes are those of the machine"
     finally:
         why_not.cache_clear()
+
+
+@pytest.mark.parametrize("promise", PROBES)
+def test_each_promise_is_kept_and_its_probe_would_find_it_broken(promise, way):
+    """Inside, the probe finds nothing; started as an ordinary program it gets through."""
+    source = Path(probes.__file__).read_text()
+    with outside(TRIAL, [promise]) as told:
+        with Programs(source, TRIAL, way) as made:
+            assert made.run(json.dumps(told).encode()).stdout == b"kept\n"
+        plain = subprocess.run([sys.executable, "-c", source], input=json.dumps(told), capture_output=True, text=True)
+    assert plain.stdout.startswith(f"its promise is broken ({promise}): "), plain
+
+
+def test_the_page_promises_what_is_probed():
+    page = (Path(__file__).parents[1] / "docs" / "sandbox.md").read_text()
+    table = page.partition("## The sandbox\n\n")[2].partition("\n\n")[0]
+    assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]] == list(PROBES)
+
+
+def test_without_a_filter_of_system_calls_there_is_no_sandbox(monkeypatch):
+    """As on a machine whose numbers of system calls are not known."""
+    real = sandbox._command
+    unknown = "import os; os.uname = lambda: type('', (), {'machine': 'vax'})\n"
+
+    def command(way, limits):
+        return [unknown + part if "marshal" in part else part for part in real(way, limits)]
+
+    monkeypatch.setattr(sandbox, "_command", command)
+    why_not.cache_clear()
+    try:
+        reason = "the sandbox ended without an answer: no filter of system calls for vax"
+        assert [why_not(way) for way in WORKING] == [reason] * len(WORKING)
+    finally:
+        why_not.cache_clear()
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_numbers_of_system_calls_are_those_of_the_kernels_headers(machine):
+    column, _ = seccomp.MACHINES[machine]
+    name = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm-generic/unistd.h")[column]
+    if not Path(name).exists():
+        pytest.skip(f"needs {name}")
+    defined = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(name).read_text()))
+    known = {
+        **seccomp.REFUSED,
+        **seccomp.FOR_ITSELF,
+        **seccomp.SOCKETS,
+        "clone": seccomp.CLONE,
+        "clone3": seccomp.CLONE3,
+    }
+    assert {name: int(defined[name]) for name in known} == {name: pair[column] for name, pair in known.items()}
+
+
+def test_a_program_keeps_what_it_may_use_of_the_system(way):
+    source = """
+import asyncio, multiprocessing, os, resource, socket, threading
+async def later():
+    await asyncio.sleep(0.01)
+    return "async"
+print(asyncio.run(later()))
+for kind in (threading.Thread, multiprocessing.get_context("fork").Process):
+    one = kind(target=print, args=(kind.__name__,), kwargs={"flush": True})
+    one.start()
+    one.join()
+print(sum(multiprocessing.get_context("fork").Pool(2).map(abs, [-1, 2])))
+a, b = socket.socketpair()
+a.send(b"x")
+print(b.recv(1), os.nice(1))
+resource.setrlimit(resource.RLIMIT_STACK, (1 << 23, 1 << 23))
+print(open(__file__).readline(), os.path.basename(__file__), end="")
+"""
+    found = run(way, "# first line" + source, limits=Limits(cpu_seconds=5))
+    assert found.stdout.split() == b"async Thread ForkProcess 3 b'x' 1 # first line solution.py".split(), found.stderr
 
 
 def values(depth: int) -> st.SearchStrategy[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 import time
 from pathlib import Path
 
@@ -11,47 +11,26 @@ import pytest
 
 from outrider.record import Outcome, Problem
 from outrider.tasks import Table
-from outrider.verify.code import Stdio, UnitTests
+from outrider.verify.code import UnitTests
 from outrider.verify.program import program_of
-from outrider.verify.sandbox import WAYS, why_not
 from outrider.verify.unit_names import plan, whole_program
+from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
-REASONS = {way: why_not(way) for way in WAYS}
-pytestmark = pytest.mark.skipif(all(REASONS.values()), reason=f"no sandbox can be made here: {REASONS}")
+pytestmark = needs_sandbox
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
-ROW = {
-    "test_list": [
-        "assert add(2, 3) == 5",
-        "assert abs(add(0.1, 0.2) - 0.3) < 1e-6  # violet",
-        "assert set(add([1], [2])) == {1, 2}",
-        "assert isinstance(add('a', 'b'), str) and len(add('a', 'b')) == 2",
-    ],
-    "answer": "def add(a, b):\n    return a + b\n",
-}
 HUMANEVAL = {
     "problem": "import math\n\ndef poly(x):\n    return x * x - 9\n\ndef root(start):\n    ''' a zero of poly '''\n",
     "answer": "    return 3.0\n",
     "entry_point": "root",
     "test": "def check(candidate):\n    for at in range(3):\n        assert math.fabs(poly(candidate(at))) < 1e-4\n",
 }
-MBPP = UnitTests(tests="test_list", cpu_seconds=1, memory_gb=0.5)
 PREFIXED = UnitTests(prefix="problem", entry_point="entry_point")
 COMPLETION = PREFIXED.model_copy(update={"code": "completion"})
-ECHO = Stdio(cpu_seconds=1)
-SUMS = {"tests": [{"input": "1 2\n", "output": "3\n"}, {"input": "4 5\n", "output": "9 \n"}], "answer": None}
 
 
 BROKEN = "test 1 of 2: ended with status 1: ValueError: invalid literal for int() with base 10: ''"
-
-
-def verdict(judge, row, text, finished=True):
-    return judge.judge(Problem("p", "", judge.reference(row, "answer")), text, finished)
-
-
-def fenced(code: str) -> str:
-    return f"Here it is:\n```python\n{code}\n```\nDone."
 
 
 def test_the_reference_is_accepted():
@@ -166,6 +145,58 @@ def test_what_the_prompt_defines_stays_as_it_is():
     assert "root(0) returned 17" in found.detail
 
 
+BODY = "    return 3.0\n"
+FUTURE = "from __future__ import annotations\n"
+ANNOTATED = {
+    **HUMANEVAL,
+    "problem": FUTURE + "def poly(x):\n    return x * x - 9\ndef root(start: Unknown):\n    'Doc.'",
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        (HUMANEVAL, f"{FUTURE}def root(start: Unknown):\n{BODY}"),
+        (HUMANEVAL, f'"""Doc."""\n{FUTURE}import math\ndef root(start):\n{BODY}'),
+        (HUMANEVAL, BODY),
+        (HUMANEVAL, f"# So:\n{BODY}"),
+        (HUMANEVAL, f"    x = poly(3)\n    if x:\n    {BODY}    return math.floor(3.5)"),
+        (ANNOTATED, BODY),
+        (ANNOTATED, f"def root(start: Unknown):\n{BODY}"),
+    ],
+)
+def test_a_block_stands_alone_behind_its_prefix_or_continues_it(row, code):
+    found = verdict(PREFIXED, row, fenced(code))
+    assert found.success, found.detail
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="from 3.14 on Python reads annotations when they are asked for")
+def test_annotations_are_read_as_python_reads_them():
+    found = verdict(MBPP, ROW, fenced("def add(a: Unknown, b): return a + b"))
+    assert "NameError: name 'Unknown' is not defined" in found.detail
+    assert verdict(MBPP, ROW, fenced(f"{FUTURE}def add(a: Unknown, b): return a + b")).success
+
+
+def test_a_program_can_read_itself():
+    code = """# 3
+import inspect, os, sys
+def three(): return 3
+assert os.path.isabs(__file__) and os.path.basename(__file__) == os.path.basename(sys.argv[0]) == "solution.py"
+assert "def three" in inspect.getsource(three)
+lines = open(__file__).read().splitlines()
+print(int(lines[0][1:]) if input() == "1 2" else 9)
+os.unlink(__file__)
+os.mkdir(__file__)
+"""
+    found = verdict(ECHO, SUMS, fenced(code))
+    assert "test 2 of 2: ended with status 1" in found.detail, "it has made a folder of it"
+    found = verdict(ECHO, SUMS, fenced(code[: code.index("os.unlink")]))
+    assert found.success, found.detail
+    code = "def add(a, b):\n    return a + b if open(__file__).read().startswith('def add') else 0"
+    found = verdict(MBPP, ROW, fenced(code))
+    assert found.success, found.detail
+
+
 def test_a_function_gets_copies():
     row = {"test_list": ["x = [1, 2]\nassert total(x) == sum(x)"], "answer": None}
     assert verdict(MBPP, row, fenced("def total(x):\n    x.clear()\n    return 0")).outcome is Outcome.INCORRECT
@@ -192,22 +223,6 @@ def odd(n): return (i for i in range(n) if i % 2)
 """
     found = verdict(MBPP.model_copy(update={"setup": "setup"}), row, fenced(code))
     assert found.success, found.detail
-
-
-def test_cpu_time_is_the_programs_own_fault_and_the_wall_clock_is_not():
-    spin = verdict(MBPP, ROW, fenced("def add(a, b):\n    while True: pass"))
-    assert spin.outcome is Outcome.INCORRECT
-    assert "used up its 1 s of CPU time" in spin.detail
-    hurried = MBPP.model_copy(update={"seconds": 0.8})
-    slow = verdict(hurried, ROW, fenced("import time\ntime.sleep(100)"))
-    assert slow.outcome is Outcome.TIMEOUT
-    assert math.isnan(slow.score)
-
-
-def test_a_kill_says_nothing_of_the_program():
-    found = verdict(ECHO, SUMS, fenced("import os\nos.kill(os.getpid(), 9)"))
-    assert found.outcome is Outcome.ERROR
-    assert math.isnan(found.score)
 
 
 @pytest.mark.parametrize(

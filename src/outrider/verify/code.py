@@ -11,7 +11,8 @@ from outrider.record import Problem, Verdict, correct, incorrect, unparseable
 from outrider.record.verdict import Outcome
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
-from outrider.verify.sandbox import Finished, Isolation, Limits, Programs, Sandbox, SandboxError, find_way
+from outrider.verify.promises import Isolation, find_way
+from outrider.verify.sandbox import MEMORY_RAN_OUT, Finished, Limits, OwnDeedError, Programs, Sandbox, SandboxError
 from outrider.verify.unit_names import plan, whole_program
 
 SHARE = 0.9  # of the verdict's time is the sandbox's, so that it can still say what it saw
@@ -19,7 +20,6 @@ SHOWN = 300  # characters of what was seen
 LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
 UNSCORABLE = float("nan")
 KILLED = -9
-WHO_KILLED = "the program was killed: by itself, or by a machine that ran out of memory"
 
 
 class CodeJudge(PooledJudge):
@@ -41,9 +41,11 @@ class CodeJudge(PooledJudge):
             return unparseable(f"a program of {len(source)} characters")
         try:
             verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode())
+        except OwnDeedError as error:
+            verdict = incorrect(detail=str(error))
         except TimeoutError:
             limit = self._limits.seconds
-            verdict = Verdict(Outcome.TIMEOUT, UNSCORABLE, detail=f"not done after {limit:g} s, within its CPU time")
+            verdict = Verdict(Outcome.TIMEOUT, UNSCORABLE, detail=f"not done after {limit:g} s on a busy machine")
         except SandboxError as error:
             verdict = Verdict(Outcome.ERROR, UNSCORABLE, detail=str(error))
         return Verdict(verdict.outcome, verdict.score, answer=source.strip()[:SHOWN], detail=verdict.detail)
@@ -136,11 +138,16 @@ class UnitTests(CodeJudge):
 
     def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
         prefix, planned = reference["prefix"], reference["plan"]
-        joint = "" if not prefix or prefix.endswith("\n") else "\n"
-        program = prefix + ("" if self.code == "completion" else joint) + source
-        with Sandbox({"kind": "tests", "source": program}, self._limits, find_way(self.sandbox)) as sandbox:
+        if self.code == "completion":
+            prefix, source = "", prefix + source
+        elif prefix and not prefix.endswith("\n"):
+            prefix += "\n"
+        job = {"kind": "tests", "prefix": prefix, "source": source}
+        with Sandbox(job, self._limits, find_way(self.sandbox)) as sandbox:
             sandbox.send(planned)
             found = sandbox.receive()
+            if found.get("status") == KILLED and not found["used_up"] and sandbox.memory_ran_out:
+                raise SandboxError(MEMORY_RAN_OUT)
         return said(found, planned, self.cpu_seconds)
 
     @property
@@ -154,17 +161,11 @@ def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
 
 
 def what_is_wrong(finished: Finished, expected: str) -> str:
-    """Why a run does not pass; empty where it does.
-
-    Raises:
-        SandboxError: it was killed, and not by its limits.
-    """
+    """Why a run does not pass; empty where it does."""
     if finished.used_up:
         return "used up its CPU time"
     if finished.full:
         return "wrote more than the limit of output"
-    if finished.status == KILLED:
-        raise SandboxError(WHO_KILLED)
     if finished.status:
         last = finished.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return f"ended with status {finished.status}" + (f": {short(last[0])}" if last else "")
@@ -188,12 +189,13 @@ def said(found: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int)
         return correct(detail=f"{len(tests) - first} tests")
     if stage in ("harness", "prefix"):
         raise SandboxError(f"the tests cannot be run: {found.get('error') or seen}")
-    if found.get("gone"):
-        how = f"used up its {cpu_seconds} s of CPU time" if found["used_up"] else f"ended with status {found['status']}"
-    else:
+    if not found.get("gone"):
         how = found["error"]
-    if found.get("status") == KILLED and not found["used_up"]:
-        raise SandboxError(WHO_KILLED)
+    elif found["used_up"]:
+        how = f"used up its {cpu_seconds} s of CPU time"
+    else:
+        closed = found["stays"] and found["status"] == KILLED
+        how = "closed its pipes" if closed else f"ended with status {found['status']}"
     if stage == "load":
         return incorrect(detail=f"loading the program: {short(how)}")
     number = found["test"]

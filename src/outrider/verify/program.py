@@ -9,7 +9,7 @@ Code = Literal["block", "completion"]
 
 # Where a completion of a function ends and the next thing begins: the stop strings of Chen et al. 2021, section 2.1.
 STOPS = re.compile(r"\n(?=class|def|#|if|print)")
-LONGEST_STRING = 20_000  # characters of a string that may hold fences; one that seems longer was never closed
+LONGEST_STRING = 5_000  # characters of a string that may hold fences; one that seems longer was never closed
 
 _PYTHON = re.compile(r"(?:i?python|py)(?:3[\d.]*)?")
 _ITEM = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"  # a fence may begin on the line of its list item

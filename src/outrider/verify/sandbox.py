@@ -23,20 +23,19 @@ import tempfile
 import time
 from dataclasses import dataclass
 from importlib.abc import InspectLoader
+from pathlib import Path
 from types import CodeType
 from typing import Any, Literal, Self
 
-from outrider.errors import UserError
 from outrider.verify.inside.namespaces import DEVICES
 from outrider.verify.inside.plain import Frames, dumps, loads
+from outrider.verify.watch import Watch
 
-Isolation = Literal["required", "none"]
 Way = Literal["bwrap", "namespaces", "none"]
 
-WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # in the order in which they are tried
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # what a dynamically linked program needs
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-GUEST = ("", ".plain", ".namespaces", ".child", ".programs", ".calls", ".unit", ".guest")  # each after what it imports
+PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "calls", "unit", "guest"]  # each after what it imports
 START = """
 import marshal, sys
 with open(0, "rb", buffering=0, closefd=False) as stream:
@@ -55,6 +54,8 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
 }  # sets have one order: verdicts can be repeated
 LARGEST_REPLY = 1 << 30  # bytes; the guest bounds what it sends by the limit of output
+LOOK_SECONDS = 0.25  # between looks at a sandbox that does not answer
+MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
 PARENTS = 3  # processes of the sandbox itself that the kernel counts with those of the program
 
 
@@ -113,7 +114,11 @@ class Finished:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox itself failed: this says nothing of the program in it."""
+    """The sandbox itself failed, or the machine: this says nothing of the program in it."""
+
+
+class OwnDeedError(RuntimeError):
+    """The program has brought down what judges it, or waited until its time was over: that is its failure."""
 
 
 class Sandbox:
@@ -126,11 +131,14 @@ class Sandbox:
 
     Raises:
         SandboxError: in each method, where the sandbox cannot be made or dies.
-        TimeoutError: in ``receive``, when the wall clock has run out.
+        TimeoutError: in ``receive``, when the wall clock has run out because the machine was busy.
+        OwnDeedError: in ``receive``, when it has run out or the sandbox has died because of the program.
     """
 
     def __init__(self, job: dict[str, Any], limits: Limits, way: Way) -> None:
-        self._deadline = time.monotonic() + limits.seconds
+        self._limits = limits
+        self._way = way
+        self._memory_failures = memory_failures()
         self._folder = tempfile.TemporaryDirectory(prefix="outrider-") if way == "none" else None
         self._process = subprocess.Popen(
             _command(way, limits),
@@ -143,7 +151,9 @@ class Sandbox:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._frames = _Timed(self._process.stdout.fileno(), self._process.stdin.fileno(), self._deadline)
+        self._watch = Watch(self._process.pid)
+        deadline = time.monotonic() + limits.seconds
+        self._frames = _Timed(self._process.stdout.fileno(), self._process.stdin.fileno(), deadline, self._watch)
         with contextlib.suppress(EOFError):
             self._frames.send(_guest())
         self.send({**job, "limits": limits.as_job(way)})
@@ -163,8 +173,18 @@ class Sandbox:
         """The guest's next message."""
         try:
             return loads(self._frames.receive(LARGEST_REPLY))
+        except TimeoutError:
+            if own := self._watch.own:
+                raise OwnDeedError(f"not done after {self._limits.seconds:g} s ({own})") from None
+            raise
         except EOFError:
-            raise SandboxError(f"the sandbox ended without an answer{self._reason()}") from None
+            raise self._end() from None
+
+    @property
+    def memory_ran_out(self) -> bool:
+        """Whether the kernel has ended a process for lack of memory since the sandbox was made, or will not tell."""
+        failures = memory_failures()
+        return failures is None or failures != self._memory_failures
 
     def close(self) -> None:
         """End everything in it."""
@@ -183,28 +203,36 @@ class Sandbox:
         if self._folder:
             self._folder.cleanup()
 
-    def _reason(self) -> str:
-        """What was said on standard error, as the end of a sentence."""
-        assert self._process.stderr is not None
+    def _end(self) -> RuntimeError:
+        """Why it ended without an answer. Only a signal that lack of memory does not explain can be from inside."""
+        process = self._process
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        self._process.kill()
-        last = self._process.stderr.read(4000).decode(errors="replace").strip().splitlines()[-1:]
-        return f": {last[0]}" if last else f", with status {self._process.wait()}"
+            process.wait(1.0)
+        process.kill()
+        status = process.wait()
+        if status == signal.SIGXCPU:
+            return OwnDeedError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
+        if (status < 0 or status > 128) and not self.memory_ran_out:
+            return OwnDeedError(f"it ended its tester, with status {status}")
+        assert process.stderr is not None
+        last = process.stderr.read(4000).decode(errors="replace").strip().splitlines()[-1:]
+        return SandboxError("the sandbox ended without an answer" + (f": {last[0]}" if last else f", status {status}"))
 
 
 class _Timed(Frames):
-    """Frames whose reader does not wait longer than the deadline."""
+    """Frames whose reader waits no longer than until the deadline, and looks around meanwhile."""
 
-    def __init__(self, read: int, write: int, deadline: float) -> None:
+    def __init__(self, read: int, write: int, deadline: float, watch: Watch) -> None:
         super().__init__(read, write)
-        self._deadline = deadline
+        self._deadline, self._watch = deadline, watch
 
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(self.read, select.POLLIN)
-        if not poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
-            raise TimeoutError
+        while not poll.poll(1000 * max(0.0, min(LOOK_SECONDS, self._deadline - time.monotonic()))):
+            self._watch.look(2 * LOOK_SECONDS)
+            if time.monotonic() >= self._deadline:
+                raise TimeoutError
 
 
 class Programs(Sandbox):
@@ -216,104 +244,28 @@ class Programs(Sandbox):
     def run(self, stdin: bytes) -> Finished:
         """Run the program on an input; at its end, everything that it has started is ended too."""
         self.send(stdin)
-        return Finished(**_renamed(self.receive()))
+        finished = Finished(**_renamed(self.receive()))
+        if finished.status == -signal.SIGKILL and not finished.used_up and self.memory_ran_out:
+            raise SandboxError(MEMORY_RAN_OUT)
+        return finished
 
 
 def _renamed(found: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in found.items() if key != "cpu"}, "cpu_seconds": found["cpu"]}
 
 
-def run(source: str, stdin: bytes = b"", limits: Limits | None = None, isolation: Isolation = "required") -> Finished:
-    """Run one untrusted Python program on one input.
-
-    Only the standard library is there, and hash seeds are fixed. The program is started as ``__main__``.
-
-    Raises:
-        TimeoutError: the wall clock ran out; everything is ended.
-        SandboxError: the sandbox failed.
-        UserError: this machine allows none, and ``isolation`` is ``required``.
-
-    >>> run("print(sum(map(int, input().split())))", b"1 2 3").stdout  # doctest: +SKIP
-    b'6\\n'
-    """
-    with Programs(source, limits or Limits(), find_way(isolation)) as sandbox:
-        return sandbox.run(stdin)
-
-
-def find_way(isolation: Isolation = "required") -> Way:
-    """How a sandbox is made on this machine, found once per process by making one and trying to break out.
-
-    Raises:
-        UserError: in no way, and ``isolation`` is ``required``.
-    """
-    if isolation == "none":
-        return "none"
-    reasons = {}
-    for way in WAYS:
-        reasons[way] = why_not(way)
-        if not reasons[way]:
-            return way
-    raise UserError(
-        "this machine allows no sandbox, so programs that nobody has read are not run ("
-        + "; ".join(f"{way}: {reason}" for way, reason in reasons.items())
-        + "): install bubblewrap and allow user namespaces, or set sandbox: none to run them with the rights of "
-        "this user"
-    )
-
-
-@functools.cache
-def why_not(way: Way) -> str:
-    """Why sandboxes cannot be made in this way here; empty where they can."""
-    if sys.platform != "linux":
-        return "needs Linux"
-    if way == "bwrap" and not shutil.which("bwrap"):
-        return "not installed"
-    limits = Limits(seconds=20, processes=8)
-    with tempfile.NamedTemporaryFile() as file:
-        try:
-            with Programs(_PROBE, limits, way) as sandbox:
-                found = sandbox.run(f"{file.name}\n{__file__}".encode())
-        except (OSError, SandboxError, TimeoutError) as error:
-            return str(error) or type(error).__name__
-    if found.stdout == b"kept\n":
-        return ""
-    said = (found.stdout or found.stderr).decode(errors="replace").strip().splitlines()
-    return said[-1] if said else f"no answer, and status {found.status}"
-
-
-_PROBE = """
-import os, socket, sys, tempfile, threading
-def refuse(why):
-    print("its promise is broken: " + why)
-    sys.exit()
-for path in sys.stdin.read().splitlines():
-    if os.path.exists(path):
-        refuse(path + " can be seen")
-if os.path.exists("/proc/1"):
-    refuse("/proc can be seen")
-for folder in ("/", os.path.dirname(os.__file__)):
-    if os.access(folder, os.W_OK):
-        refuse(folder + " can be written to")
-if [name for _, name in socket.if_nameindex()] not in ([], ["lo"]):
-    refuse("there is a network")
-if os.getpid() > 9:
-    refuse("its processes are those of the machine")
-open("/tmp/file", "w").close()
-children = 0
-try:
-    while children < 40:
-        if os.fork() == 0:
-            os.read(os.pipe()[0], 1)
-        children += 1
-except OSError:
-    print("kept")
-else:
-    refuse("the number of processes is not limited")
-"""
+def memory_failures() -> int | None:
+    """How many processes the kernel has ended for lack of memory since it was started, of the machine or of a
+    control group; None where it does not tell."""
+    with contextlib.suppress(OSError):
+        counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+        if "oom_kill" in counts:
+            return int(counts["oom_kill"])
+    return None
 
 
 def _command(way: Way, limits: Limits) -> list[str]:
-    shown, hidden = _folders()
+    shown, hidden = shown_and_hidden()
     python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]
     scratch = str(limits.scratch_mb << 20)
     guest = [*python, "-c", START, way, str(os.getpid()), scratch, os.pathsep.join(shown), os.pathsep.join(hidden)]
@@ -338,7 +290,7 @@ def _bwrap(shown: list[str], hidden: list[str], scratch: str) -> list[str]:
 def _guest() -> bytes:
     """The code that runs inside, compiled: it goes through the pipe, and nothing of Outrider is on the inner disk."""
     modules: list[tuple[str, CodeType]] = []
-    for name in (f"outrider.verify.inside{end}" for end in GUEST):
+    for name in ["outrider.verify.inside", *(f"outrider.verify.inside.{part}" for part in PARTS)]:
         spec = importlib.util.find_spec(name)
         assert spec is not None
         assert isinstance(spec.loader, InspectLoader)
@@ -349,7 +301,7 @@ def _guest() -> bytes:
 
 
 @functools.cache
-def _folders() -> tuple[list[str], list[str]]:
+def shown_and_hidden() -> tuple[list[str], list[str]]:
     """What of the disk is shown: C libraries, the interpreter, its standard library; and what is hidden in them."""
     libraries = [os.path.join(sys.base_prefix, name) for name in ("lib", "lib64")]
     shown: list[str] = []

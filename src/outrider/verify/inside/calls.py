@@ -6,12 +6,13 @@ and is worth a handle here: it can be called, iterated, read and written to, and
 """
 
 from __future__ import annotations
+import __future__
 
 import builtins
 import os
-import sys
 
 from outrider.verify.inside.plain import LARGEST, Frames, Ignoring, dumps, loads
+from outrider.verify.inside.programs import compiled, module_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SHOWN = 200  # characters of a value or message
+FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
 class Gone(BaseException):
@@ -54,7 +56,7 @@ class Tested:
         """
         try:
             message = dumps((what, *arguments), other=_number_of)
-        except (TypeError, RecursionError) as error:
+        except TypeError as error:
             raise Unsendable(f"a test hands over what is no plain data: {error}") from error
         try:
             self._frames.send(message)
@@ -137,11 +139,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-def answer_calls(source: str, frames: Frames) -> None:
+def answer_calls(prefix: str, source: str, frames: Frames) -> None:
     """The other end: load the program, then do what is asked until nobody asks any more."""
-    module = type(sys)("solution")  # no main program: what stands under __name__ == "__main__" is not for tests
-    sys.modules["solution"] = module
+    module = module_of(source, "solution")  # what stands under __name__ == "__main__" is not for tests
     held: list[Any] = []
+    me = os.getpid()
 
     def hold(value: Any) -> int:
         held.append(value)
@@ -149,7 +151,8 @@ def answer_calls(source: str, frames: Frames) -> None:
 
     def do(what: str, *arguments: Any) -> Any:
         if what == "load":
-            exec(compile(source, "solution.py", "exec"), module.__dict__)
+            for code in parts(prefix, source, module.__file__):
+                exec(code, module.__dict__)
             return None
         if what == "name":
             return module.__dict__[arguments[0]]
@@ -171,7 +174,19 @@ def answer_calls(source: str, frames: Frames) -> None:
             reply = dumps(("value", do(what, *arguments)), other=hold)
         except BaseException as error:  # noqa: BLE001 - sys.exit in a function is what it raised, too
             reply = dumps(("raised", (type(error).__name__, _text(error))))
+        if os.getpid() != me:
+            return  # the program has forked, and this is a copy of what answers
         frames.send(reply)
+
+
+def parts(prefix: str, source: str, file: str) -> list[Any]:
+    """A program behind its prefix as code: on its own where it can stand alone, as one that begins with imports from
+    ``__future__`` has to; else as the prefix's continuation."""
+    if prefix:
+        with Ignoring(SyntaxError, ValueError):
+            first = compiled(prefix, "prefix")
+            return [first, compiled(source, file, first.co_flags & FEATURES)]
+    return [compiled(prefix + source, file)]
 
 
 def _text(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from outrider.verify.inside.plain import Ignoring
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
@@ -25,6 +26,17 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
         os.closerange(len(keep), 1024)
         confine(limits)
     return pid
+
+
+def end_of(pid: int) -> tuple[int, Any]:
+    """Wait for the end of a child: its status as the kernel has it, and what it used.
+
+    One that asks to be traced stops where others end; that is no end.
+    """
+    while True:
+        _, status, usage = os.wait4(pid, 0)
+        if not os.WIFSTOPPED(status):
+            return status, usage
 
 
 def confine(limits: Mapping[str, int]) -> None:

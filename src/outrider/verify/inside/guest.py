@@ -10,7 +10,7 @@ import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
 
-from outrider.verify.inside import programs, unit
+from outrider.verify.inside import programs, seccomp, unit
 from outrider.verify.inside.namespaces import DIE_WITH_PARENT, DUMPABLE, control, enter
 from outrider.verify.inside.plain import Frames, Ignoring, loads
 
@@ -27,6 +27,11 @@ def main() -> None:
         except OSError as error:
             sys.exit(str(error.strerror or error))
         control(DIE_WITH_PARENT, signal.SIGKILL)  # forgotten with the change of user
+    if way != "none":
+        try:
+            seccomp.install()
+        except OSError as error:
+            sys.exit(str(error.strerror))
     control(DUMPABLE, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as process 1: ignored
     channel = Frames(os.dup(0), os.dup(1))

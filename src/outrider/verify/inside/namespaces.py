@@ -57,13 +57,19 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     _drop_rights()
 
 
-def control(option: int, value: int) -> None:
+def control(option: int, value: int, more: int = 0) -> None:
     """``prctl`` on this process.
 
     Raises:
         OSError: the kernel refuses.
     """
-    _call("prctl", option, value, 0, 0, 0)
+    _call("prctl", option, value, more, 0, 0)
+
+
+def exit_at(number: int) -> None:
+    """Have a signal end this process with its number as status, even process 1, whom it would not reach otherwise,
+    and in the middle of a call in C, where Python's own handlers wait: the handler is the C library's ``_exit``."""
+    _libc.signal(ctypes.c_int(number), ctypes.cast(_libc._exit, ctypes.c_void_p))
 
 
 def _call(name: str, *arguments: Any) -> None:
@@ -157,10 +163,13 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 def _stay_behind(child: int) -> None:
     """Wait outside for the first process; with it all others of its world are gone. Never returns."""
     os.closerange(0, 3)
-    if signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGTERM:
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    os._exit(min(abs(os.waitstatus_to_exitcode(status)), 255))
+    ended, status = 0, 0
+    while not ended:  # SIGCHLD may be another child's: that of the helper is still pending
+        if signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGTERM:
+            os.kill(child, signal.SIGKILL)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)  # as shells and bwrap say it
 
 
 def _drop_rights() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from outrider.verify.inside.child import fork, kill_the_rest, used_up
+from outrider.verify.inside.child import end_of, fork, kill_the_rest, used_up
 from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
         pid = fork(limits, fds)
         if pid == 0:
             return run_as_main(job["source"])
-        _, status, usage = os.wait4(pid, 0)
+        status, usage = end_of(pid)
         kill_the_rest()
         cpu = usage.ru_utime + usage.ru_stime
         size = os.fstat(fds[1]).st_size
@@ -51,9 +51,26 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
 def run_as_main(source: str) -> None:
     """Be the program: what it does, and how it ends, is as if Python had been started with it."""
     be_ready()
-    module = type(sys)("__main__")
-    sys.modules["__main__"] = module
-    exec(compile(source, "solution.py", "exec"), module.__dict__)
+    module = module_of(source, "__main__")
+    exec(compiled(source, module.__file__), module.__dict__)
+
+
+def module_of(source: str, name: str) -> Any:
+    """The module of a program, and the file that it seems to come from, for those that read themselves."""
+    module: Any = type(sys)(name)
+    module.__file__ = os.path.join(os.getcwd(), "solution.py")
+    with Ignoring(OSError):  # no room, or an earlier run has put a folder there
+        with Ignoring(FileNotFoundError):
+            os.unlink(module.__file__)
+        with open(module.__file__, "x", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(source)
+    sys.modules[name] = module
+    return module
+
+
+def compiled(source: str, file: str, features: int = 0) -> Any:
+    """Code that knows nothing of the features that this file has imported from ``__future__``."""
+    return compile(source, file, "exec", features, dont_inherit=True)
 
 
 def be_ready() -> None:

@@ -6,18 +6,23 @@ time. Whether a test passed is decided and said here.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import resource
 import sys
+import time
 
 from outrider.verify.inside.calls import Gone, Handle, MissingError, Tested, Unsendable, answer_calls, leave, shown
-from outrider.verify.inside.child import fork, limit, used_up
+from outrider.verify.inside.child import end_of, fork, limit, used_up
+from outrider.verify.inside.namespaces import exit_at
 from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
-from outrider.verify.inside.programs import be_ready
+from outrider.verify.inside.programs import be_ready, compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+GRACE = 0.05  # seconds from the end of a program's pipes to its own
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> None:
@@ -29,23 +34,27 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
     if pid == 0:
         with Ignoring(EOFError):
             be_ready()
-            answer_calls(job["source"], Frames(3, 4))
+            answer_calls(job["prefix"], job["source"], Frames(3, 4))
         leave()
     os.close(their_read)
     os.close(their_write)
-    limit(resource.RLIMIT_CPU, limits["cpu"] + 1)  # a result may be made to be expensive to compare
+    limit(resource.RLIMIT_CPU, limits["cpu"] + 1, limits["cpu"] + 2)
     limit(resource.RLIMIT_AS, limits["memory"])
     tested = Tested(Frames(read, write))
     found = judge(tested, loads(channel.receive(1 << 62)))
     if found.get("gone"):
-        _, status, usage = os.wait4(pid, 0)
+        time.sleep(GRACE)
+        found["stays"] = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        os.kill(pid, signal.SIGKILL)  # it has closed its pipes, or is about to end and does not notice
+        status, usage = end_of(pid)
         found["status"] = os.waitstatus_to_exitcode(status)
         found["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
     channel.send(dumps(found))
 
 
 def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
-    """What the tests found.
+    """What the tests found. Once the program is loaded, the end of CPU time is the end of this process, with the
+    signal's number: what a program returns may be made to be expensive to read or compare, as colliding hashes are.
 
     Args:
         tested: the program.
@@ -58,11 +67,12 @@ def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "tests"}
     stage, at = "prefix", 0
     try:
-        exec(compile(job["prefix"], "prefix", "exec"), space)  # the data set's own code
+        exec(compiled(job["prefix"], "prefix"), space)  # the data set's own code
         for module in job["modules"]:
             space[module] = __import__(module)
         stage = "load"
         tested.ask("load")
+        exit_at(signal.SIGXCPU)
         for name in job["names"]:
             with Ignoring(MissingError):
                 value = tested.ask("name", name)
@@ -70,7 +80,7 @@ def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
         stage = "test"
         for at, test in enumerate(job["tests"], 1):
             tested.last = ""
-            exec(compile(test, f"test {at}", "exec"), space)
+            exec(compiled(test, f"test {at}"), space)
     except Unsendable as problem:
         return {"stage": "harness", "test": at, "seen": str(problem)}
     except Gone:

@@ -1,0 +1,131 @@
+"""A filter of system calls over everything inside: what no namespace closes.
+
+Namespaces leave open the address families that the kernel counts to no network (``AF_VSOCK`` reaches the machine's
+own host), what one process may do to another of the same user, and in containers more namespaces. The filter is
+classic BPF over number and arguments of each call (seccomp(2)); it stays for good, for all that is started later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from outrider.verify.inside.namespaces import NO_NEW_PRIVILEGES, control
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SECCOMP, FILTER = 22, 2  # of prctl(2)
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in the kernel's description of a call; arguments take 8 bytes each
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000
+NOT_PERMITTED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
+OTHER_ABI = 0x40000000  # numbers from here on are calls of x32, another way in on x86-64
+UNIX = 1  # the one address family that programs need: asyncio and multiprocessing talk over it to themselves
+NEW_NAMESPACES = 0x7E020000
+
+# What a process could do to the one that judges it, or to the kernel, and no program needs. Numbers: x86-64; others.
+REFUSED = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_by_handle_at": (304, 265),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "io_uring_setup": (425, 425),  # opens sockets past every filter
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+# Calls that are for a process itself alone: what these arguments have to be.
+FOR_ITSELF: dict[str, tuple[int, int, Mapping[int, int]]] = {
+    "prlimit64": (302, 261, {0: 0}),
+    "sched_setparam": (142, 118, {0: 0}),
+    "sched_setscheduler": (144, 119, {0: 0}),
+    "sched_setattr": (314, 274, {0: 0}),
+    "sched_setaffinity": (203, 122, {0: 0}),
+    "setpriority": (141, 140, {0: 0, 1: 0}),
+    "ioprio_set": (251, 30, {0: 1, 1: 0}),
+}
+SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}
+CLONE, CLONE3 = (56, 220), (435, 435)
+MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "riscv64": (1, 0xC00000F3)}  # column, audit number
+
+
+def install() -> None:
+    """Put the filter on this process and all that it starts.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    program = b"".join(assembled(os.uname().machine))
+    control(NO_NEW_PRIVILEGES, 1)
+    code = ctypes.create_string_buffer(program, len(program))
+    described = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(code))
+    try:
+        control(SECCOMP, FILTER, ctypes.addressof(described))
+    except OSError as error:
+        raise OSError(error.errno, f"no filter of system calls: {error.strerror}") from None
+
+
+def assembled(machine: str) -> Iterator[bytes]:
+    """The filter for a kind of machine, one instruction after the other.
+
+    Raises:
+        OSError: its numbers are not known.
+    """
+    if machine not in MACHINES:
+        raise OSError(0, f"no filter of system calls for {machine}")
+    column, audit = MACHINES[machine]
+    yield from [_step(LOAD, MACHINE), _step(EQUAL, audit, 1, 0), _refuse(NOT_PERMITTED), _step(LOAD, NUMBER)]
+    if machine == "x86_64":
+        yield from [_step(AT_LEAST, OTHER_ABI, 0, 1), _refuse(NOT_PERMITTED)]
+    for numbers in REFUSED.values():
+        yield from [_step(EQUAL, numbers[column], 0, 1), _refuse(NOT_PERMITTED)]
+    for *pair, wanted in FOR_ITSELF.values():
+        yield from _only(pair[column], wanted, NOT_PERMITTED)
+    for numbers in SOCKETS.values():
+        yield from _only(numbers[column], {0: UNIX}, NO_SUCH_FAMILY)
+    flags = [_step(LOAD, ARGUMENTS), _step(ANY_BIT, NEW_NAMESPACES, 0, 1), _refuse(NOT_PERMITTED), _step(RETURN, ALLOW)]
+    yield from [_step(EQUAL, CLONE[column], 0, len(flags)), *flags]
+    yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries fall back
+    yield _step(RETURN, ALLOW)
+
+
+def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
+    """Refuse a call unless the lower halves of its arguments are what they have to be."""
+    steps: list[bytes] = []
+    for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):
+        steps += [_step(LOAD, ARGUMENTS + 8 * at), _step(EQUAL, value, 0, 2 * left + 1)]
+    steps += [_step(RETURN, ALLOW), _refuse(error)]
+    return [_step(EQUAL, number, 0, len(steps)), *steps]
+
+
+def _refuse(error: int) -> bytes:
+    return _step(RETURN, REFUSE | error)
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return code.to_bytes(2, "little") + bytes([if_true, if_false]) + value.to_bytes(4, "little")

@@ -1,0 +1,200 @@
+"""One probe for each promise of a sandbox (``docs/sandbox.md``): it tries what the promise rules out.
+
+This file is run inside, as a program, before any other: its input tells it what is outside and which limits it has,
+and it prints the first promise that is broken, or ``kept``. It may import the standard library's quickest parts only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import resource
+import socket
+import sys
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from typing import Any
+
+Told = dict[str, Any]
+
+NOBODY = 65534
+SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
+FAMILIES = 64  # more than there are
+CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
+TRACE_ME, SEIZE = 0, 0x4206
+NEW_USERS, IO_URING_SETUP = 1 << 28, 425
+MAIN_VARIABLES = {"PYTHONHASHSEED", "HOME", "LANG"}
+MEBIBYTE = bytes(1 << 20)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def processes(told: Told) -> str:
+    """It sees its own processes alone."""
+    if os.getpid() > 9 or _succeeds(os.kill, told["judge"], 0):
+        return "its processes are those of the machine"
+    return ""
+
+
+def disk(told: Told) -> str:
+    """It sees Python and the C libraries, and can write to ``/tmp`` alone, so many bytes."""
+    hidden = [*told["hidden"], "/proc/1", "/sys/kernel", "/etc/passwd", "/var/tmp"]
+    seen = [path for path in hidden if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path))]
+    folders = ["/", "/dev", os.path.dirname(os.__file__), os.path.dirname(os.path.realpath(sys.executable))]
+    seen += [f"{folder} can be written to, which" for folder in folders if os.access(folder, os.W_OK)]
+    if PathFinder.find_spec("outrider") or PathFinder.find_spec("pip"):
+        seen.append("an installed package")
+    room = told["scratch"] // len(MEBIBYTE) + 1
+    if all(_writes(f"/tmp/probe-{i}", MEBIBYTE) for i in range(room)):
+        seen.append(f"/tmp holds more than {told['scratch']} bytes, which")
+    for i in range(room):
+        _succeeds(os.unlink, f"/tmp/probe-{i}")
+    return f"{seen[0]} can be seen" if seen else ""
+
+
+def network(told: Told) -> str:
+    """No address family is open but the one that talks to its own processes, and that reaches nobody else's."""
+    for family in range(FAMILIES):
+        if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
+            return f"sockets of the address family {family} can be made"
+    if _succeeds(socket.socket(socket.AF_UNIX).connect, told["listening"]):
+        return "a socket of the machine can be reached"
+    if _libc.syscall(IO_URING_SETUP, 8, ctypes.create_string_buffer(256)) >= 0:
+        return "io_uring can be used, which opens sockets of every family"
+    return ""
+
+
+def rights(told: Told) -> str:
+    """It is nobody, and can neither become somebody nor make a world of its own."""
+    if {*os.getresuid(), *os.getresgid()} != {NOBODY}:
+        return "it is a user of the machine"
+    held = (ctypes.c_uint32 * 6)()
+    _libc.capget((ctypes.c_uint32 * 2)(CAPABILITIES, 0), held)
+    if any(held) or _libc.prctl(NO_NEW_PRIVILEGES, 0, 0, 0, 0) != 1:
+        return "it has capabilities, or can get some"
+    if _succeeds(os.setuid, 0) or _libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0:
+        return "it has rights of root"
+    if _libc.unshare(NEW_USERS) == 0:
+        return "it can make namespaces of its own"
+    return ""
+
+
+def tester(told: Told) -> str:
+    """It can do nothing to the process that judges it."""
+    judge = os.getppid()
+    if _succeeds(resource.prlimit, judge, resource.RLIMIT_CPU):
+        return "the limits of its tester can be changed"
+    if _succeeds(os.sched_setaffinity, judge, os.sched_getaffinity(0)):
+        return "its tester can be moved to other cores"
+    if _succeeds(os.setpriority, os.PRIO_PROCESS, judge, 19):
+        return "its tester can be slowed down"
+    if _libc.ptrace(SEIZE, judge, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
+        return "its tester can be traced, or made to trace"
+    return ""
+
+
+def surroundings(told: Told) -> str:
+    """It inherits three variables and three descriptors."""
+    if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
+        return f"it has the variable {min(extra)}"
+    if inherited := [fd for fd in range(3, 1024) if _succeeds(os.fstat, fd)]:
+        return f"it has the descriptor {inherited[0]}"
+    return ""
+
+
+def cpu_time(told: Told) -> str:
+    """Its CPU time is limited."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    return "" if 0 < soft <= hard <= told["cpu"] + 1 else "its CPU time is not limited"
+
+
+def address_space(told: Told) -> str:
+    """Its address space is limited."""
+    return "its address space is not limited" if _succeeds(mmap.mmap, -1, told["memory"]) else ""
+
+
+def process_count(told: Told) -> str:
+    """So many processes, and no more."""
+    (read, write), children = os.pipe(), 0
+    try:
+        while children < told["processes"]:  # it is one itself
+            if os.fork() == 0:
+                os.close(write)
+                os.read(read, 1)  # until the first one has closed its end
+                os._exit(0)
+            children += 1
+    except OSError:
+        return ""
+    finally:
+        os.close(write)
+        for _ in range(children):
+            os.wait()
+    return "the number of processes is not limited"
+
+
+def output(told: Told) -> str:
+    """A file holds so much, and no more."""
+    found = "" if not _writes("/tmp/probe", bytes(told["file"] + 1)) else "the size of files is not limited"
+    _succeeds(os.unlink, "/tmp/probe")
+    return found
+
+
+def open_files(told: Told) -> str:
+    """So many descriptors, and no more."""
+    held: list[int] = []
+    try:
+        while len(held) < told["files"]:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return ""
+    finally:
+        for fd in held:
+            os.close(fd)
+    return "the number of open files is not limited"
+
+
+PROBES: dict[str, Callable[[Told], str]] = {
+    "processes": processes,
+    "disk": disk,
+    "network": network,
+    "rights": rights,
+    "its tester": tester,
+    "environment, descriptors": surroundings,
+    "CPU time": cpu_time,
+    "address space": address_space,
+    "processes and threads": process_count,
+    "output, and each file": output,
+    "open files": open_files,
+}
+
+
+def main() -> None:
+    """Print the first promise that is broken, of those that are asked for or all, or ``kept``."""
+    told = json.load(sys.stdin)
+    for name in told.get("only", PROBES):
+        if found := PROBES[name](told):
+            sys.stdout.write(f"its promise is broken ({name}): {found}\n")
+            return
+    sys.stdout.write("kept\n")
+
+
+def _succeeds(call: Callable[..., Any], *arguments: Any) -> bool:
+    try:
+        call(*arguments)
+    except (OSError, ValueError, OverflowError, MemoryError):
+        return False
+    return True
+
+
+def _writes(path: str, data: bytes) -> bool:
+    try:
+        with open(path, "wb", buffering=0) as file:
+            return file.write(data) == len(data)
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""How a sandbox is made on this machine: in the first way that keeps every promise, which probes find out."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import secrets
+import shutil
+import site
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from outrider.errors import UserError
+from outrider.verify import probes
+from outrider.verify.sandbox import Finished, Limits, Programs, Way, shown_and_hidden
+
+Isolation = Literal["required", "none"]
+
+WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # in the order in which they are tried
+MOST_HIDDEN = 100  # files of the user that are looked for
+TRIAL = Limits(seconds=20, processes=8, memory_gb=0.5, output_mb=1, scratch_mb=2, files=32)
+
+
+def run(source: str, stdin: bytes = b"", limits: Limits | None = None, isolation: Isolation = "required") -> Finished:
+    """Run one untrusted Python program on one input.
+
+    Only the standard library is there, and hash seeds are fixed. The program is started as ``__main__``.
+
+    Raises:
+        TimeoutError: the wall clock ran out on a busy machine; everything is ended.
+        OwnDeedError: the wall clock ran out by the program's own doing.
+        SandboxError: the sandbox failed.
+        UserError: this machine allows none, and ``isolation`` is ``required``.
+
+    >>> run("print(sum(map(int, input().split())))", b"1 2 3").stdout  # doctest: +SKIP
+    b'6\\n'
+    """
+    with Programs(source, limits or Limits(), find_way(isolation)) as sandbox:
+        return sandbox.run(stdin)
+
+
+def find_way(isolation: Isolation = "required") -> Way:
+    """How a sandbox is made on this machine, found once per process by making one and trying to break out.
+
+    Raises:
+        UserError: in no way, and ``isolation`` is ``required``.
+    """
+    if isolation == "none":
+        return "none"
+    reasons = {}
+    for way in WAYS:
+        reasons[way] = why_not(way)
+        if not reasons[way]:
+            return way
+    raise UserError(
+        "this machine allows no sandbox, so programs that nobody has read are not run ("
+        + "; ".join(f"{way}: {reason}" for way, reason in reasons.items())
+        + "): install bubblewrap and allow user namespaces, or set sandbox: none to run them with the rights of "
+        "this user"
+    )
+
+
+@functools.cache
+def why_not(way: Way) -> str:
+    """Why sandboxes cannot be made in this way here, or which promise they break; empty where they can be used."""
+    if sys.platform != "linux":
+        return "needs Linux"
+    if way == "bwrap" and not shutil.which("bwrap"):
+        return "not installed"
+    with outside(TRIAL) as told:
+        try:
+            with Programs(Path(probes.__file__).read_text("utf-8"), TRIAL, way) as sandbox:
+                found = sandbox.run(json.dumps(told).encode())
+        except (OSError, RuntimeError, TimeoutError) as error:
+            return str(error) or type(error).__name__
+    if found.stdout == b"kept\n":
+        return ""
+    said = (found.stdout or found.stderr).decode(errors="replace").strip().splitlines()
+    return said[-1] if said else f"no answer, and status {found.status}"
+
+
+@contextmanager
+def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
+    """What probes are told of the machine: what there is to find, and the limits."""
+    name = f"\0outrider-{secrets.token_hex(8)}"  # in no folder: known to all of the same network
+    with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        listener.listen()
+        yield {
+            "only": list(only),
+            "judge": os.getpid(),
+            "hidden": [file.name, __file__, *site.getsitepackages([sys.base_prefix, sys.prefix]), *_at_home()],
+            "listening": name,
+            "scratch": limits.scratch_mb << 20,
+            **limits.as_job("namespaces"),
+        }
+
+
+def _at_home() -> list[str]:
+    """Files and folders of the user, but for those that lead to Python or are in what is shown."""
+    shown = [Path(path) for path in (*shown_and_hidden()[0], "/tmp", "/dev")]
+    with suppress(OSError, RuntimeError):  # there is no home, or none that may be read
+        found = sorted(Path.home().iterdir())
+        return [str(p) for p in found if not any(s.is_relative_to(p) or p.is_relative_to(s) for s in shown)][
+            :MOST_HIDDEN
+        ]
+    return []
