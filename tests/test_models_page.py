@@ -270,6 +270,17 @@ def test_adapters_are_sentences_where_they_cannot_be(tmp_path: Path) -> None:
         load_policy(str(tmp_path / "Llama 4"), adapter(["router"]))  # it returns more than a product
 
 
+def test_an_adapter_that_its_model_passes_by_is_refused(tmp_path: Path) -> None:
+    """Mamba multiplies with ``dt_proj.weight`` itself: what is around it would never be trained."""
+    tiny("Mamba").save_pretrained(tmp_path / "m")
+    character_tokenizer().save_pretrained(tmp_path / "m")
+    assert ready(load_policy(str(tmp_path / "m"), adapter(["in_proj", "x_proj"])))[0].path.name == "plain"
+    with pytest.raises(
+        UserError, match=r"^policy.lora.targets: an adapter on dt_proj changes nothing in MambaForCausal"
+    ):
+        ready(load_policy(str(tmp_path / "m"), adapter(["in_proj", "dt_proj"])))
+
+
 def test_an_adapter_on_transposed_layers_is_exported_as_it_was_trained(tmp_path: Path) -> None:
     """GPT-2 keeps its linear layers as Conv1D, whose weights lie the other way."""
     tiny("GPT-2").save_pretrained(tmp_path / "m")

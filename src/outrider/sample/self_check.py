@@ -76,7 +76,8 @@ class SelfCheck:
         beyond: windows that were not looked beyond, since they are longer than 8,192 tokens.
 
     Raises:
-        UserError: the model's own forward pass fails or gives NaN, or its context is too short.
+        UserError: the model's own forward pass fails or gives NaN, its context is too short, or an adapter sits where
+            the model does not look.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -92,6 +93,11 @@ class SelfCheck:
             )
         with torch.no_grad():
             self._want = [_own_logprobs(policy.model, row) for row in self._rows]
+        if idle := _idle_targets(policy.model, self._rows[0]):
+            raise UserError(
+                f"policy.lora.targets: an adapter on {', '.join(idle)} changes nothing in "
+                f"{type(policy.model).__name__}, which reads the weights beneath it; leave it out"
+            )
         if any(bool(want_TV.isnan().any()) for want_TV in self._want):
             raise UserError(
                 f"{type(policy.model).__name__}: its own forward pass gives no numbers; are its weights whole?"
@@ -202,6 +208,21 @@ def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
             f"{type(model).__name__}: its own forward pass fails ({type(error).__name__}: {line})"
         ) from error
     return logits_LV.float()
+
+
+@torch.enable_grad()
+def _idle_targets(model: PreTrainedModel, row: ProbeRow) -> list[str]:
+    """Kinds of adapted layers none of whose adapters has a gradient: Mamba's own code, for one, multiplies with
+    ``dt_proj.weight`` and so passes by what was put around ``dt_proj``."""
+    outputs = adapter_outputs(model)
+    if not outputs:
+        return []
+    ids = torch.from_numpy(np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)).to(model.device)
+    total = model(input_ids=ids[None], use_cache=False).logits.float().square().sum()
+    gradients = torch.autograd.grad(total, list(outputs.values()), allow_unused=True)
+    kinds = [name.partition(".lora_B.")[0].rpartition(".")[2] for name in outputs]
+    alive = {kind for kind, g in zip(kinds, gradients, strict=True) if g is not None and bool(g.any())}
+    return sorted(set(kinds) - alive)
 
 
 def _apart(got: Tensor, want: Tensor) -> Tensor:
