@@ -20,6 +20,7 @@ from outrider.record import Group, SampleRequest, SamplingParams
 from outrider.record.store import RolloutStore
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 from outrider.train.assign import assign
 from scripted import Run, World, by_rate
 from small import random_policy, request
@@ -116,7 +117,7 @@ def test_the_request_draws_greedily_from_the_plain_prompt() -> None:
 
 
 def test_it_is_one_path_whatever_the_seed() -> None:
-    sampler = LocalSampler(random_policy(), SampleOptions(max_tokens=8))
+    sampler = LocalSampler(ready(random_policy())[0], SampleOptions(max_tokens=8))
     asks = [request("p", [5, 6, 7], seed=seed, params=SamplingParams(0.0, max_tokens=8)) for seed in (1, 2, 3)]
     assert len({rollout.token_ids.tobytes() for rollout in sampler.sample(asks)}) == 1
 

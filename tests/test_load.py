@@ -136,7 +136,7 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.Monkey
 def test_a_model_that_caps_its_logits_runs_its_own_forward_pass(tmp_path: Path) -> None:
     config = Gemma2Config(
         vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=8, final_logit_softcapping=0.1, initializer_range=1.0,
+        num_key_value_heads=1, head_dim=8, sliding_window=16, final_logit_softcapping=0.1, initializer_range=1.0,
     )  # fmt: skip
     Gemma2ForCausalLM(config).save_pretrained(tmp_path / "m")
     character_tokenizer().save_pretrained(tmp_path / "m")

@@ -170,7 +170,7 @@ def test_the_check_leaves_the_model_as_it_was() -> None:
 
 
 def test_windows_and_chunks_are_looked_beyond_where_the_context_has_room() -> None:
-    lengths = [row.length for row in SelfCheck(policy_of("Mistral, window"))._rows]
+    lengths = [row.length for batch in SelfCheck(policy_of("Mistral, window"))._batches for row in batch]
     assert lengths[-1] == 6 + 9
     far = random_policy("qwen2", use_sliding_window=True, sliding_window=10_000, max_position_embeddings=20_000)
     assert "an attention window of 10,000 tokens was not looked beyond" in ready(far)[1]

@@ -67,7 +67,7 @@ class SelfCheck:
     chunk that the model's config names, where its context has room for it. Compared are the log-probabilities of the
     whole vocabulary as the sampler decodes (left-padded contexts with a prefix, prefilled once, copied to several rows,
     one token at a time, rows dropped on the way), and those of own tokens and their entropies as the learner computes
-    them (all rows in one pass). To be made with the model's own attention in place, inside :func:`loud`.
+    them (all rows in one pass, the long one apart). To be made with the model's own attention, inside :func:`loud`.
 
     Attributes:
         exact: whether the weights are float32. Those held in bfloat16 make products of three digits.
@@ -86,19 +86,20 @@ class SelfCheck:
         windows = _windows(policy.model)
         self.beyond = [window for window in windows if window > _LONGEST]
         reached = [w for w in windows if w <= _LONGEST and w + _SHAPES[0][1] < context_length(policy.model)]
-        self._rows = _random_rows(policy, [*_SHAPES, *((w, _SHAPES[0][1]) for w in reached[-1:])])
-        if not self._rows:
+        shapes = [_SHAPES, *([(window, _SHAPES[0][1])] for window in reached[-1:])]  # apart: no row is padded so long
+        self._batches = [batch for some in shapes if (batch := _random_rows(policy, some))]
+        if not self._batches:
             raise UserError(
                 f"{type(policy.model).__name__}: a context of {context_length(policy.model)} tokens is too short"
             )
         with torch.no_grad():
-            self._want = [_own_logprobs(policy.model, row) for row in self._rows]
-        if idle := _idle_targets(policy.model, self._rows[0]):
+            self._wants = [[_own_logprobs(policy.model, row) for row in batch] for batch in self._batches]
+        if idle := _idle_targets(policy.model, self._batches[0][0]):
             raise UserError(
                 f"policy.lora.targets: an adapter on {', '.join(idle)} changes nothing in "
                 f"{type(policy.model).__name__}, which reads the weights beneath it; leave it out"
             )
-        if any(bool(want_TV.isnan().any()) for want_TV in self._want):
+        if any(bool(want_TV.isnan().any()) for wants in self._wants for want_TV in wants):
             raise UserError(
                 f"{type(policy.model).__name__}: its own forward pass gives no numbers; are its weights whole?"
             )
@@ -112,36 +113,40 @@ class SelfCheck:
         return Compared(float(apart.max() if self.exact else apart.mean()), self.bound, as_asked)
 
     def _differences(self, policy: Policy) -> Tensor:
-        return torch.cat([*self._learner_differences(policy), *self._sampler_differences(policy)])
+        found = []
+        for rows, wants in zip(self._batches, self._wants, strict=True):
+            found += [*_learner_differences(policy, rows, wants), *_sampler_differences(policy, rows, wants)]
+        return torch.cat(found)
 
-    def _learner_differences(self, policy: Policy) -> Iterator[Tensor]:
-        dtype = engine(policy.options.dtype).dtype
-        logprobs_N, entropies_N = own_statistics(policy.model, policy.path, self._rows, dtype)
-        want_NV = torch.cat(self._want)
-        ids_N = torch.from_numpy(np.concatenate([row.token_ids for row in self._rows]).astype(np.int64))
-        yield _apart(logprobs_N, want_NV.gather(1, ids_N.to(want_NV.device)[:, None])[:, 0])
-        yield _apart(entropies_N, -(want_NV.exp() * want_NV.clamp_min(torch.finfo(want_NV.dtype).min)).sum(-1))
 
-    def _sampler_differences(self, policy: Policy) -> Iterator[Tensor]:
-        decoder, device = decoder_of(policy), policy.model.device
-        everything = list(range(len(self._rows)))
-        contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in self._rows]
-        for part in [everything] if decoder.together(contexts) else [[i] for i in everything]:
-            cache, logits_CV = prefill(decoder, [contexts[i] for i in part], device)
-            yield from (self._apart(i, _PREFIX, logits_V) for i, logits_V in zip(part, logits_CV, strict=True))
-            rows = [i for i in part for _ in range(2)]  # two siblings of each context
-            cache = cache.spread(torch.arange(len(part), device=device).repeat_interleave(2), cache.column + BLOCK)
-            for t in range(_PREFIX, max(len(self._want[i]) for i in part) - 1):
-                alive = [at for at, i in enumerate(rows) if t + 1 < len(self._want[i])]
-                if len(alive) < len(rows):
-                    rows = [rows[at] for at in alive]
-                    cache = cache.spread(torch.tensor(alive, device=device), cache.columns)
-                ids_B1 = torch.tensor([[int(self._rows[i].token_ids[t])] for i in rows], device=device)
-                logits_BV = decoder.forward(ids_B1, cache)
-                yield from (self._apart(i, t + 1, logits_V) for i, logits_V in zip(rows, logits_BV, strict=True))
+def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
+    """All rows in one pass."""
+    dtype = engine(policy.options.dtype).dtype
+    logprobs_N, entropies_N = own_statistics(policy.model, policy.path, rows, dtype)
+    want_NV = torch.cat([*wants])
+    ids_N = torch.from_numpy(np.concatenate([row.token_ids for row in rows]).astype(np.int64))
+    yield _apart(logprobs_N, want_NV.gather(1, ids_N.to(want_NV.device)[:, None])[:, 0])
+    yield _apart(entropies_N, -(want_NV.exp() * want_NV.clamp_min(torch.finfo(want_NV.dtype).min)).sum(-1))
 
-    def _apart(self, row: int, own: int, logits_V: Tensor) -> Tensor:
-        return _apart(logits_V.float().log_softmax(-1), self._want[row][own])
+
+def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Contexts prefilled together where the decoder can, then two siblings of each, which drop out as they end."""
+    decoder, device = decoder_of(policy), policy.model.device
+    contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
+    everything = list(range(len(rows)))
+    for part in [everything] if decoder.together(contexts) else [[i] for i in everything]:
+        cache, logits_CV = prefill(decoder, [contexts[i] for i in part], device)
+        yield from (_logits_apart(logits_V, wants[i][_PREFIX]) for i, logits_V in zip(part, logits_CV, strict=True))
+        alive = [i for i in part for _ in range(2)]
+        cache = cache.spread(torch.arange(len(part), device=device).repeat_interleave(2), cache.column + BLOCK)
+        for t in range(_PREFIX, max(len(wants[i]) for i in part) - 1):
+            kept = [at for at, i in enumerate(alive) if t + 1 < len(wants[i])]
+            if len(kept) < len(alive):
+                alive = [alive[at] for at in kept]
+                cache = cache.spread(torch.tensor(kept, device=device), cache.columns)
+            ids_B1 = torch.tensor([[int(rows[i].token_ids[t])] for i in alive], device=device)
+            logits_BV = decoder.forward(ids_B1, cache)
+            yield from (_logits_apart(logits_V, wants[i][t + 1]) for i, logits_V in zip(alive, logits_BV, strict=True))
 
 
 @contextmanager
@@ -223,6 +228,10 @@ def _idle_targets(model: PreTrainedModel, row: ProbeRow) -> list[str]:
     kinds = [name.partition(".lora_B.")[0].rpartition(".")[2] for name in outputs]
     alive = {kind for kind, g in zip(kinds, gradients, strict=True) if g is not None and bool(g.any())}
     return sorted(set(kinds) - alive)
+
+
+def _logits_apart(logits_V: Tensor, want_V: Tensor) -> Tensor:
+    return _apart(logits_V.float().log_softmax(-1), want_V)
 
 
 def _apart(got: Tensor, want: Tensor) -> Tensor:
