@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.arguments import Commands
+from outrider.cli.arguments import Commands, folder
 from outrider.config import load_options, read_yaml
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespac
     parser.add_argument("--steps", metavar="WHICH", help="last, all, or numbers and ranges: 1,50,90-105 (last)")
     parser.add_argument("--limit", type=int, metavar="N", help="rollouts of a step, spread evenly over it (all)")
     parser.add_argument("--micro-tokens", type=int, metavar="N", help="most tokens of a forward pass (4096)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help=f"a begun one goes on (default: RUN/analysis/{name})")
+    parser.add_argument("--out", type=folder, metavar="DIR", help=f"a begun one goes on (default: RUN/analysis/{name})")
     parser.add_argument("--dry-run", action="store_true", help="say what it will cost and stop")
     parser.set_defaults(run=run)
     return parser

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from outrider.config import dump_yaml
 from outrider.errors import UserError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def folder(text: str) -> Path:
+    """A path as ``--out`` takes it. ``Path("")`` would be the working directory, which nobody means by nothing."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
+    return Path(text)
 
 
 def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from outrider.bench.dry import plan
 from outrider.bench.spec import Bench, Tune, load_recipes, parse_tuned, refuse_unlike, settle
-from outrider.cli.arguments import Commands
+from outrider.cli.arguments import Commands, folder
 from outrider.config import Recipe, load_options
 from outrider.errors import UserError
 
@@ -23,7 +22,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides that hold for all of them"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="bench folder; a begun one goes on")
+    parser.add_argument("--out", type=folder, required=True, metavar="DIR", help="bench folder; a begun one goes on")
     parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens of each run (1_600_000)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outrider.cli.arguments import Commands, add_columns, columns
+from outrider.cli.arguments import Commands, add_columns, columns, folder
 
 
 def add_to(commands: Commands) -> None:
@@ -21,7 +21,7 @@ def add_to(commands: Commands) -> None:
         help="run folder, also of `evaluate --out`, or rollouts of another framework; others are set against the first",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where compare.html and compare.json go (default: here)"
+        "--out", type=folder, metavar="DIR", help="where compare.html and compare.json go (default: here)"
     )
     add_columns(parser)
     parser.set_defaults(run=run)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from outrider.cli.arguments import Commands, add_overrides, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.cli.task import add_task, task_asked
 from outrider.config import Evaluate, load_options
 from outrider.config.protocol import protocol
@@ -25,7 +24,7 @@ def add_to(commands: Commands) -> None:
         "--problems", type=int, metavar="P", help="held-out problems (evaluate.problems; of a suite, all)"
     )
     add_overrides(parser, "sample.max_tokens=96 evaluate.greedy=false")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the rollouts and the table in this folder")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="keep the rollouts and the table in this folder")
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outrider.cli.arguments import Commands, add_columns, columns
+from outrider.cli.arguments import Commands, add_columns, columns, folder
 from outrider.errors import UserError
 
 
@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
         metavar="RUN",
         help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where report.html and report.json go (default: RUN)")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="where report.html and report.json go (default: RUN)")
     add_columns(parser)
     parser.add_argument("--watch", action="store_true", help="serve the page here and follow the run until Ctrl-C")
     parser.add_argument("--port", type=int, default=8765, metavar="N", help="of --watch (8765)")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from outrider.cli.arguments import Commands, add_columns, columns
+from outrider.cli.arguments import Commands, add_columns, columns, folder
 from outrider.cli.task import add_task, task_asked
 from outrider.config import load_options
 from outrider.config.recipe import AnyTask
@@ -30,7 +30,7 @@ def add_to(commands: Commands) -> None:
     add_task(parser)
     parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (of a set, all)")
     add_columns(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep verdicts, numbers and table in this folder")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="keep verdicts, numbers and table in this folder")
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outrider.cli.arguments import Commands, add_overrides, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.config import load_sft, read_yaml
 
 
@@ -16,7 +16,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("task", metavar="TASK", help="countdown, or another task with solutions: NAME or JSON")
     add_overrides(parser, "steps=2000 learn.lr=2e-3 seed=1")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="model folder (default: runs/sft-<task>-<seed>)")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="model folder (default: runs/sft-<task>-<seed>)")
     parser.set_defaults(run=run)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from outrider.cli.arguments import Commands, add_overrides, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.config import Recipe, load_recipe
 
 
@@ -15,7 +15,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("train", help="train a policy with a recipe", description=__doc__, allow_abbrev=False)
     parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
     add_overrides(parser, "train.steps=200 explore.0.n=16 profile=countdown")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the run folder")
     parser.add_argument("--force", action="store_true", help="resume although configuration or data have changed")
     parser.set_defaults(run=run)
@@ -37,6 +37,9 @@ def _print_estimate(recipe: Recipe) -> int:
     """What the run will take, as comments, so that what is printed is a recipe still."""
     from outrider.model.places import local_config
     from outrider.train.estimate import estimate
+    from outrider.train.foreseen import foreseen
+    from outrider.train.trackers import missing_trackers
 
-    sys.stdout.writelines(f"# {line}\n" for line in estimate(recipe, local_config(recipe.model)))
+    warnings = [f"warning: {said}" for said in [*foreseen(recipe), *missing_trackers(recipe.train.trackers)]]
+    sys.stdout.writelines(f"# {line}\n" for line in [*estimate(recipe, local_config(recipe.model)), *warnings])
     return 0

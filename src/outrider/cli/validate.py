@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from outrider.cli.arguments import Commands, add_overrides, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.config import Validate, load_options, load_recipe, read_yaml, recipe_text
 from outrider.model.options import PolicyOptions
 from outrider.tasks import TASKS
@@ -18,7 +17,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("task", metavar="TASK", help='countdown, {"table": {…}}, a YAML file of one, or a recipe')
     parser.add_argument("--model", metavar="MODEL", help="measure prompts with its tokenizer (model)")
     add_overrides(parser, "task.table.judge=exact near=0.8 rejected=0")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write validate.md and validate.json there")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="write validate.md and validate.json there")
     parser.set_defaults(run=run)
 
 

@@ -28,11 +28,12 @@ from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, keep
 from outrider.train.folder import RunFolder
+from outrider.train.foreseen import foreseen
 from outrider.train.launch import launch
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.screen import Screen
-from outrider.train.trackers import Tracker, open_trackers
+from outrider.train.trackers import Tracker, missing_trackers, open_trackers
 from outrider.train.verdict_watch import VerdictWatch
 
 
@@ -42,6 +43,8 @@ def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) 
     Raises:
         UserError: anything that the user can mend; see the bad-input table in the docs.
     """
+    if missing := missing_trackers(recipe.train.trackers):
+        raise UserError(missing[0])
     return launch(recipe.train.ranks, _train, recipe, out, resume, force)
 
 
@@ -129,6 +132,8 @@ class Run:
             self._say(f"computing on {self._engine}")
             self._say(self._path_told)
             self._tell_counts()
+            for sentence in foreseen(self.recipe, len(self.evaluator.problems)):
+                self._say(f"warning: {sentence}")
         if checkpoint is None:
             self.save(0)
 

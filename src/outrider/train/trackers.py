@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +37,11 @@ def open_trackers(names: Sequence[str], run: Path, config: Mapping[str, Any], st
         if name not in TRACKERS:
             raise UserError(f"unknown tracker {name!r}; {nearest(name, TRACKERS)}.")
     return tuple(TRACKERS[name](run, config, step) for name in names)
+
+
+def missing_trackers(names: Sequence[str]) -> list[str]:
+    """One sentence for each name whose package is not installed; asked before anything is made for it."""
+    return [str(_missing(name)) for name in names if find_spec(name) is None]
 
 
 class TensorBoard:

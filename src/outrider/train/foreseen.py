@@ -1,0 +1,102 @@
+"""What can be told of a run before it begins: work for nothing, or out of proportion."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from outrider.config import Recipe
+from outrider.credit import Members, advantages_of
+from outrider.explore import Refill
+from outrider.explore.stage import Bounds, bounds_after
+from outrider.train.cores import usable_cores
+
+OUT_OF_PROPORTION = 10  # times the training's tokens, from which evaluations are remarked on
+
+
+def foreseen(recipe: Recipe, heldout: int | None = None) -> list[str]:
+    """One sentence for each thing.
+
+    - No verdict can change an advantage: a problem has one rollout that is compared within it, say.
+    - There are more ranks than cores.
+    - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
+      number of problems that there are to evaluate on, where it is known.
+    """
+    return [*_no_signal(recipe), *_crowded(recipe), *_mostly_evaluation(recipe, heldout)]
+
+
+def _no_signal(recipe: Recipe) -> Iterator[str]:
+    n = _rollouts_of_a_problem(recipe)
+    if n is None or _teaches(recipe, n):
+        return
+    place = next(i for i, stage in enumerate(recipe.explore) if stage.bounds(Bounds(), recipe.train.problems).most)
+    few = f"explore.{place} gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
+    reason = few if _teaches(recipe, n + 15) else "all verdicts have the same reward"
+    pulled = recipe.objective.kl.coef or recipe.objective.entropy.bonus or recipe.objective.entropy.target
+    outcome = "nothing is learned from them" if pulled else "the policy is never updated"
+    yield f"every advantage will be 0, whatever the verdicts, so {outcome}: {reason}"
+
+
+def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
+    """How many rollouts a problem gets in a step, where it is the same number for all; else None."""
+    problems = recipe.train.problems
+    bounds = bounds_after([stage for stage in recipe.explore if not isinstance(stage, Refill)], problems)
+    fewest, most = bounds.first
+    return most if fewest == most and bounds.most == most * problems else None
+
+
+def _teaches(recipe: Recipe, n: int) -> bool:
+    """Whether any verdicts on ``n`` rollouts of two problems give one of them an advantage other than 0."""
+    values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
+    groups = [
+        _members([a] * k + [b] * (n - k), recipe.reward.correct)
+        for a, b in itertools.product(values, repeat=2)
+        for k in {0, 1, n // 2, n - 1, n}
+    ]
+    chain = recipe.credit["main"]
+    step = max(getattr(link, "first_step", 1) for link in chain)
+    return any(a_T.any() for a_GT in advantages_of(chain, groups, step) for a_T in a_GT)
+
+
+def _members(rewards: list[float], correct: float) -> Members:
+    """Rollouts that differ in length and likelihood too, for the pieces that go by these."""
+    tokens = [2 + k for k in range(len(rewards))]
+    return Members(
+        rewards_G=np.array(rewards, np.float64),
+        success_G=np.array([reward == correct for reward in rewards]),
+        tokens_G=np.array(tokens),
+        logprobs_GT=[np.linspace(-0.1, -1.0 - k, t) for k, t in enumerate(tokens)],
+        entropies_GT=[np.linspace(0.1, 1.0 + k, t) for k, t in enumerate(tokens)],
+    )
+
+
+def _crowded(recipe: Recipe) -> Iterator[str]:
+    cores = len(usable_cores())
+    if recipe.train.ranks > cores:
+        are = f"are {cores} cores" if cores > 1 else "is 1 core"
+        yield f"train.ranks is {recipe.train.ranks}, but there {are} for them; they will wait for each other"
+
+
+def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
+    train, evaluate, limit = recipe.train, recipe.evaluate, recipe.sample.max_tokens
+    most = bounds_after(recipe.explore, train.problems).most
+    by_steps = None if train.steps is None or most is None else train.steps * most * limit
+    budget = min((b for b in (by_steps, train.tokens) if b is not None), default=None)
+    if not budget:
+        return  # none was wanted, or it goes by the clock, or by steps without a bound: nothing to compare with
+    within = 0
+    if train.evaluate_every:
+        steps = train.steps if train.steps is not None else budget // max(1, (most or 1) * limit)
+        within = steps // train.evaluate_every
+    times = evaluate.before + evaluate.after + len(train.evaluate_at) + within
+    problems = evaluate.problems if heldout is None else min(evaluate.problems, heldout)
+    tokens = times * problems * (evaluate.n + evaluate.greedy) * limit
+    if tokens > OUT_OF_PROPORTION * budget:
+        are = f"{times} evaluations" if times > 1 else "evaluation"
+        yield (
+            f"the {are} may generate {tokens:,} tokens, {tokens / budget:,.0f} times the {budget:,} of the training "
+            f"(evaluate.problems={evaluate.problems}, evaluate.n={evaluate.n}); make them smaller, or fewer: "
+            "evaluate.before=false"
+        )
