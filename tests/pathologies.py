@@ -192,6 +192,14 @@ def collapse_estimated(seed: int) -> RunData:
     return finish(d)
 
 
+def collapse_at_once(seed: int) -> RunData:
+    """All is over after the second step: the mean over a tenth of the steps is one of the fallen."""
+    d = draft(seed)
+    d.entropy[1:] *= 0.4
+    d.entropy[2:] *= 0.2
+    return finish(d)
+
+
 # ---- coverage narrowing
 
 
@@ -205,6 +213,23 @@ def narrowing(seed: int) -> RunData:
 def narrowing_visits(seed: int) -> RunData:
     """No evaluations: problems that were solved now and then are lost, the others gain."""
     d = draft(seed, lambda hard, time: np.where(hard > 1.3, -2 * time - 1, 1.6 * time - hard) - 4 * (hard > 1.3) * time)
+    d.evaluations = {}
+    return finish(d)
+
+
+# ---- no rise
+
+
+def flat(seed: int) -> RunData:
+    d = draft(seed, lambda hard, time: -hard)
+    same = d.rng.normal(0.6, 1.5, 100)
+    d.evaluations = {0: evaluation(d.rng, -same), STEPS: evaluation(d.rng, -same)}
+    return finish(d)
+
+
+def falling(seed: int) -> RunData:
+    """It unlearns, and nothing was evaluated."""
+    d = draft(seed, lambda hard, time: -1.2 * time - hard, easy=0.6)
     d.evaluations = {}
     return finish(d)
 
@@ -336,6 +361,17 @@ def duplicates_unexpected(seed: int) -> RunData:
     return finish(d)
 
 
+# ---- repeated problems
+
+
+def repeated(seed: int) -> RunData:
+    """A step draws with replacement: two of its sixteen groups are of the problem of two others."""
+    d = draft(seed)
+    d.problem[:, :2] = d.problem[:, 2:4]
+    d.answer = np.where(d.success, _PROBLEMS[d.problem], d.answer)
+    return finish(d)
+
+
 # ---- stale sampler
 
 
@@ -377,14 +413,16 @@ def paid_failures(seed: int) -> RunData:
 
 
 PATHOLOGIES: dict[str, list[Callable[[int], RunData]]] = {
-    "entropy collapse": [collapse, collapse_estimated],
+    "entropy collapse": [collapse, collapse_estimated, collapse_at_once],
     "coverage narrowing": [narrowing, narrowing_visits],
+    "no rise": [flat, falling],
     "saturation": [saturation],
     "dead prompts": [all_failed, all_solved, hopeless],
     "truncation": [truncation, truncation_inferred],
     "verifier suspicion": [disagreement, timeouts, unparseable, unstable, empty_answers, jump],
     "length drift": [longer, longer_failures, shorter],
     "duplicates": [duplicates, duplicates_unexpected],
+    "repeated problems": [repeated],
     "stale sampler": [stale_versions, stale_kl, stale_engine],
     "reward without success": [hollow_reward, paid_failures],
 }

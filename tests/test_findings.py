@@ -139,7 +139,7 @@ def test_nineteen_steps_are_too_few_for_a_trend(name: str) -> None:
     run = finish(d)
     run.db.execute("CREATE TEMP TABLE early AS SELECT * FROM rollouts WHERE step < 20")
     run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM early")
-    trends = ("entropy collapse", "saturation", "length drift", "stale sampler", "reward without success")
+    trends = ("entropy collapse", "no rise", "saturation", "length drift", "stale sampler", "reward without success")
     if name in trends:
         with pytest.raises(Lacking):
             CHECKS[name].find(run)
@@ -382,6 +382,60 @@ def test_a_few_problems_seen_again_and_again_decide_nothing_about_others(problem
     d.problem = d.problem % problems
     d.success = np.where(d.problem % 4 > 0, d.problem % 4 > 1, np.arange(8) < 4)
     assert (found("dead prompts", finish(d)) is not None) == expected
+
+
+@pytest.mark.parametrize("split", ["train", "evaluate"])
+def test_a_score_that_never_reaches_success_is_told_from_the_first_step_on(split: str) -> None:
+    """Shaped up to 0.8, where a success begins at 1: 32 responses, one step."""
+    n = 32
+    columns = _bare(n, np.repeat(np.arange(4), 8)) | {"split": split, "outcome": "incorrect"}
+    result = examine(run_of(columns | {"reward": np.linspace(0, 0.8, n)}))
+    [finding] = [finding for finding in result.findings if finding.name == "reward without success"]
+    assert finding.sentence.startswith("Not one of 32 responses succeeded, while rewards go from 0 to 0.8 (mean 0.4)")
+    assert finding.severity == "act"
+    right = np.where(np.arange(n) == 5, "correct", "incorrect")
+    for quiet in (
+        {"reward": np.zeros(n)},
+        {"reward": np.linspace(-1, 0, n)},
+        {"outcome": right, "reward": right == "correct"},
+    ):
+        assert "reward without success" not in [f.name for f in examine(run_of(columns | quiet)).findings]
+
+
+@pytest.mark.parametrize("fallen", [1, 2, 5, 20])
+def test_a_collapse_is_found_wherever_it_falls(fallen: int) -> None:
+    """After the first step, in the first tenth or in the middle: the groups of the first step are what was there."""
+    d = draft(0)
+    d.entropy[fallen:] *= 0.08
+    assert found("entropy collapse", finish(d)).severity == "act"
+
+
+def test_a_first_step_that_is_only_noisier_is_no_collapse() -> None:
+    for seed in range(10):
+        d = draft(seed)
+        d.entropy *= np.exp(np.random.default_rng(seed).normal(0, 0.4, (STEPS, 1, 1)))
+        d.entropy[0] = d.entropy[1:].mean() * 3
+        assert found("entropy collapse", finish(d)) is None
+
+
+def test_success_that_falls_in_training_and_rises_on_held_out_problems_is_no_finding() -> None:
+    """A curriculum: problems get harder, and the policy better."""
+    d = draft(0, lambda hard, time: -time - hard)
+    assert found("no rise", finish(d)) is None
+    d.evaluations = {}
+    assert found("no rise", finish(d)) is not None
+
+
+def test_problems_that_repeat_are_told_by_prompt_too() -> None:
+    n = 20 * 8
+    group = np.repeat(np.arange(20), 8)
+    columns = _bare(n, group) | {"split": "train", "outcome": np.where(group % 2, "correct", "incorrect")}
+    assert found("repeated problems", run_of(columns)) is None
+    finding = found("repeated problems", run_of(columns | {"prompt": np.array([f"q{g // 2}" for g in group])}))
+    assert finding.numbers["repeated_groups"] == 10
+    assert "10 cases under several ids" in finding.sentence
+    with pytest.raises(Lacking):
+        found("repeated problems", run_of(columns | {"split": "evaluate"}))
 
 
 def test_a_rise_that_only_slows_down_is_no_plateau() -> None:

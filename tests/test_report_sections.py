@@ -228,6 +228,25 @@ def test_entropy_is_a_mean_over_tokens(seed):
     assert points.y == pytest.approx([mean(map(success, part)) for part in by_step.values()])
 
 
+def test_no_success_above_1_is_shown_for_what_is_left_of_entropy():
+    """R = 1.8 - 0.5 exp(H), seen from H = 0.8 down to 0.5, points to a success of 1.3 where all entropy is spent."""
+    rows = []
+    for step, entropy_ in enumerate(np.linspace(0.8, 0.5, 12), start=1):
+        right = round(200 * (1.8 - 0.5 * math.exp(entropy_)))
+        rows += [
+            row(step=step, member=m, entropy=entropy_, outcome="correct" if m < right else "incorrect")
+            for m in range(200)
+        ]
+    found = entropy.section(run_of_rows(rows))
+    law = {cells[""]: cells for cells in table_of(found, "entropy-law")}
+    ceiling = law["b - a: success where all entropy is spent"]
+    assert (ceiling["value"], ceiling["to"]) == (1.0, 1.0)
+    [told] = [t for t in found.tables if t.id == "entropy-law"]
+    assert "The law goes to 1.3 where all entropy is spent, which no success can be" in told.note
+    drawn = figure_of(found, "entropy-exchange").series[1].y
+    assert all(math.isnan(y) or 0 <= y <= 1 for y in drawn)
+
+
 def test_the_law_of_exchange_is_fitted_where_it_can_be():
     entropies = np.linspace(1.0, 0.2, 10)
     rows = []

@@ -51,6 +51,28 @@ def test_a_run_that_stays_bad_is_told_again_only_where_it_has_doubled():
     assert [len(watch.warnings(groups(correct=100 - n, error=n))) for n in shares] == [0, 1, 0, 0, 1, 0, 1]
 
 
+def scored(*scores: float, correct: int = 0) -> list[Group]:
+    verdicts = [Verdict(Outcome.INCORRECT, score) for score in scores] + [Verdict(Outcome.CORRECT, 1.0)] * correct
+    rollouts = [
+        Rollout("p", "g", i, NONE, NONE, NONE.astype(np.float32), NONE, stop=StopReason.STOP).judged(v, v.score)
+        for i, v in enumerate(verdicts)
+    ]
+    return [Group(Problem("p", "?"), "g", tuple(rollouts))]
+
+
+def test_a_score_that_never_reaches_success_is_told_at_once_and_once():
+    watch = VerdictWatch()
+    shaped = [i / 20 for i in range(16)]
+    (told,) = watch.warnings(scored(*shaped))
+    assert told.startswith("no success in 16 responses, whose scores go from 0 to 0.75; ")
+    assert "success_at" in told
+    assert watch.warnings(scored(*shaped)) == []
+    assert VerdictWatch().warnings(scored(*[0.0] * 50)) == []  # no points for trying: the task is hard, or broken
+    assert VerdictWatch().warnings(scored(*shaped, correct=1)) == []
+    begun = VerdictWatch()
+    assert begun.warnings(scored(*shaped, correct=1)) + begun.warnings(scored(*shaped)) == []  # it can be reached
+
+
 def test_nothing_judged_is_nothing_to_say():
     assert VerdictWatch().warnings([]) == VerdictWatch().warnings(groups()) == []
 

@@ -1,12 +1,14 @@
-"""Says so when the verifier leaves too many responses of a step without an answer or a verdict."""
+"""Says so when too many responses of a step stay without an answer or a verdict, or no score is ever a success."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from outrider.record import Group, Outcome
+from outrider.record import Group, Outcome, Verdict
 
 UNJUDGED = 0.05  # timeouts and errors: at 5 % a third of all groups of 8 lose a member
+FEWEST = 16  # failures of which some score more than others: the step says that points are given, and none is enough
 UNPARSEABLE = 0.5  # of those that were not cut off; a base model that learns the form begins high
 
 _ADVICE = {
@@ -22,10 +24,14 @@ class VerdictWatch:
     The shares are of the judged rollouts of one step: of all for timeouts and for errors; of those that were not cut
     off for unparseable ones, as a response without an end has no answer to be read. A warning comes when a share
     passes its threshold, and again only when it has doubled since, so a run that stays bad is not a wall of warnings.
+
+    Scores of failures that differ, in a step without a single success, are told once, and only before the first
+    success of the run: what counts as one may be out of reach of the score.
     """
 
     def __init__(self) -> None:
         self._told: dict[Outcome, float] = {}
+        self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
         """One sentence for each outcome whose share has passed its threshold; with the first reason, for a look."""
@@ -41,4 +47,18 @@ class VerdictWatch:
                 ended = " that ended" if outcome is Outcome.UNPARSEABLE else ""
                 reason = f" ({bad[0].detail})" if bad[0].detail else ""
                 found.append(f"{outcome.value}: {len(bad)} of {len(of)} responses{ended}{reason}; {advice}")
-        return found
+        return found + self._unreached([verdict for _, verdict in judged])
+
+    def _unreached(self, verdicts: Sequence[Verdict]) -> list[str]:
+        scores = [verdict.score for verdict in verdicts if math.isfinite(verdict.score)]
+        low, high = min(scores, default=0.0), max(scores, default=0.0)
+        if self._reached or any(verdict.success for verdict in verdicts):
+            self._reached = True
+            return []
+        if len(scores) < FEWEST or not high > max(low, 0.0):
+            return []
+        self._reached = True  # told
+        return [
+            f"no success in {len(scores)} responses, whose scores go from {low:.3g} to {high:.3g}; what counts as a "
+            "success (success_at of a function) may be out of reach"
+        ]

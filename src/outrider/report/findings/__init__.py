@@ -12,6 +12,8 @@ from outrider.report.findings import (
     duplicates,
     entropy_collapse,
     length_drift,
+    no_rise,
+    repeated_problems,
     reward,
     saturation,
     stale_sampler,
@@ -32,12 +34,14 @@ class Check(Protocol):
 CHECKS: dict[str, Check] = {
     "entropy collapse": entropy_collapse,
     "coverage narrowing": coverage,
+    "no rise": no_rise,
     "saturation": saturation,
     "dead prompts": dead_prompts,
     "truncation": truncation,
     "verifier suspicion": verifier,
     "length drift": length_drift,
     "duplicates": duplicates,
+    "repeated problems": repeated_problems,
     "stale sampler": stale_sampler,
     "reward without success": reward,
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Floats, Lacking, change, percent
+from outrider.report.findings.base import MIN_STEPS, Change, Floats, Lacking, Z, change, percent
 from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"token entropies, or log-probabilities, of at least {MIN_STEPS} training steps, with verdicts"
@@ -17,11 +17,12 @@ NEEDS = f"token entropies, or log-probabilities, of at least {MIN_STEPS} trainin
 # it left about three quarters of the gain were had, with 6 % nearly all of it. Between the two there is time to act.
 LOW, SPENT = 0.25, 0.10
 SOLVED = 0.95  # above this success rate certainty is the goal, not a loss
-PARTS = 10  # a collapse can be over within a quarter of the steps, so the first tenth is compared with the last
+PARTS = 10  # the last tenth of the steps is the end
 
 
 def find(run: RunData) -> Finding | None:
-    """Entropy per token in the last tenth of the steps against that in the first, as a ratio with an interval.
+    """Entropy per token in the last tenth of the steps against the groups of the first step, as a ratio with an
+    interval: a collapse can be over within the first few steps, and a mean over more would be one of the fallen.
 
     Over first tries, token by token; exact where entropies are recorded, else estimated by the mean of
     :math:`-\\log p` of the sampled tokens, and so named.
@@ -32,7 +33,7 @@ def find(run: RunData) -> Finding | None:
     entropy_S, source = _entropies(run)
     success = change(success_by_step(run)["success"], PARTS).after
     # Bounded below: a greedy policy has the entropy 0, and no logarithm.
-    fall = change(np.log(np.maximum(entropy_S, 1e-9)), PARTS)
+    fall = _from_the_first(np.log(np.maximum(entropy_S, 1e-9)))
     before, after = math.exp(fall.before), math.exp(fall.after)
     if not (math.exp(fall.high) < LOW and success < SOLVED):
         return None
@@ -51,7 +52,7 @@ def find(run: RunData) -> Finding | None:
             "left_high": math.exp(fall.high),
             "success_after": success,
         },
-        threshold=f"In the last tenth of the steps less than {percent(LOW)} of the entropy of the first tenth, "
+        threshold=f"In the last tenth of the steps less than {percent(LOW)} of the entropy of the first step, "
         f"interval included, and success below {percent(SOLVED)}; act below {percent(SPENT)}. Relative: a policy that "
         "was narrow from the beginning is not found.",
         advice=[
@@ -62,6 +63,20 @@ def find(run: RunData) -> Finding | None:
             "Learn less from successes: recipe w-reinforce or nsr; or halve learn.lr.",
         ],
     )
+
+
+def _from_the_first(values_S: Floats) -> Change:
+    r"""Mean over the last tenth of the steps, less the first step's value, with its interval.
+
+    The noise of a step is the median of the differences of neighbours, :math:`\hat\sigma^2 = \mathrm{med}\,(x_{s+1} -
+    x_s)^2 / (2 \cdot 0.455)`, which neither a trend nor a sudden fall enters; 0.455 is the median of a squared normal
+    deviate. A single step and a mean over m have the standard error :math:`\hat\sigma \sqrt{1 + 1/m}`.
+    """
+    m = max(3, len(values_S) // PARTS)
+    before, after = float(values_S[0]), float(values_S[-m:].mean())
+    sigma = math.sqrt(float(np.median(np.diff(values_S) ** 2)) / (2 * 0.455))
+    error = Z * sigma * math.sqrt(1 + 1 / m)
+    return Change(before, after, after - before - error, after - before + error)
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from outrider.report.content import Finding
 from outrider.report.data import RunData
 from outrider.report.findings.base import MIN_STEPS, Change, Lacking, change, level, percent
-from outrider.report.findings.view import by_step
+from outrider.report.findings.view import SCORABLE, SUCCESS, by_step, main_split
 
 NEEDS = f"rewards and verdicts, successes and failures, of at least {MIN_STEPS} training steps"
+FEWEST = 20  # judged responses without a success, of which some earn more than others
 
 RISE = 0.1  # of what a success earns more than a failure: less moves the policy little
 FAILURES = 0.5  # share of the positive reward: from here on, most of what is paid is paid for failing
@@ -21,9 +22,14 @@ def find(run: RunData) -> Finding | None:
     run. A rise of the rest is one that success does not explain. Both parts are compared step by step, last quarter
     against first, so the noise of success cancels. Over scorable first tries.
 
+    Where no response at all succeeds and rewards differ, that is told at once, of an evaluation too: a shaped score
+    that never reaches what counts as a success looks like a task that is too hard.
+
     Raises:
         Lacking: see ``NEEDS``.
     """
+    if (found := _unreached(run)) is not None:
+        return found
     rows = by_step(run)
     n, c = rows["paid"], rows["paid_successes"]
     if not (n.all() and 0 < c.sum() < n.sum()):
@@ -72,6 +78,33 @@ def find(run: RunData) -> Finding | None:
             "Make what a response can earn without success smaller than what it earns with it, or pay it only on "
             "success.",
             "If the verdict is what is wrong, see verifier suspicion.",
+        ],
+    )
+
+
+def _unreached(run: RunData) -> Finding | None:
+    """Rewards that differ, over responses none of which is a success."""
+    rows = run.ask(
+        f"SELECT count(*) AS n, count(*) FILTER ({SUCCESS}) AS c, min(reward) AS low, max(reward) AS high, "
+        "avg(reward) AS mean, count(DISTINCT step) AS steps FROM rollouts "
+        f"WHERE {main_split(run).first_tries} AND {SCORABLE} AND reward IS NOT NULL AND isfinite(reward)"
+    )
+    n, c, low, high, mean, steps = (float(column[0]) for column in rows.values())
+    if c or n < FEWEST or not high > max(low, 0.0):
+        return None
+    return Finding(
+        name="reward without success",
+        severity="act",
+        sentence=f"Not one of {n:.0f} responses succeeded, while rewards go from {low:.3g} to {high:.3g} (mean "
+        f"{mean:.3g}): no reward reaches what counts as a success.",
+        numbers={"responses": n, "reward_min": low, "reward_max": high, "reward_mean": mean, "steps": steps},
+        threshold=f"No success among at least {FEWEST} judged responses whose rewards differ and are partly above 0, "
+        "from the first step on. A task that is too hard, with points for trying, looks the same.",
+        advice=[
+            "Look at the score from which a response is correct: success_at of a function, or the rule, such as "
+            "success: 'reward >= 1'; it may be out of reach.",
+            "Read the response with the highest reward: if it is right, the rule is wrong.",
+            "Points for form and effort belong into the reward, not into the verdict.",
         ],
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.measure.blocks import Bounds
 from outrider.measure.exchange import Exchange, fit_exchange
 from outrider.report.content import Cell, Figure, Table
 from outrider.report.data import RunData
@@ -31,7 +32,8 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
     note = "Success in training, on the problems of each step."
     if law.identified:
         at = np.linspace(law.lowest, law.highest, _CURVE)
-        points.append(series("R = b - a exp(H)", at, np.array([law.at(entropy).value for entropy in at])))
+        curve = np.array([law.at(entropy).value for entropy in at])
+        points.append(series("R = b - a exp(H)", at, np.where((curve >= 0) & (curve <= 1), curve, np.nan)))
         note += f" The law explains {law.explained:.0%} of its variance."
     else:
         note += f" No law is drawn: {law.why_not}."
@@ -41,13 +43,29 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
 
 
 def _table(law: Exchange, name: str) -> Table:
-    told = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": law.ceiling}
+    told = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": _as_success(law.ceiling)}
     note = (
         f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
         "whether it holds that far, and any two numbers that both drift fit it well."
     )
+    if law.ceiling.value > 1 or law.ceiling.value < 0:
+        note = (
+            f"The law goes to {law.ceiling.value:.3g} where all entropy is spent, which no success can be: it does not "
+            f"hold so far, and {_as_success(law.ceiling).value:.0f} is shown. {note}"
+        )
+    elif _as_success(law.ceiling) != law.ceiling:
+        note = f"The interval of the success where all entropy is spent is cut off at what success can be. {note}"
     if not law.holds:
         note = f"The interval of a holds 0 or less: success does not surely rise as entropy falls. {note}"
     body: list[list[Cell]] = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
     title = f"The law of exchange, R = b - a exp(H), H being the {name}"
     return Table("entropy-law", title, ["", "value", "from", "to"], body, note)
+
+
+def _as_success(found: Bounds) -> Bounds:
+    """A number with its interval, as far as success can go.
+
+    >>> _as_success(Bounds(1.2, 0.9, 1.5))
+    Bounds(value=1.0, low=0.9, high=1.0)
+    """
+    return Bounds(*(min(max(end, 0.0), 1.0) if end == end else end for end in found))

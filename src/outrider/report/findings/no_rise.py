@@ -1,0 +1,86 @@
+"""No rise: a training whose success never rises, though there is much left to learn."""
+
+from __future__ import annotations
+
+from outrider.measure import Interval, bootstrap_difference
+from outrider.measure.evaluation import pass_values
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import MIN_STEPS, Change, Lacking, change, percent
+from outrider.report.findings.view import by_step, success_by_step
+
+NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
+
+RISE, LITTLE = 0.15, 0.05  # a rise that can be ruled out: 40 steps of 128 rollouts know success to ±0.1
+SOLVED = 0.9  # above this success rate little is left to rise to
+
+
+def find(run: RunData) -> Finding | None:
+    """Success of first tries in the last quarter of the steps against the first: no rise beyond noise, and none of 15
+    points within it, or within that of the held-out pass@1.
+
+    Where evaluations say that pass@1 rose, it did: training problems may have become harder. Where the reward rises
+    instead, that is the finding *reward without success*.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    success = change(success_by_step(run)["success"])
+    held_out = _held_out(run)
+    at_most = success.high if held_out is None else min(success.high, held_out.high)
+    flat = success.low <= 0 and at_most < RISE and success.after < SOLVED
+    if not flat or (held_out is not None and held_out.low > 0) or _reward_rises(run):
+        return None
+    fell = success.high < 0
+    evaluated = "" if held_out is None else f"; on held-out problems by {held_out.value:+.3f} [{_ends(held_out)}]"
+    return Finding(
+        name="no rise",
+        severity="act" if at_most < LITTLE else "watch",
+        sentence=f"Success {'fell' if fell else 'never rose'}: {percent(success.before)} in the first quarter of the "
+        f"steps, {percent(success.after)} in the last, a change of {success.value:+.3f} [{_ends(success)}]{evaluated}.",
+        numbers={
+            "success_before": success.before,
+            "success_after": success.after,
+            "rise": success.value,
+            "rise_low": success.low,
+            "rise_high": success.high,
+            **({} if held_out is None else {"held_out_rise": held_out.value}),
+        },
+        threshold="From the first to the last quarter of the steps the interval of the change in success holds 0 or "
+        f"less, and it or that of the held-out pass@1 ends below {percent(RISE)} (act: {percent(LITTLE)}), at a "
+        f"success below {percent(SOLVED)}. Not where held-out pass@1 rose, nor where the reward does. Of training "
+        "problems: harder and harder ones look the same.",
+        advice=[
+            "Check that anything is learnt from: dead prompts, the share trained on, and learn.lr.",
+            "Read successes and failures of one group: the verdict may not see what gets better.",
+            "Easier problems, or more rollouts of each: without mixed groups there is no signal; recipe dapo or "
+            "dars-hw.",
+            "Try the setting on a task that is known to be learnt, as the shipped demo does.",
+        ],
+    )
+
+
+def _held_out(run: RunData) -> Interval | None:
+    """pass@1 of the last evaluation less that of the first, on the problems of both."""
+    if len(run.evaluations) < 2:
+        return None
+    first, last = (run.evaluations[step].tallies for step in (min(run.evaluations), max(run.evaluations)))
+    before = {tally.problem: tally for tally in first}
+    pairs = [(before[tally.problem], tally) for tally in last if tally.problem in before]
+    one, other = (pass_values([pair[i] for pair in pairs], 1) for i in (0, 1))
+    found = bootstrap_difference(one, other)
+    return found if found.problems > 1 else None
+
+
+def _reward_rises(run: RunData) -> bool:
+    try:
+        rows = by_step(run)
+    except Lacking:
+        return False
+    paid = rows["paid"] > 0
+    rewards = (rows["reward_succeeded"] + rows["reward_failed"])[paid] / rows["paid"][paid]
+    return change(rewards).low > 0
+
+
+def _ends(found: Change | Interval) -> str:
+    return f"{found.low:+.3f}, {found.high:+.3f}"

@@ -1,0 +1,66 @@
+"""Repeated problems: one problem stands in several groups of a step, where another would have taught more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.report.content import Finding
+from outrider.report.data import RunData
+from outrider.report.findings.base import Lacking, percent, share
+from outrider.report.findings.view import splits
+
+NEEDS = "groups of a training step"
+
+SOME, MANY = 0.01, 0.1  # of the groups; a step of 128 from 5,000 problems, drawn with replacement, repeats 1.3 %
+FEWEST = 3  # cases
+
+
+def find(run: RunData) -> Finding | None:
+    """Groups whose problem has a group in the same step already, by its id, or by its prompt under another id.
+
+    All steps count. In a run of Outrider a group is a problem, so only equal prompts could be seen, and those are not
+    in its rollouts as text.
+
+    Raises:
+        Lacking: see ``NEEDS``.
+    """
+    if "train" not in splits(run):
+        raise Lacking(NEEDS)
+    rows = run.ask(
+        """
+        WITH groups AS (
+            SELECT step, group_id, min(problem_id) AS problem_id, coalesce(min(prompt), min(problem_id)) AS problem
+            FROM rollouts WHERE split = 'train' GROUP BY step, group_id
+        )
+        SELECT problem, step, count(*) AS groups, count(DISTINCT problem_id) AS ids FROM groups GROUP BY problem, step
+        """
+    )
+    groups = np.asarray(rows["groups"], dtype=np.float64)
+    seen = share(groups - 1, groups, rows["problem"])
+    if not (seen.low > SOME and seen.hits >= FEWEST):
+        return None
+    steps, all_steps = len(np.unique(rows["step"][groups > 1])), len(np.unique(rows["step"]))
+    other_ids = int((rows["ids"] > 1).sum())
+    ids = f", in {other_ids} cases under several ids" if other_ids else ""
+    return Finding(
+        name="repeated problems",
+        severity="act" if seen.low > MANY else "watch",
+        sentence=f"{percent(seen.value)} of the groups repeat a problem of their own step ({seen.hits} groups, in "
+        f"{steps} of {all_steps} steps{ids}).",
+        numbers={
+            "repeated": seen.value,
+            "repeated_low": seen.low,
+            "repeated_high": seen.high,
+            "repeated_groups": seen.hits,
+            "steps": steps,
+            "several_ids": other_ids,
+        },
+        threshold=f"More than {percent(SOME)} of the groups (act: {percent(MANY)}), interval over problems included, "
+        f"whose problem has a group in the same step already, and at least {FEWEST} of them. A few come by chance "
+        "where problems are drawn with replacement.",
+        advice=[
+            "Take repeated rows out of the training data: outrider validate names them.",
+            "Draw problems without replacement, each epoch in a new order.",
+            "Give each draw an id of its own (verl's uid), or statistics of groups pool what were several draws.",
+        ],
+    )
