@@ -81,6 +81,45 @@ def test_a_run_says_it_and_it_is_true(capsys: pytest.CaptureFixture[str]) -> Non
     assert [step["learn/skipped_no_signal"] for step in steps] == [1, 1]
 
 
+def test_a_reward_for_errors_is_told() -> None:
+    [sentence] = said("grpo", "reward={correct: 0, incorrect: 1, unparseable: 0}")
+    assert sentence == "reward.correct is 0, less than reward.incorrect, 1: errors are rewarded"
+
+
+# too short
+
+PAPER = ("profile=null", "evaluate={problems: 1, n: 1}")
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "sentence"),
+    [
+        ("dapo", ["train.steps=19"], "learn.warmup is 20 steps, and the run ends in it, after 19 steps (train.steps)"),
+        ("dapo", ["train.steps=20"], ""),
+        (
+            "rloo",
+            ["train.steps=17"],
+            "learn.warmup is 36 updates, and the run ends in it, after 17 steps (train.steps)",
+        ),
+        ("rloo", ["train.steps=18"], ""),  # of two updates each
+        (
+            "position",
+            ["train.steps=199"],
+            "credit.main.2 acts from step 200 on, and the run ends after 199 (train.steps)",
+        ),
+        ("position", ["train.steps=200"], ""),
+    ],
+)
+def test_a_run_that_ends_before_something_begins_is_told(name: str, overrides: list[str], sentence: str) -> None:
+    assert said(name, *PAPER, *overrides) == ([sentence] if sentence else [])
+
+
+def test_a_bench_says_it_of_each_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "grpo", "nsr", "explore.0.n=1", "--tokens", "2000000", "--out", "b", "--dry-run"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")]
+    assert [line.split()[1] for line in told] == ["grpo:"]
+
+
 # out of proportion
 
 
@@ -99,7 +138,7 @@ def test_a_run_says_it_and_it_is_true(capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_evaluations_out_of_proportion_are_told(overrides: list[str], times: float) -> None:
-    found = said("grpo", *overrides)
+    found = said("grpo", "learn.warmup=0 steps", *overrides)
     if times <= OUT_OF_PROPORTION:
         assert found == []
     else:
@@ -130,7 +169,7 @@ def test_a_dry_run_says_all_of_it_in_comments(
     Path("shown.yaml").write_text(shown)
     assert load_recipe("shown.yaml").train.ranks == 999, "what is printed is a recipe still"
     told = [line for line in shown.splitlines() if line.startswith("# warning: ")]
-    assert [line.split()[2] for line in told] == ["every", "train.ranks", "the", "tracker"]
+    assert [line.split()[2] for line in told] == ["every", "learn.warmup", "train.ranks", "the", "tracker"]
 
 
 # what is not there

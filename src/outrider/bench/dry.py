@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from outrider.bench.spec import Bench
 from outrider.config import Recipe, dump_yaml
+from outrider.train.foreseen import foreseen
 
 
 def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
@@ -34,6 +35,7 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
             f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
             f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
         ]
+    lines += [f"warning: {name}: {said}" for name, recipe in recipes.items() for said in foreseen(recipe)]
     settings = dump_yaml(bench.model_dump(mode="json"))
     return "\n".join([*lines, "", settings])
 

@@ -13,23 +13,30 @@ from outrider.explore import Refill
 from outrider.explore.stage import Bounds, bounds_after
 from outrider.train.cores import usable_cores
 
+MANY = 64  # rollouts of a problem, beyond which no piece of credit lacks any to compare
 OUT_OF_PROPORTION = 10  # times the training's tokens, from which evaluations are remarked on
 
 
 def foreseen(recipe: Recipe, heldout: int | None = None) -> list[str]:
     """One sentence for each thing.
 
-    - No verdict can change an advantage: a problem has one rollout that is compared within it, say.
+    - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
+      is worth more than a right one.
+    - The run ends before its warm-up does, or before a piece of credit begins to act.
     - There are more ranks than cores.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
       number of problems that there are to evaluate on, where it is known.
     """
-    return [*_no_signal(recipe), *_crowded(recipe), *_mostly_evaluation(recipe, heldout)]
+    return [*_no_signal(recipe), *_too_short(recipe), *_crowded(recipe), *_mostly_evaluation(recipe, heldout)]
 
 
 def _no_signal(recipe: Recipe) -> Iterator[str]:
+    reward = recipe.reward
+    if reward.correct < reward.incorrect:
+        worth = f"reward.correct is {reward.correct:g}, less than reward.incorrect, {reward.incorrect:g}"
+        yield f"{worth}: errors are rewarded"
     n = _rollouts_of_a_problem(recipe)
-    if n is None or _teaches(recipe, n):
+    if n is None or n > MANY or _teaches(recipe, n):
         return
     place = next(i for i, stage in enumerate(recipe.explore) if stage.bounds(Bounds(), recipe.train.problems).most)
     few = f"explore.{place} gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
@@ -70,6 +77,19 @@ def _members(rewards: list[float], correct: float) -> Members:
         logprobs_GT=[np.linspace(-0.1, -1.0 - k, t) for k, t in enumerate(tokens)],
         entropies_GT=[np.linspace(0.1, 1.0 + k, t) for k, t in enumerate(tokens)],
     )
+
+
+def _too_short(recipe: Recipe) -> Iterator[str]:
+    steps, learn = recipe.train.steps, recipe.learn
+    if not steps:
+        return
+    if learn.warm(steps - 1, steps * learn.minibatches * learn.epochs - 1) < 1:
+        yield f"learn.warmup is {learn.warmup}, and the run ends in it, after {steps} steps (train.steps)"
+    for stream, chain in recipe.credit.items():
+        for i, link in enumerate(chain):
+            first = getattr(link, "first_step", 1)
+            if first > steps:
+                yield f"credit.{stream}.{i} acts from step {first} on, and the run ends after {steps} (train.steps)"
 
 
 def _crowded(recipe: Recipe) -> Iterator[str]:
