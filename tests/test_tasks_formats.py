@@ -370,3 +370,17 @@ def test_validate_and_suites_skip_and_count_too(tmp_path):
     (tmp_path / "mine.yaml").write_text("table: {skip: empty}\nsets: {holes: {data: a.jsonl}}\n")
     suite = Suite(suite=str(tmp_path / "mine.yaml"), data=str(tmp_path))
     assert (suite.counts, suite.size) == ({"holes": 2, "rows_skipped": 6}, 2)
+
+
+def test_a_reward_function_that_asks_for_messages_sees_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(
+        "def score(prompts, completions, **kwargs):\n"
+        "    return [float([m['role'] for m in p] == ['system', 'user'] and p[0]['content'] == 'Add.') for p in prompts]\n"
+    )
+    judge = {"function": {"function": "own.py:score", "style": "trl", "messages": True}}
+    table = chat(tmp_path, [SYSTEM, USER], judge=judge)
+    try:
+        assert table.verify(table.heldout(1)[0], "4", finished=True).success
+    finally:
+        table.close()
