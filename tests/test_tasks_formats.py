@@ -376,7 +376,7 @@ def test_a_reward_function_that_asks_for_messages_sees_all_of_them(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(
         "def score(prompts, completions, **kwargs):\n"
-        "    return [float([m['role'] for m in p] == ['system', 'user'] and p[0]['content'] == 'Add.') for p in prompts]\n"
+        "    return [float([m['role'] for m in prompt] == ['system', 'user']) for prompt in prompts]\n"
     )
     judge = {"function": {"function": "own.py:score", "style": "trl", "messages": True}}
     table = chat(tmp_path, [SYSTEM, USER], judge=judge)
