@@ -80,6 +80,14 @@ def test_the_old_name_is_refused_in_a_recipe_and_read_in_a_run():
     assert recipe_of_run(older) == recipe_of_run(config) == load_recipe("grpo", ["learn.warmup=7 updates"])
 
 
+@pytest.mark.parametrize(("old", "new"), [("fast", "fused"), ("generic", "packed"), ("auto", "auto")])
+def test_the_paths_of_older_runs_have_their_new_names(old, new):
+    config = load_recipe("grpo").resolved()
+    assert recipe_of_run({**config, "sample": config["sample"] | {"path": old}}).sample.path == new
+    with pytest.raises(UserError, match=r"sample.path is .fast., but should be 'auto', 'fused', 'packed' or 'plain'"):
+        load_recipe("grpo", ["sample.path=fast"])
+
+
 # weight decay: on matrices, or on everything
 
 

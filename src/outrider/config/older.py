@@ -7,6 +7,8 @@ from typing import Any
 
 from outrider.config.recipe import Recipe
 
+_PATHS = {"fast": "fused", "generic": "packed"}
+
 
 def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
     """The recipe that a run was begun with, from its configuration: keys that have another name now are read by it.
@@ -16,4 +18,7 @@ def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
     learn = dict(config.get("learn", {}))
     if "warmup_steps" in learn:
         learn["warmup"] = f"{learn.pop('warmup_steps')} updates"
-    return Recipe.model_validate({**config, "learn": learn})
+    sample = dict(config.get("sample", {}))
+    if "path" in sample:
+        sample["path"] = _PATHS.get(sample["path"], sample["path"])
+    return Recipe.model_validate({**config, "learn": learn, "sample": sample})

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from outrider.options import Options
 from outrider.record import SamplingParams
 
 FUSED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-
-_RENAMED = {"fast": "fused", "generic": "packed"}  # in the folders of runs of 0.1
-
-
-def _renamed(path: object) -> object:
-    return _RENAMED.get(path, path) if isinstance(path, str) else path
 
 
 class SampleOptions(Options):
@@ -29,7 +23,7 @@ class SampleOptions(Options):
         default_factory=list, description="texts that end a response, beside its end tokens; they stay in it"
     )
     rows: int = Field(256, ge=1, description="responses decoded together on one rank")
-    path: Annotated[Literal["auto", "fused", "packed", "plain"], BeforeValidator(_renamed)] = Field(
+    path: Literal["auto", "fused", "packed", "plain"] = Field(
         "auto", description="what computes the policy; auto: the first of the three that computes what the model does"
     )
 
