@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import math
@@ -54,6 +55,22 @@ def test_every_format_is_told_from_every_other_by_content_alone(tmp_path):
         assert detect(path) == name.partition("/")[0], name
         assert [FORMATS[n].name for n in FORMATS if FORMATS[n].recognises(look(path))] == [name.partition("/")[0]]
         assert len(rows(path)) == 1
+
+
+def test_text_that_is_compressed_reads_as_the_text(tmp_path):
+    """By its name's ending; what is cut off is one sentence, wherever it breaks off."""
+    for name, path in one_of_each(tmp_path).items():
+        data = path.read_bytes()
+        if data.startswith((b"PAR1", b"PK")):
+            continue  # compressed within
+        packed = tmp_path / f"{name.replace('/', '-')}.GZ"
+        packed.write_bytes(gzip.compress(data))
+        assert detect(packed) == detect(path), name
+        assert [row | {"where": ""} for row in rows(packed)] == [row | {"where": ""} for row in rows(path)], name
+        for cut in (12, len(packed.read_bytes()) - 9):
+            packed.write_bytes(gzip.compress(data)[:cut])
+            with pytest.raises(UserError, match=r"cannot be read to its end: its compression is damaged or cut off"):
+                read(packed)
 
 
 @pytest.mark.parametrize(

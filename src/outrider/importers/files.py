@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zipfile import BadZipFile, ZipFile
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from outrider.errors import UserError
 from outrider.importers.jsonobject import members
+from outrider.importers.lines import opened
 
 LOOK = 1 << 26  # characters of a first record that are read at most to learn its keys
 MANY_KEYS = 200
@@ -37,13 +39,10 @@ def look(path: Path) -> Head:
     """The head of a file.
 
     Raises:
-        UserError: the file cannot be opened.
+        UserError: the file cannot be opened, or is compressed and damaged.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(1 << 16)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    with opened(path) as file:
+        start = file.read(1 << 16)
     if start.startswith(b"PAR1"):
         return _parquet(path)
     if start.startswith(b"PK"):
@@ -105,8 +104,9 @@ def _zip(path: Path) -> Head:
 def _json(path: Path) -> Head:
     first: dict[str, Any] = {}
     try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:  # what is no UTF-8 is said when it is read
-            for key, value in members(file, each="samples", limit=LOOK):
+        # what is no UTF-8 is said when it is read
+        with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
+            for key, value in members(text, each="samples", limit=LOOK):
                 first[key] = value
                 if key == "samples" or len(first) == MANY_KEYS:
                     break

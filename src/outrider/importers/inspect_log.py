@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
 from outrider.importers.jsonobject import CutOffError, members
-from outrider.importers.lines import in_form
+from outrider.importers.lines import in_form, opened
 from outrider.importers.notes import Notes
 from outrider.importers.success import outcome_of
 from outrider.importers.table import Row
@@ -58,7 +59,9 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
 
 def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
     """The header, then the samples, each with its place."""
-    return (_archive if path.open("rb").read(2) == b"PK" else _object)(path, notes)
+    with opened(path) as file:
+        start = file.read(2)
+    return (_archive if start == b"PK" else _object)(path, notes)
 
 
 def _source(path: Path) -> Source:
@@ -92,9 +95,9 @@ def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 def _object(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
     number = 0
-    with path.open(encoding="utf-8") as file, in_form(str(path), "Inspect"):
+    with opened(path) as file, TextIOWrapper(file, encoding="utf-8") as text, in_form(str(path), "Inspect"):
         try:
-            for key, value in members(file, each="samples"):
+            for key, value in members(text, each="samples"):
                 number += key == "samples"
                 if key in ("eval", "samples"):
                     yield key, value, f"{path}, sample {number}" if number else str(path)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outrider.errors import UserError
 from outrider.importers.notes import Notes
+from outrider.record.disk import open_bytes
 
 BATCH = 1024  # rows of a Parquet file that are Python objects at a time
 
@@ -72,14 +75,18 @@ def parquet_rows(path: Path) -> Iterator[Record]:
         raise UserError(f"{path} cannot be read to its end ({str(error).splitlines()[0][:120]}).") from error
 
 
-def opened(path: Path) -> Any:
-    """A file to read bytes from.
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to read bytes from, uncompressed where its name ends in ``.gz``.
 
     Raises:
-        UserError: the system refuses.
+        UserError: the system refuses, or what is compressed is damaged or cut off.
     """
     try:
-        return path.open("rb")
+        with open_bytes(path) as file:
+            yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path} cannot be read to its end: its compression is damaged or cut off.") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
