@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -17,10 +18,13 @@ from families.measure import adapted, measure, shaken
 from families.page import cells, written
 from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
+from outrider.model import forward
 from outrider.model.attention import Packed
+from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.model.options import LoraOptions, PolicyOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
+from outrider.objective.row import imitation_row
 from outrider.sample.fused import FusedDecoder
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
@@ -204,6 +208,27 @@ def test_contexts_of_one_length_go_together_where_padding_is_not_forgotten() -> 
     assert isinstance(decoder, PlainDecoder)
     assert not decoder.together([asked[0].prompt_ids, asked[1].prompt_ids])
     assert decoder.together([asked[0].prompt_ids, asked[2].prompt_ids])
+
+
+def test_a_plain_pass_in_parts_has_the_same_statistics_and_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logits of a large vocabulary would not fit at once."""
+    rows = [
+        imitation_row(np.arange(5, 5 + i, dtype=np.int32), np.arange(20, 24 + i, dtype=np.int32)) for i in range(1, 5)
+    ]
+
+    def computed() -> list[torch.Tensor]:
+        policy = ready(policy_of("Gemma 2"))[0]
+        logprobs_N, entropies_N = own_statistics(policy.model, policy.path, rows, torch.float32, 0.7)
+        gradients = torch.autograd.grad((logprobs_N * 2 + entropies_N).sum(), [*policy.model.parameters()])
+        return [logprobs_N, entropies_N, *gradients]
+
+    whole, calls = computed(), list[int]()
+    monkeypatch.setattr(forward, "MOST_LOGITS", 64 * 20)
+    own = forward._own_logits
+    monkeypatch.setattr(forward, "_own_logits", lambda model, part: calls.append(len(part)) or own(model, part))
+    for one, other in zip(whole, computed(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert sorted(calls[-6:]) == [1, 1, 1, 1, 2, 2]  # three parts, and each again for the gradient
 
 
 def test_attention_between_steps_is_refused_on_the_plain_path() -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from outrider.model.attention import Packed
@@ -16,6 +17,9 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import products_in
 from outrider.model.head import logit_statistics, token_statistics
 from outrider.record import Ids
+
+MOST_LOGITS = 1 << 28
+"""Of one part of a plain forward pass: 1 GB in float32, which the backward pass holds a few times over."""
 
 
 class Packable(Protocol):
@@ -35,14 +39,13 @@ def own_statistics(
     """Log-probability and entropy of every own token of the rows, end to end, ``[N]`` each, differentiable.
 
     Args:
-        path: of the policy; on the plain one all logits of the own tokens are held at once.
+        path: of the policy.
         dtype: of matrix products.
     """
     device = next(model.parameters()).device
     if path.name == "plain":
         with products_in(dtype, device):
-            logits_NV, targets_N = _own_logits(model, rows)
-        return logit_statistics(logits_NV, targets_N, temperature)
+            return _plain_statistics(model, rows, temperature)
     with products_in(dtype, device):
         hidden_NH, targets_N = own_hidden(model, rows)
     head = model.get_output_embeddings()
@@ -50,6 +53,25 @@ def own_statistics(
     parts = [hidden_NH, head.weight, *([] if getattr(head, "bias", None) is None else [head.bias])]
     hidden_NH, weight_VH, *bias = parts if dtype is torch.float32 else (part.to(dtype) for part in parts)
     return token_statistics(hidden_NH, weight_VH, bias[0] if bias else None, targets_N, temperature)
+
+
+def _plain_statistics(model: PreTrainedModel, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
+    """By the model's own forward pass and head, so many rows at a time that their logits are at most ``MOST_LOGITS``,
+    or one; where that is not all of them, the backward pass computes each part anew."""
+
+    def statistics(part: Sequence[Packable]) -> tuple[Tensor, Tensor]:
+        return logit_statistics(*_own_logits(model, part), temperature)
+
+    parts: list[list[Packable]] = [[]]
+    for row in rows:
+        tokens = max(one.length for one in [*parts[-1], row]) * (len(parts[-1]) + 1)
+        if parts[-1] and tokens * model.config.get_text_config().vocab_size > MOST_LOGITS:
+            parts.append([])
+        parts[-1].append(row)
+    if len(parts) == 1:
+        return statistics(rows)
+    found = [checkpoint(statistics, part, use_reentrant=False) for part in parts]
+    return torch.cat([logprobs_N for logprobs_N, _ in found]), torch.cat([entropies_N for _, entropies_N in found])
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
