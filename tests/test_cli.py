@@ -1,3 +1,5 @@
+import os
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -179,3 +181,43 @@ def test_an_interrupt_is_one_sentence_and_a_bug_keeps_its_traceback(monkeypatch,
     error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         main(["train", "grpo"])
+
+
+PRINTING = ["recipes", "recipes show dars-hw", "train grpo --dry-run", "--help", "train --help", "version"]
+
+
+@pytest.mark.parametrize("words", PRINTING)
+@pytest.mark.parametrize("lines", [0, 1])
+def test_output_that_nobody_reads_ends_a_command_without_a_word(words, lines):
+    """As ``| head`` does: the reader takes a line, or none, and goes."""
+    read, write = os.pipe()
+    if not lines:
+        os.close(read)
+    command = [sys.executable, "-u", "-m", "outrider", *words.split()]  # unbuffered: it writes when the reader has gone
+    process = subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    if lines:
+        os.read(read, 1)
+        os.close(read)
+    _, errors = process.communicate(timeout=120)
+    assert errors == b""
+    assert process.returncode in ((141,) if not lines else (0, 141)), "a short text is written before the reader goes"
+
+
+def test_output_that_fits_into_a_buffer_is_missed_too():
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run([sys.executable, "-m", "outrider", "recipes"], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (process.returncode, process.stderr) == (141, b"")
+
+
+def test_a_broken_pipe_of_something_else_keeps_its_traceback(monkeypatch):
+    from outrider.cli import version
+
+    def stop(_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(version, "run", stop)
+    with pytest.raises(BrokenPipeError):
+        main(["version"])

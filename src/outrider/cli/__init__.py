@@ -20,6 +20,7 @@ from outrider.cli import (
     validate,
     version,
 )
+from outrider.cli.streams import UNREAD, let_go_of_unread
 from outrider.errors import UserError
 
 COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, version)
@@ -28,9 +29,21 @@ COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130; anything else
-    is a bug and keeps its traceback.
+    A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130, output that
+    nobody reads any more status 141 without a word; anything else is a bug and keeps its traceback.
     """
+    try:
+        try:
+            return _run(argv)
+        finally:
+            sys.stdout.flush()  # here, where an error of it is still heard
+    except (BrokenPipeError, SystemExit) as error:  # the latter from argparse, and from rich, which lets go by itself
+        if let_go_of_unread() or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):
+            return UNREAD
+        raise
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
     # argparse gives up on positionals after an option, but `train grpo --dry-run seed=3` is natural to write
