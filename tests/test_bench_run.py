@@ -172,6 +172,21 @@ def running(out: Path) -> set[Path]:
     return found
 
 
+def test_sigterm_ends_a_bench_and_its_runs_with_a_sentence_each(tmp_path: Path) -> None:
+    out = tmp_path / "bench"
+    process = start(out)
+    wait_for(lambda: any(out.glob("tuning/*/*/*/checkpoints/step-00000000")), process)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert errors.endswith("outrider: ended by SIGTERM; the same command goes on where it was\n")
+    assert "Traceback" not in errors
+    assert not running(out)
+    logs = [log.read_text() for log in out.glob("tuning/*/*/*.log")]
+    assert not any("Traceback" in log for log in logs)
+    assert any("outrider: ended by SIGTERM; `outrider train … --resume` goes on after step" in log for log in logs)
+
+
 def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "bench"
     shutil.copytree(whole, out)

@@ -23,6 +23,7 @@ from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleReques
 from outrider.sample.local import LocalSampler, decode, stops_of
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
+from outrider.train.interrupts import SAME
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
@@ -104,7 +105,15 @@ def intervene_command(run: Path, asked: Intervene, plan: Plan, out: Path) -> int
     Raises:
         UserError: no such model, rollouts of another model or task, or ``out`` holds something else.
     """
-    return launch(processes(intervention_parts(plan, asked)), _intervene, run, asked, plan, out)
+    return launch(
+        processes(intervention_parts(plan, asked)),
+        _intervene,
+        run,
+        asked,
+        plan,
+        out,
+        hint=SAME,
+    )
 
 
 def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: Plan, out: Path) -> int:

@@ -17,6 +17,7 @@ from outrider.analyse.selection import Part, Plan, token_parts
 from outrider.analyse.tokens import about_of, key_columns, own, processes, say, tell_place
 from outrider.measure.shift import LARGE
 from outrider.record import Rollout
+from outrider.train.interrupts import SAME
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
@@ -27,7 +28,7 @@ def shift_command(run: Path, asked: Shift, plan: Plan, out: Path) -> int:
     Raises:
         UserError: no such models, rollouts of another one, or ``out`` holds something else.
     """
-    return launch(processes(token_parts(plan)), _shift, run, asked, plan, out)
+    return launch(processes(token_parts(plan)), _shift, run, asked, plan, out, hint=SAME)
 
 
 def _shift(ranks: Ranks, run: Path, asked: Shift, plan: Plan, out: Path) -> int:

@@ -18,6 +18,7 @@ from outrider.analyse.forward import Values, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import Part, Plan, token_parts
 from outrider.record import Mode, Rollout
+from outrider.train.interrupts import SAME
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
@@ -30,7 +31,7 @@ def tokens_command(run: Path, asked: Tokens, plan: Plan, out: Path) -> int:
     Raises:
         UserError: no such model, rollouts of another one, or ``out`` holds something else.
     """
-    return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out)
+    return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out, hint=SAME)
 
 
 def _tokens(ranks: Ranks, run: Path, asked: Tokens, plan: Plan, out: Path) -> int:

@@ -14,6 +14,7 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.record.disk import move
 from outrider.train.cores import pin
+from outrider.train.interrupts import TERMINATED, Terminated
 
 PRELOAD = ["outrider.train.run", "outrider.train.curves", "matplotlib.figure"]
 
@@ -40,6 +41,9 @@ def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log:
         status = 2
     except KeyboardInterrupt:
         status = 130
+    except Terminated as stop:
+        sys.stderr.write(f"outrider: {stop}\n")
+        status = TERMINATED
     sys.exit(status)
 
 

@@ -54,7 +54,7 @@ def run_cells(
     """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
 
     A run that was begun goes on after its last checkpoint. One that fails stops no other. ``done`` gives the line that
-    is shown for a finished run. An interrupt is passed on to the runs, which save nothing more, and raised once all
+    is shown for a finished run. When this one is interrupted, the runs save what they have, and it is raised once all
     have ended.
 
     The processes are forked from one that has imported PyTorch, so that a short run does not pay for that.
@@ -112,7 +112,7 @@ def _stop(running: Sequence[_Running]) -> None:
     """End what still runs, after an interrupt or an error here."""
     for r in running:
         with suppress(ProcessLookupError):
-            os.kill(r.process.pid or 0, signal.SIGINT)
+            os.kill(r.process.pid or 0, signal.SIGTERM)  # they save, and end
     for r in running:
         r.process.join(_LEAVE_SECONDS)
         r.process.kill()

@@ -22,6 +22,7 @@ from outrider.cli import (
 )
 from outrider.cli.streams import UNREAD, let_go_of_unread
 from outrider.errors import UserError
+from outrider.train.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, version)
 
@@ -29,8 +30,9 @@ COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130, output that
-    nobody reads any more status 141 without a word; anything else is a bug and keeps its traceback.
+    A user's mistake is one sentence on stderr and status 2, an interrupt one sentence and status 130, SIGTERM one
+    sentence and status 143, output that nobody reads any more status 141 without a word; anything else is a bug and
+    keeps its traceback.
     """
     try:
         try:
@@ -52,14 +54,18 @@ def _run(argv: Sequence[str] | None) -> int:
     if rest:
         arguments.overrides += rest
     try:
-        status: int = arguments.run(arguments)
-        return status
+        with terminable():
+            status: int = arguments.run(arguments)
+            return status
     except UserError as error:
         sys.stderr.write(f"outrider: {error}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint\n")
         return 130
+    except Terminated as stop:
+        sys.stderr.write(f"outrider: {stop}\n" if str(stop) else "")
+        return TERMINATED
 
 
 def _parser() -> argparse.ArgumentParser:

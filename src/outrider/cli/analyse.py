@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.cli.arguments import Commands, folder
 from outrider.config import load_options, read_yaml
+from outrider.train.interrupts import SAME, Terminated
 
 if TYPE_CHECKING:
     from outrider.analyse.selection import Plan
@@ -135,5 +136,7 @@ def _interruptible(work: Callable[[], int]) -> int:
     try:
         return work()
     except KeyboardInterrupt:
-        sys.stderr.write("outrider: interrupted; the same command goes on where it was\n")
+        sys.stderr.write(f"outrider: interrupted; {SAME}\n")
         return 130
+    except Terminated as stop:
+        raise Terminated(f"{stop}; {SAME}") from stop

@@ -12,6 +12,7 @@ from outrider.bench.spec import Bench, Tune, load_recipes, parse_tuned, refuse_u
 from outrider.cli.arguments import Commands, folder
 from outrider.config import Recipe, load_options
 from outrider.errors import UserError
+from outrider.train.interrupts import SAME, Terminated
 
 
 def add_to(commands: Commands) -> None:
@@ -59,8 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return bench_command(bench, recipes, arguments.out, arguments.at_once)
     except KeyboardInterrupt:
-        sys.stderr.write("outrider: interrupted; the same command goes on where it was\n")
+        sys.stderr.write(f"outrider: interrupted; {SAME}\n")
         return 130
+    except Terminated as stop:
+        raise Terminated(f"{stop}; {SAME}") from stop
 
 
 def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:

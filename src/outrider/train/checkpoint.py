@@ -51,7 +51,7 @@ class Checkpoints:
 
     @interrupts_held()
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, then drop the oldest beyond ``keep``. Ctrl-C waits for the end of it.
+        """Write a checkpoint, then drop the oldest beyond ``keep``. Ctrl-C and SIGTERM wait for the end of it.
 
         Raises:
             UserError: the disk refuses; earlier checkpoints are untouched.
@@ -81,6 +81,12 @@ class Checkpoints:
         except OSError as error:
             raise disk_refused(final, error) from error
         return final
+
+    @property
+    def last(self) -> int | None:
+        """The step of the newest one; None where there is none."""
+        names = [_NAME.fullmatch(path.name) for path in self._found()]
+        return int(names[-1][1]) if names and names[-1] else None
 
     @property
     def empty(self) -> bool:

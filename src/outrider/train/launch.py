@@ -10,7 +10,9 @@ import ctypes
 import multiprocessing
 import os
 import platform
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
@@ -22,74 +24,114 @@ import torch
 from outrider.errors import UserError
 from outrider.train.cores import usable_cores
 from outrider.train.interrupts import deaf_to_interrupts
-from outrider.train.ranks import Ranks
+from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
-def launch(wanted: int, main: RankMain, *arguments: Any) -> int:
+def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it again") -> int:
     """Call ``main(ranks, *arguments)`` in every process and return what rank 0 returned.
 
     Rank 0 is this process. ``wanted`` 0 means one process per core on a CPU and one process otherwise. ``main`` and the
     arguments are pickled for the others.
+
+    Raises:
+        RankLostError: a process died; it names the rank and ends with ``hint``.
     """
-    if "WORLD_SIZE" in os.environ:
-        ranks = Ranks.join()
-        try:
-            return _call(ranks, main, arguments)
-        finally:
-            ranks.leave()
-    cores = usable_cores()
-    size = wanted or (1 if torch.cuda.is_available() else len(cores))
-    if size == 1:
-        return _call(Ranks(), main, arguments)
-    pins = cores if size == len(cores) and hasattr(os, "sched_setaffinity") else []
+    try:
+        if "WORLD_SIZE" in os.environ:
+            ranks = Ranks.join()
+            try:
+                return _call(ranks, main, arguments)
+            finally:
+                ranks.leave()
+        cores = usable_cores()
+        size = wanted or (1 if torch.cuda.is_available() else len(cores))
+        if size == 1:
+            return _call(Ranks(), main, arguments)
+        pins = cores if size == len(cores) and hasattr(os, "sched_setaffinity") else []
+        return _launch(size, pins, main, arguments, hint)
+    except RankLostError as error:
+        raise RankLostError(f"{error}; {hint}") from error
+
+
+def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
+    """Rank 0 here, the others in processes of their own, which end with this one."""
+    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
-        context = multiprocessing.get_context("spawn")
         others = [
-            context.Process(target=_other, args=(rank, size, meeting, pins, main, arguments), daemon=True)
+            context.Process(target=_other, args=(rank, size, meeting, pins, hint, main, arguments), daemon=True)
             for rank in range(1, size)
         ]
-        with deaf_to_interrupts():  # Ctrl-C is rank 0's to handle; it ends the others
-            for process in others:
-                process.start()
-        with _Pinned(pins, 0):
-            _await(others, Path(folder))
-            ranks = Ranks.meet(0, size, meeting)
-            try:
-                result = _call(ranks, main, arguments)
+
+        def ended() -> dict[int, int]:
+            return {rank: p.exitcode for rank, p in enumerate(others, 1) if p.exitcode is not None}
+
+        try:
+            with deaf_to_interrupts():  # Ctrl-C and SIGTERM are rank 0's to handle; it ends the others
                 for process in others:
-                    process.join(timeout=_LEAVE_SECONDS)
-            finally:
-                for process in others:  # after an error here, they wait for a message that will not come
-                    process.kill()
-                ranks.leave()
+                    process.start()
+            with _Pinned(pins, 0):
+                _await(size - 1, ended, Path(folder))
+                ranks = Ranks.meet(0, size, meeting, ended)
+                try:
+                    result = _call(ranks, main, arguments)
+                    for process in others:
+                        process.join(timeout=_LEAVE_SECONDS)
+                finally:
+                    _kill(others)  # after an error here, they wait for a message that will not come
+                    ranks.leave()
+        finally:
+            _kill(others)
     return result
 
 
-def _other(rank: int, size: int, meeting: str, pins: list[int], main: RankMain, arguments: tuple[Any, ...]) -> None:
+def _kill(processes: Sequence[BaseProcess]) -> None:
+    for process in processes:
+        if process.pid is not None:
+            process.kill()
+
+
+def _other(
+    rank: int, size: int, meeting: str, pins: list[int], hint: str, main: RankMain, arguments: tuple[Any, ...]
+) -> None:
+    threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True).start()
     with _Pinned(pins, rank):
         try:
             Path(meeting.removeprefix("file://")).with_name(f"arrived-{rank}").touch()
             ranks = Ranks.meet(rank, size, meeting)
             _call(ranks, main, arguments)
             ranks.leave()
+        except RankLostError:
+            os._exit(LOST)  # rank 0 says it, or has said it
         except (UserError, KeyboardInterrupt):
             raise SystemExit(1) from None  # rank 0 has the same error and says it
 
 
-def _await(others: Sequence[BaseProcess], folder: Path) -> None:
+def _end_with_rank_0(rank: int, hint: str) -> None:
+    """Rank 0 cannot say any more that it was killed; nobody waits for the others' work then."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    if rank == 1:
+        sys.stderr.write(f"outrider: rank 0 died; {hint}\n")
+        sys.stderr.flush()
+    os._exit(LOST)
+
+
+def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> None:
     """Wait until every other process has come up: one that dies before it can join would be waited for for hours."""
-    while len(list(folder.glob("arrived-*"))) < len(others):
-        for rank, process in enumerate(others, 1):
-            if process.exitcode is not None:
-                raise RuntimeError(
-                    f"rank {rank} ended with exit code {process.exitcode} before it could join; a script that trains "
-                    'needs the guard `if __name__ == "__main__":`, because the other processes import it'
-                )
+    while len(list(folder.glob("arrived-*"))) < count:
+        for rank, code in ended().items():
+            if code < 0:
+                raise RankLostError(f"rank {rank} {how_it_ended(code)} before it could join")
+            raise RuntimeError(
+                f"rank {rank} ended with exit code {code} before it could join; a script that trains "
+                'needs the guard `if __name__ == "__main__":`, because the other processes import it'
+            )
         time.sleep(0.01)
 
 

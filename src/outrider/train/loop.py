@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from outrider.train.assign import assign
 from outrider.train.checkpoint import Checkpoint
 from outrider.train.clock import Clock, worked
 from outrider.train.collect import Collector
+from outrider.train.interrupts import Leave
 from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
 
@@ -32,12 +34,14 @@ class Counters:
         tokens: generated tokens, of training alone.
         seconds: of training alone, on rank 0; the one number here that two equal runs do not share.
         nonfinite: steps in a row without any update because loss or gradient was not finite.
+        owes_evaluation: the one after the last step is due, or under way.
     """
 
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
     nonfinite: int = 0
+    owes_evaluation: bool = False
 
 
 @dataclass(slots=True)
@@ -66,14 +70,20 @@ class Trainer:
     learner: Learner
     encode: Callable[[Problem], Ids]
     counters: Counters = field(default_factory=Counters)
+    leave: Leave = field(default_factory=Leave)
+    settled: bytes = b""
 
     def train(self, watch: Watcher) -> None:
         """Steps until a limit is reached.
 
         Raises:
             UserError: three updates in a row were not finite; the state before them is saved.
+            Terminated: the run shall be left; :meth:`checkpoint` gives the state after its last step.
         """
         every = self.recipe.train
+        self._settle()
+        if self.counters.owes_evaluation:
+            self._evaluate(watch)
         while (before := self.progress) < 1.0:
             groups, metrics = self.step()
             step = self.counters.step
@@ -81,10 +91,11 @@ class Trainer:
             self.counters.seconds += self.ranks.from_main(partial(worked, seconds))  # the same on every rank
             with self.clock.phase("record"):  # its own time is booked to the step after
                 watch.stepped(step, groups, metrics, seconds)
+            self._settle()
             done = self.progress >= 1.0
             by_step = every.evaluate_every and step % every.evaluate_every == 0
             if not done and (by_step or any(before < share <= self.progress for share in every.evaluate_at)):
-                watch.evaluate(step)
+                self._evaluate(watch)
             stop = self.counters.nonfinite >= MOST_NONFINITE
             if step % every.save_every == 0 or done or stop:
                 watch.save(step)
@@ -97,11 +108,12 @@ class Trainer:
     def step(self) -> tuple[list[Group], dict[str, float]]:
         """One step: explore, credit, update."""
         step = self.counters.step + 1
-        with self.clock.phase("explore"):
+        with self.clock.phase("explore"), self.leave.open():
             explored = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
             kept, prefix = self.learner.loss.trains_all, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix)
+        self.settled = b""  # from here on the weights are between two steps
         with self.clock.phase("learn"):
             learned = self.learner.update(rows, self.progress)
         with self.clock.phase("sync"):
@@ -123,18 +135,35 @@ class Trainer:
         return max(_share(used, budget) for used, budget in spent if budget is not None)
 
     def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
-        """The state after the last finished step; ``identity`` says what run it belongs to."""
-        state = {
-            **identity,
+        """The state after the last finished step, also while the next one explores; ``identity`` says what run it
+        belongs to."""
+        state = pickle.loads(self.settled) if self.settled else self._state()
+        return Checkpoint(self.counters.step, {**identity, **state}, self.learner.weights(), self.learner.state_dict())
+
+    def _evaluate(self, watch: Watcher) -> None:
+        """Measure now, or where it is cut short, when the run goes on."""
+        self.counters.owes_evaluation = True
+        self._settle()
+        with self.leave.open():
+            watch.evaluate(self.counters.step)
+        self.counters.owes_evaluation = False
+        self._settle()
+
+    def _settle(self) -> None:
+        """Keep what the next step's exploring will change: until its update, that and the weights are the state."""
+        self.settled = pickle.dumps(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
             "counters": asdict(self.counters),
             "explorer": self.explorer.state_dict(),
             "collector": self.collect.state_dict(),
         }
-        return Checkpoint(self.counters.step, state, self.learner.weights(), self.learner.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on after ``checkpoint``."""
         self.counters = Counters(**checkpoint.state["counters"])
+        self.settled = b""
         self.counters.nonfinite = 0  # who resumes a stopped run has changed something
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])

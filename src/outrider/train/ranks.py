@@ -4,22 +4,43 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
+from outrider.errors import UserError
+
 T = TypeVar("T")
 
 _WAIT = datetime.timedelta(hours=2)  # rank 0 may verify or write for long while the others wait
+LOST = 75  # exit status of a rank that ends because another one is gone
+_END_SECONDS = 10.0  # from the end of a rank's connections to its own, which takes long where it held much memory
+
+
+class RankLostError(UserError):
+    """Another rank is gone; its text is one sentence that names it."""
 
 
 class Ranks:
-    """This process's place among all, and the few collectives that the loop uses, each in a fixed order."""
+    """This process's place among all, and the few collectives that the loop uses, each in a fixed order.
 
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
+    Args:
+        rank, size: from 0, and how many.
+        ended: how each of the others ended so far, for the process that has started them: ``{rank: exit code}``.
+
+    Raises:
+        RankLostError: in each collective, when another rank has died.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, ended: Callable[[], dict[int, int]] | None = None) -> None:
         self.rank, self.size = rank, size
+        self._ended = ended
+        self._processes: list[Any] = []  # machine and process of each rank, where a launcher has started them
 
     @staticmethod
     def join() -> Ranks:
@@ -28,18 +49,45 @@ class Ranks:
         if size == 1:
             return Ranks()
         dist.init_process_group("gloo", timeout=_WAIT)
-        return Ranks(dist.get_rank(), size)
+        ranks = Ranks(dist.get_rank(), size)
+        ranks._processes = ranks.gather(lambda: [(platform.node(), os.getpid())])
+        return ranks
 
     @staticmethod
-    def meet(rank: int, size: int, meeting: str) -> Ranks:
+    def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, int]] | None = None) -> Ranks:
         """The ranks of one machine, which find each other through a file (``meeting``, a ``file://`` address)."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host name that resolves to nothing must not matter
         dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
-        return Ranks(rank, size)
+        return Ranks(rank, size, ended)
 
     def leave(self) -> None:
         if self.size > 1:
             dist.destroy_process_group()
+
+    @contextmanager
+    def _linked(self) -> Iterator[None]:
+        """A collective: gloo's error about a connection becomes a sentence about a rank."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise RankLostError(self._who_is_lost() or f"the link between the ranks broke ({error})") from error
+
+    def _who_is_lost(self) -> str:
+        """Which rank has died, and how; empty where all seem to live."""
+        end = time.monotonic() + _END_SECONDS
+        while (self._ended or self._processes) and time.monotonic() < end:
+            if self._ended is not None:
+                lost = {
+                    rank: f"rank {rank} {how_it_ended(code)}" for rank, code in self._ended().items() if code != LOST
+                }
+            else:
+                here = [(rank, pid) for rank, (node, pid) in enumerate(self._processes) if node == platform.node()]
+                lost = {rank: f"rank {rank} died" for rank, pid in here if not _lives(pid)}
+            if lost:
+                return lost[min(lost)]
+            time.sleep(0.05)
+        far = sorted({node for node, _ in self._processes if node != platform.node()})
+        return f"a rank on {' or '.join(far)} died" if far else ""
 
     @property
     def main(self) -> bool:
@@ -54,9 +102,11 @@ class Ranks:
             try:
                 box[0] = make()
             except Exception as error:
-                dist.broadcast_object_list([None, error], src=0)
+                with self._linked():
+                    dist.broadcast_object_list([None, error], src=0)
                 raise
-        dist.broadcast_object_list(box, src=0)
+        with self._linked():
+            dist.broadcast_object_list(box, src=0)
         if box[1] is not None:
             raise box[1]
         result: T = box[0]
@@ -72,7 +122,8 @@ class Ranks:
         except Exception as error:  # noqa: BLE001 - raised below, on every rank
             mine = [], error
         parts: list[Any] = [None] * self.size
-        dist.all_gather_object(parts, mine)
+        with self._linked():
+            dist.all_gather_object(parts, mine)
         for _, failure in parts:
             if failure is not None:
                 raise failure
@@ -81,5 +132,26 @@ class Ranks:
     def sum_(self, tensor: torch.Tensor) -> torch.Tensor:
         """Add a tensor over ranks, in place, in rank order on every rank."""
         if self.size > 1:
-            dist.all_reduce(tensor)
+            with self._linked():
+                dist.all_reduce(tensor)
         return tensor
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words.
+
+    >>> how_it_ended(-9), how_it_ended(1)
+    ('was killed by signal 9, as when memory runs out', 'ended with status 1')
+    """
+    if code >= 0:
+        return f"ended with status {code}"
+    return f"was killed by signal {-code}" + (", as when memory runs out" if code == -9 else "")
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process of this machine is there, and not only its entry in the table."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return not os.path.isdir("/proc/self")

@@ -29,12 +29,15 @@ from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, keep
 from outrider.train.folder import RunFolder
 from outrider.train.foreseen import foreseen
+from outrider.train.interrupts import Leave, Terminated
 from outrider.train.launch import launch
 from outrider.train.loop import Trainer, Watcher
-from outrider.train.ranks import Ranks
+from outrider.train.ranks import RankLostError, Ranks
 from outrider.train.screen import Screen
 from outrider.train.trackers import Tracker, missing_trackers, open_trackers
 from outrider.train.verdict_watch import VerdictWatch
+
+RESUME = "`outrider train … --resume` goes on"
 
 
 def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) -> int:
@@ -42,10 +45,11 @@ def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) 
 
     Raises:
         UserError: anything that the user can mend; see the bad-input table in the docs.
+        Terminated: SIGTERM came; the run is saved as it was after its last step.
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
-    return launch(recipe.train.ranks, _train, recipe, out, resume, force)
+    return launch(recipe.train.ranks, _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
 
 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
@@ -55,13 +59,22 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
     run = Run(trainer, policy, path_told, ranks, screen, out)
-    try:
-        run.begin(resume, force)
-        with screen:
-            run.train()
-        run.finish()
-    finally:
-        run.close()
+    leave = Leave()
+    if ranks.main:  # the others go on until they are ended: rank 0 cannot leave while it waits for them
+        trainer.leave = leave
+    with leave.heard():
+        try:
+            run.begin(resume, force)
+            with screen:
+                run.train()
+            run.finish()
+        except (Terminated, RankLostError) as stop:
+            after = run.left()
+            if leave.asked:
+                raise Terminated(f"ended by SIGTERM; {RESUME} {after}" if ranks.main else "") from stop
+            raise
+        finally:
+            run.close()
     return 0
 
 
@@ -142,10 +155,12 @@ class Run:
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.screen.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
-            self.evaluate(0)
+            with self.trainer.leave.open():
+                self.evaluate(0)
         self.trainer.train(Watcher(self.stepped, self.evaluate, self.save))
         if options.after:
-            self.evaluate(counters.step)
+            with self.trainer.leave.open():
+                self.evaluate(counters.step)
 
     def stepped(
         self, step: int, groups: Sequence[Group], metrics: Mapping[str, float], seconds: Mapping[str, float]
@@ -182,6 +197,13 @@ class Run:
             with self.trainer.clock.phase("save"):
                 self.folder.sync()
                 self.checkpoints.save(self.trainer.checkpoint(self._identity()))
+
+    def left(self) -> str:
+        """Save the state after the last step where it is whole and not saved yet; from where a resumed run goes on."""
+        counters = self.trainer.counters
+        if self.trainer.settled and (self.checkpoints.last != counters.step or counters.owes_evaluation):
+            self.save(counters.step)
+        return "from the beginning" if self.checkpoints.last is None else f"after step {self.checkpoints.last}"
 
     def finish(self) -> None:
         """Export the model, draw the curves, print the table."""

@@ -1,0 +1,157 @@
+"""A run that is told to end, or that loses one of its ranks: real signals to real processes, and an exact resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runs import heed_ctrl_c
+from test_run import SMALL, contents, wait_for
+
+STEPS, EVALUATED = 6, 3
+# Nothing but a signal saves before the end; an evaluation takes as long as a few steps.
+RUN = [
+    *(word for word in SMALL if word != "explore.0.n=4"),
+    "explore.1.n=4",
+    f"train.steps={STEPS}",
+    "train.save_every=100",
+    f"train.evaluate_every={EVALUATED}",
+]
+RUN += ["evaluate.problems=12", "evaluate.n=4"]
+AGAIN = "`outrider train … --resume` goes on"
+
+
+def begin(folder: Path, *overrides: str, recipe: str = "greso", **environment: str) -> subprocess.Popen[bytes]:
+    """A run in a session of its own, begun or gone on with."""
+    command = [sys.executable, "-m", "outrider", "train", recipe, *RUN, *overrides, "--out", str(folder)]
+    if (folder / "config.yaml").exists():
+        command.append("--resume")
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=heed_ctrl_c,
+        env={**os.environ, **environment},
+    )
+
+
+def last_words(process: subprocess.Popen[bytes]) -> str:
+    """The last line of standard error, which holds no traceback."""
+    _, errors = process.communicate(timeout=120)
+    assert b"Traceback" not in errors, errors.decode()
+    assert b"Exception" not in errors, errors.decode()
+    return errors.decode().strip().splitlines()[-1]
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [c for c in map(int, text.split()) if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+
+
+def newest(folder: Path) -> int:
+    """The step of the last checkpoint."""
+    return max(int(path.name[5:]) for path in (folder / "checkpoints").glob("step-*"))
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """How many ranks, and a run that nobody disturbed."""
+    ranks, folder = f"train.ranks={request.param}", tmp_path_factory.mktemp("whole") / "run"
+    process = begin(folder, ranks)
+    assert process.wait(120) == 0, process.stderr.read().decode()
+    return ranks, folder
+
+
+def test_sigterm_saves_the_last_step_and_the_resumed_run_is_the_undisturbed_one(whole, tmp_path: Path) -> None:
+    """While it loads, in the first evaluation, in steps and in an evaluation between them; to all processes or one."""
+    ranks, undisturbed = whole
+    folder = tmp_path / "run"
+
+    def reached(step: int) -> Callable[[], bool]:
+        return lambda: (folder / "rollouts" / f"train-{step:08d}.parquet").exists()
+
+    moments: list[tuple[Callable[[], bool], float, int]] = [
+        ((folder / "config.yaml").exists, 0.1, 0),  # the evaluation before the first step
+        (reached(1), 0.02, 1),
+        (reached(EVALUATED), 0.1, EVALUATED),  # that step's evaluation
+        (reached(EVALUATED + 1), 0.05, EVALUATED + 1),
+    ]
+    if ranks.endswith("2"):  # their start takes seconds
+        moments = moments[1:3]
+    for number, (moment, delay, step) in enumerate(moments):
+        process = begin(folder, ranks)
+        wait_for(moment, process)
+        time.sleep(delay)
+        (os.killpg if number % 2 else os.kill)(process.pid, signal.SIGTERM)
+        said = last_words(process)
+        assert process.returncode == 143, said
+        assert said == f"outrider: ended by SIGTERM; {AGAIN} after step {newest(folder)}"
+        assert newest(folder) >= step
+        assert not (folder / "rollouts" / f"train-{newest(folder) + 1:08d}.parquet").exists(), "all of it is saved"
+    process = begin(folder, ranks)
+    assert process.wait(120) == 0, process.stderr.read().decode()
+    assert contents(folder) == contents(undisturbed)
+
+
+def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_one(whole, tmp_path: Path) -> None:
+    ranks, undisturbed = whole
+    if ranks.endswith("1"):
+        pytest.skip("there is no other rank")
+    folder = tmp_path / "run"
+    process = begin(folder, ranks)
+    wait_for((folder / "rollouts" / "train-00000002.parquet").exists, process)
+    [other] = children(process.pid)
+    os.kill(other, signal.SIGKILL)
+    said = last_words(process)
+    assert said == f"outrider: rank 1 was killed by signal 9, as when memory runs out; {AGAIN} from the last checkpoint"
+    assert process.returncode == 2
+    assert newest(folder) >= 2
+    process = begin(folder, ranks)
+    wait_for((folder / "rollouts" / "train-00000004.parquet").exists, process)
+    [other] = children(process.pid)
+    process.kill()
+    assert last_words(process) == f"outrider: rank 0 died; {AGAIN} from the last checkpoint"
+    assert not Path(f"/proc/{other}/cmdline").exists() or not Path(f"/proc/{other}/cmdline").read_bytes()
+    process = begin(folder, ranks)
+    assert process.wait(120) == 0, process.stderr.read().decode()
+    assert contents(folder) == contents(undisturbed)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_path: Path) -> None:
+    """As torchrun and Slurm start them: each process by itself, and a warning goes to all of them."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    folder = tmp_path / "run"
+    ranks = [begin(folder, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(2)]
+    wait_for((folder / "rollouts" / "train-00000001.parquet").exists, ranks[0])
+    for process in ranks if sent is signal.SIGTERM else ranks[1:]:
+        process.send_signal(sent)
+    said = last_words(ranks[0])
+    if sent is signal.SIGTERM:
+        assert said == f"outrider: ended by SIGTERM; {AGAIN} after step {newest(folder)}"
+        assert [process.wait(60) for process in ranks] == [143, 143]
+        assert b"Traceback" not in ranks[1].stderr.read()
+    else:
+        assert said == f"outrider: rank 1 died; {AGAIN} from the last checkpoint"
+        assert [process.wait(60) for process in ranks] == [2, -9]
+    assert newest(folder) >= 1
+
+
+def test_other_commands_end_by_sigterm_with_a_sentence(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "outrider", "sft", "countdown", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for(lambda: b"libtorch_cpu" in Path(f"/proc/{process.pid}/maps").read_bytes(), process)
+    process.send_signal(signal.SIGTERM)
+    assert last_words(process) == "outrider: ended by SIGTERM"
+    assert process.returncode == 143
