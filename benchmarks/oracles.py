@@ -156,9 +156,7 @@ def main() -> None:
             found[project][name] = {
                 "false_accepts": sum(not case.right for case, _ in differ if case not in disputed),
                 "false_rejects": sum(case.right for case, _ in differ),
-                "accepted_though_called_right_and_wrong": [
-                    c.answer for c, _ in differ if not c.right and c in disputed
-                ],
+                "accepts_of_what_its_table_calls_both": sum(not case.right for case, _ in differ if case in disputed),
             }
             for case, text in differ if arguments.list else ():
                 print(f"{project} | {name} | {'FR' if case.right else 'FA'} | {case.gold[-150:]!r} | {text[-200:]!r}")

@@ -100,6 +100,8 @@ OTHER = r"""
 3 | 3 \text{ thirds}
 5\text{ cm} | 5\text{ m}
 864\text{ inches}^2 | 864\text{ inches}^3
+45\text{ units}^2 | 45\text{ units}^3
+8\text{ cubic units} | 8\text{ square units}
 90^\circ | 90 \text{ radians}
 5\text{ hours} | 5\text{ minutes}
 7 | 7 abc

@@ -172,10 +172,8 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """An equation for an expression: x = 2 + 3 = 5, where each side has to be the answer; or for y = 2x, 2x - y = 0."""
+    """An equation for an expression: x = 2 + 3 = 5, where each side has to be the answer."""
     every = sides(answer.text)
-    if gold.name and len(every) == 2 and _letters(gold.text):
-        return _same_equation(sides(gold.whole), every)
     names = [side for side in every if is_name(side)] if not is_name(gold.text) else []
     values = [side for side in every if side not in names]
     if gold.name and any(re.sub(r"[\s{}]", "", name) != gold.name for name in names):

@@ -53,6 +53,8 @@ _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:s
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=[-+]?[0-9])")
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
 _MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # as Euler's constant or function; as half an exponent
+_MIXED = re.compile(r"[0-9]+\\frac\{[0-9]")
+_WRAPPED = re.compile(r"(?:\\boxed)?\{")
 _MODULO = re.compile(r"\\bmod(?![A-Za-z])")
 _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
 _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
@@ -109,11 +111,19 @@ def clean(text: str) -> str:
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
     text = _MATRIX.sub(lambda m: rf"\{m[1]}{{pmatrix}}", _AROUND_MATRIX.sub(r"\1", text))
-    while (inner := text.removeprefix("\\boxed{")) != text and inner.endswith("}"):
-        text = inner[:-1].strip()
-    if text.startswith("{") and text.find("}") == len(text) - 1:
-        text = text[1:-1].strip()
+    while _WRAPPED.match(text) and _closing(text) == len(text) - 1:
+        text = text[text.index("{") + 1 : -1].strip()
     return units.split(text)[0]
+
+
+def _closing(text: str) -> int:
+    """Where the first brace of a text is closed, or -1."""
+    depth = 0
+    for brace in re.finditer(r"\\.|[{}]", text):
+        depth += (brace[0] == "{") - (brace[0] == "}")
+        if brace[0] == "}" and depth <= 0:
+            return brace.start() if depth == 0 else -1
+    return -1
 
 
 def _unstyled(found: re.Match[str]) -> str:
@@ -169,6 +179,19 @@ def _reader() -> Any:
         def convert_binom(self, binom: Any) -> Any:
             top, bottom = self.convert_expr(binom.upper), self.convert_expr(binom.lower)
             return sympy.binomial(top, bottom, evaluate=False)
+
+        def convert_postfix_list(self, arr: Any, i: int = 0) -> Any:
+            """A product without a sign: 2 1/2 is a mixed number, and 2(1/2) is not."""
+            first = self.convert_postfix(arr[i])
+            if i + 1 == len(arr) or not isinstance(first, sympy.Integer):
+                return super().convert_postfix_list(arr, i)
+            if _MIXED.match(arr[i].getText() + arr[i + 1].getText()):
+                fraction = self.convert_postfix(arr[i + 1])
+                first, i = first + (fraction if fraction.is_Rational else 0), i + (1 if fraction.is_Rational else 0)
+            if i + 1 == len(arr):
+                return first
+            rest = self.convert_postfix_list(arr, i + 1)
+            return self.mat_mul_flat(first, rest) if getattr(rest, "is_Matrix", False) else self.mul_flat(first, rest)
 
         def handle_gcd_lcm(self, name: str, args: Any) -> Any:
             return sympy.Function(name)(*args)  # sympy's own is of polynomials: of m and n it would be 1

@@ -16,7 +16,7 @@ Not compared: units (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -40,6 +40,7 @@ from outrider.verify.answers import (
     number,
     shown,
 )
+from outrider.verify.copying import copied
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.latex import LONGEST, UnreadableError, clean, expression, refuse
 from outrider.verify.typography import FONT, TEXT, plain
@@ -48,7 +49,6 @@ _IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
 _ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
 _TYPESETTING = re.compile(rf"[\s{{}}().,$*]|(?:{FONT}|\\boxed)(?![A-Za-z])")
 _COMMA = re.compile(r"[-+]?(?:[0-9]+,(?![0-9]{3}$)[0-9]+|0,[0-9]+)")  # 1,000 is a thousand
-_OPERATION = re.compile(r"[-+*/^!|\\]")
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 _WARM = r"""
 \frac{1}{2}, -\frac{3\sqrt{2}}{5}, 3\sqrt{13}, 2^{10}, x^2+2x+1, (x-1)(x+2)^2, \frac{2x-7}{(x+1)(x-2)}, 10\pi, 10!
@@ -175,26 +175,6 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
         return _told(equal(gold, answer, tolerance))
     except UnreadableError as reason:
         return Outcome.UNPARSEABLE, str(reason)
-
-
-def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    r"""Whether an answer stands in the prompt as a formula that is still to be worked out.
-
-    Not so where it is a right answer's own text, a number, a list, or words; units and a name before ``=`` count not.
-
-    >>> copied("What is $99^2 + 99 + 1$?", "99^2+99+1", ["9901"]), copied("Is $x=45^\\circ$?", r"45^\circ", ["45"])
-    (True, False)
-    """
-    text = _bare(answer)
-    if not _OPERATION.search(text) or "," in text or number(text) is not None or _in_words(answer):
-        return False
-    if any(text == _bare(gold) for gold in golds):
-        return False
-    return bool(re.search(rf"(?<![0-9.]){re.escape(text)}(?![0-9])", normalise(prompt)))
-
-
-def _bare(text: str) -> str:
-    return normalise(clean(text)).rpartition("=")[2]
 
 
 def _told(same: bool) -> tuple[Outcome, str]:

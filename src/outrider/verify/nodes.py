@@ -29,7 +29,7 @@ class Node(NamedTuple):
     whole: str = ""
 
 
-_TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;=]", re.DOTALL)
+_TOKEN = re.compile(r"\\begin|\\end|\\cup(?![A-Za-z])|\\[{}]|\\(?:[A-Za-z]+|.)|[(){}\[\],;:=<>?&]", re.DOTALL)
 _OPEN, _CLOSE = {"(", "{", "[", "\\{", "\\begin"}, {")", "}", "]", "\\}", "\\end"}
 _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])[^,;]*|[-+]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _INDEX = re.compile(r"_\s*\{[^{}]*\}")

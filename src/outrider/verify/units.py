@@ -61,6 +61,7 @@ _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
 _FONTED = re.compile(rf"\s*{FONT}\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
 _BARE = re.compile(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
 _DEGREES = re.compile(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
+_POWERS = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
 _PER = re.compile(r"\s*(?:/|\bper\b)\s*")
 
 
@@ -99,7 +100,7 @@ def is_unit(words: str) -> bool:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two units may be the same: two that are known have to be, and no unit goes with any.
+    """Whether two units may be the same: two that are known have to be, others only to the same power.
 
     >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("apples", "pieces")
     (True, True, True, True)
@@ -107,7 +108,10 @@ def agree(one: str, other: str) -> bool:
     (False, False, True, False)
     """
     first, second = _canonical(one), _canonical(other)
-    return first is None or second is None or first == second
+    if first is not None and second is not None:
+        return first == second
+    powers = {power for unit in (one, other) if (power := _power(unit))}
+    return len(powers) < 2
 
 
 def _canonical(unit: str) -> str | None:
@@ -118,11 +122,14 @@ def _canonical(unit: str) -> str | None:
 
 
 def _simple(unit: str) -> str | None:
-    unit, _, power = unit.partition("^")
-    words = [word.strip(".") for word in unit.split()]
-    powers = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
-    power = power or next((powers[word] for word in words if word in powers), "")
-    known = [word for word in words if word not in powers]
+    words = [word.strip(".") for word in unit.partition("^")[0].split()]
+    known = [word for word in words if word not in _POWERS]
     if len(known) != 1 or known[0] not in _KNOWN:
         return None
-    return _KNOWN[known[0]] + power
+    return _KNOWN[known[0]] + _power(unit)
+
+
+def _power(unit: str) -> str:
+    """The power that a unit is raised to, by a word or a sign; empty for none."""
+    words, _, power = unit.casefold().partition("^")
+    return power or next((_POWERS[word] for word in words.replace(".", " ").split() if word in _POWERS), "")

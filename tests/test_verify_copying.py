@@ -1,0 +1,141 @@
+"""A formula of the question is no answer to it, however it is dressed up; the same work done otherwise is one."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.record import Outcome, Problem
+from outrider.verify.copying import copied
+from outrider.verify.maths import Maths, compare
+
+pytest.importorskip("math_verify")
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+REWRITINGS = [
+    r"%s",
+    r"\frac{%s}{1}",
+    r"0+%s",
+    r"%s+0",
+    r"%s-0",
+    r"(%s)",
+    r"{%s}",
+    r"\left[%s\right]",
+    r"1\cdot(%s)",
+    r"(%s)/1",
+    r"(%s)^1",
+    r"-(-(%s))",
+    r"%s+1-1",
+    r"\frac{2(%s)}{2}",
+    r"\sqrt{(%s)^2}",
+    r"|%s|",
+    r"N=%s",
+    r"\frac{1}{(%s)^{-1}}",
+]
+FORMULAS = {
+    "99^2+99+1": "9901",
+    r"\sqrt{1+\sqrt{9}}\cdot 7": "14",
+    r"\frac{5^3-5}{4}": "30",
+    r"\log_2(4^2)": "4",
+    r"\binom{8}{4}-3!": "64",
+    r"\lfloor 10\pi \rfloor": "31",
+    r"2^{10}\cdot 3": "3072",
+    r"|3-10|": "7",
+    r"\sum_{k=1}^{10} k^2": "385",
+    r"\gcd(12, 18)": "6",
+    r"\frac{x^2-1}{x-1}": "x+1",
+}
+
+
+def judged(prompt: str, gold: str, answer: str) -> Outcome:
+    return Maths().judge(Problem("p", prompt, answer=gold), rf"\boxed{{{answer}}}", True).outcome
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize(
+    "dress", ["Compute ${}$.", r"What is \[{}?\]", r"Let $N = {}$. Find $N$.", r"Is \({} < 10^9\)?"]
+)
+def test_no_trivial_rewriting_of_a_formula_of_the_question_is_an_answer(formula, dress):
+    prompt, gold = dress.format(formula), FORMULAS[formula]
+    assert judged(prompt, gold, gold) is Outcome.CORRECT
+    accepted = [shape for shape in REWRITINGS if judged(prompt, gold, shape % formula) is Outcome.CORRECT]
+    assert accepted == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "gold", "answer"),
+    [
+        ("Compute $99^2+99+1$.", "9901", "1+99^2+99"),
+        ("Compute $99^2+99+1$.", "9901", "99+1+99^{2}"),
+        (r"Compute $3 \times 4 \times 5$.", "60", r"5 \cdot 3 \cdot 4"),
+        (r"Compute $\frac{10!}{8!}$.", "90", "10!/8!"),
+        (r"Compute $\frac{10!}{8!}$.", "90", r"\frac{1}{8!}\cdot 10!"),
+        ("Compute 17*23+5 in your head.", "396", "0+17*23+5"),
+        (r"Find the value of $x = \sqrt{2+7}\, + 4$", "7", r"4+\sqrt{2+7}"),
+        ("If $20^2+2(20)(7)+49=x$, what is $x$?", "729", "20^2+2(20)(7)+49=x"),
+        ("If $20^2+2(20)(7)+49=x$, what is $x$?", "729", "x=49+20^2+2(20)(7)"),
+        ("If $20^2+2(20)(7)+49=x$, what is $x$?", "729", r"\left(20^2+2(20)(7)+49=x\right)"),
+        ("Compute $(2+3)^2 + 4^2 - 1$.", "40", "(3+2)^2-1+4^2"),
+    ],
+)
+def test_order_and_writing_do_not_hide_a_copy(prompt, gold, answer):
+    assert compare(gold, answer)[0] is Outcome.CORRECT
+    assert judged(prompt, gold, answer) is Outcome.INCORRECT
+
+
+@pytest.mark.parametrize(
+    ("prompt", "gold", "answer"),
+    [
+        ("Let $f(x)=x^2+1$. Find $f(f(x))$.", "x^4+2x^2+2", "(x^2+1)^2+1"),
+        ("Factor $x^4-1$.", "(x-1)(x+1)(x^2+1)", "(x^2+1)(x+1)(x-1)"),
+        ("Factor $x^4-1$.", "(x-1)(x+1)(x^2+1)", "-(1-x)(x+1)(x^2+1)"),
+        (r"Rationalise $\frac{1}{\sqrt{2}+1}$.", r"\sqrt{2}-1", r"-1+\sqrt{2}"),
+        (r"Given $\sqrt{3}$ and $a$, find the area.", r"2\sqrt{3}", r"\sqrt{3}+\sqrt{3}"),
+        ("Which of $2^{10}$ and $10^3$ is larger?", "2^{10}", "2^{10}"),
+        ("Compute $99^2+99+1$.", "9901", "100^2-99"),
+        ("Compute $99^2+99+1$.", "9901", "9900+1"),
+        ("Compute $99^2+99+1$.", "9901", "99^2+99+1=9901"),
+        ("Compute $99^2+99+1$.", "9901", "N=99^2+99+1=9900+1"),
+        ("Write $x+x$ shorter.", "2x", "2x"),
+        ("A square has side $a+b$; its area?", "(a+b)^2", "a^2+2ab+b^2"),
+        (r"The angle is $\frac{\pi}{3}$. Its double?", r"\frac{2\pi}{3}", r"2\cdot\frac{\pi}{3}"),
+    ],
+)
+def test_work_that_was_done_is_no_copy(prompt, gold, answer):
+    assert judged(prompt, gold, answer) is Outcome.CORRECT
+
+
+@given(st.lists(st.integers(2, 40), min_size=2, max_size=4, unique=True), st.randoms(), st.sampled_from(REWRITINGS))
+@settings(max_examples=12)
+def test_a_sum_in_any_order_and_dress_is_no_answer(numbers, draw, shape):
+    right = sum(n * n for n in numbers)
+    prompt = f"Compute ${'+'.join(f'{n}^2' for n in numbers)}$."
+    draw.shuffle(numbers)
+    answer = shape % "+".join(f"{n}^{{2}}" for n in numbers)
+    assert judged(prompt, str(right), answer) is not Outcome.CORRECT
+    assert judged(prompt, str(right), str(right)) is Outcome.CORRECT
+
+
+def test_a_prompt_of_any_kind_is_looked_at_without_failing():
+    for prompt in ("$", "$$", r"\[", r"$\frac{1}{$ and $x^$", "$" + "(" * 60 + "$", "x" * 5000, r"$\text{}$ \(\)"):
+        assert not copied(prompt, "x^2+1", ["1+x^2"])
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no data beside the checkout")
+def test_few_questions_of_math_500_are_solved_by_their_own_formulas():
+    """A sample of what ``benchmarks/copying.py`` measures on all."""
+    rows = [json.loads(line) for line in (DATA / "math500" / "test.jsonl").read_text().splitlines()]
+    hold = [row for row in rows if re.search(r"\$[^$]*[-+^/\\][^$]*\$", row["problem"])]
+    solved = 0
+    for row in random.Random(0).sample(hold, 60):
+        formulas = [f.strip() for f in re.findall(r"\$([^$]+)\$", row["problem"]) if re.search(r"[-+^/\\]", f)]
+        sides = [side for f in formulas for side in f.split("=")]
+        tried = {shape % side for side in sides for shape in (r"\frac{%s}{1}", "0+%s", "(%s)")}
+        solved += any(judged(row["problem"], row["answer"], answer) is Outcome.CORRECT for answer in sorted(tried))
+    assert solved <= 1
