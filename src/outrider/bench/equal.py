@@ -45,8 +45,8 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     with + where m is ``arm``. The mean of d over seeds s and problems p is D, and d - D is how a seed and a problem
     move D to first order, w included (the delta method), so the interval is that of
     :func:`~outrider.bench.crossed.estimate` over d. Which point is the highest and which piece is crossed are taken as
-    given: where two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short (simulated
-    with 5 seeds and 300 problems: it held the truth in 0.74 to 0.79 of such cases, in 0.92 to 0.99 of others).
+    given: where two points of m are nearly equal in pass@1 but not in pass@k, the interval is too short (simulated,
+    docs/intervals.md).
 
     Assumes the same seeds on both sides, in the same order, and that a line between two points is straight; more
     points make it finer, and how far from straight it is is in no interval. A problem on which the pass@k of the most
