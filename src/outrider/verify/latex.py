@@ -53,7 +53,8 @@ _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:s
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=[-+]?[0-9])")
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
 _MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # as Euler's constant or function; as half an exponent
-_MIXED = re.compile(r"[0-9]+\\frac\{[0-9]")
+_MIXED = re.compile(r"[0-9]+\\frac\{[0-9]+\}\{[0-9]+\}$")
+_INTEGER = re.compile(r"[-+({]*[0-9]+[)}]*")
 _WRAPPED = re.compile(r"(?:\\boxed)?\{")
 _MODULO = re.compile(r"\\bmod(?![A-Za-z])")
 _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
@@ -182,16 +183,15 @@ def _reader() -> Any:
 
         def convert_postfix_list(self, arr: Any, i: int = 0) -> Any:
             """A product without a sign: 2 1/2 is a mixed number, and 2(1/2) is not."""
-            first = self.convert_postfix(arr[i])
-            if i + 1 == len(arr) or not isinstance(first, sympy.Integer):
+            if i + 1 == len(arr) or not _INTEGER.fullmatch(arr[i].getText()):
                 return super().convert_postfix_list(arr, i)
+            number = self.convert_postfix(arr[i])
             if _MIXED.match(arr[i].getText() + arr[i + 1].getText()):
-                fraction = self.convert_postfix(arr[i + 1])
-                first, i = first + (fraction if fraction.is_Rational else 0), i + (1 if fraction.is_Rational else 0)
+                number, i = number + self.convert_postfix(arr[i + 1]), i + 1
             if i + 1 == len(arr):
-                return first
+                return number
             rest = self.convert_postfix_list(arr, i + 1)
-            return self.mat_mul_flat(first, rest) if getattr(rest, "is_Matrix", False) else self.mul_flat(first, rest)
+            return (self.mat_mul_flat if getattr(rest, "is_Matrix", False) else self.mul_flat)(number, rest)
 
         def handle_gcd_lcm(self, name: str, args: Any) -> Any:
             return sympy.Function(name)(*args)  # sympy's own is of polynomials: of m and n it would be 1
