@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from outrider.record import Outcome
+from outrider.record import Outcome, Problem
+from outrider.verify.judges import JUDGES
 from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 pytestmark = needs_sandbox
+
+CORPUS = Path(__file__).parent / "corpus" / "programs"
 
 # What a program does to itself, or to what judges it: it fails, whatever it does. Those of the second table wait.
 KILL = "import os\nos.kill(os.getpid(), 9)"
@@ -167,3 +173,21 @@ def test_memory_that_runs_out_on_the_machine_is_not_the_programs_fault(tmp_path)
     assert machine == "error nan the program was killed while memory ran out on the machine"
     assert itself == "incorrect 0.0 test 1 of 1: ended with status -9"
     assert fine.startswith("correct 1.0")
+
+
+@pytest.mark.parametrize("file", sorted(CORPUS.glob("*.json")), ids=lambda file: file.stem)
+def test_what_fuzzing_found(file):
+    found = json.loads(file.read_text())
+    [(name, options)] = found["judge"].items()
+    judge = JUDGES[name](**options)
+    seen = judge.judge(Problem("p", "", found["reference"]), found["text"], found["finished"])
+    assert seen.outcome.value in found["allowed"], seen.detail
+
+
+def test_a_few_seconds_of_fuzzing_find_nothing():
+    """``python tools/fuzz_programs.py --seconds 3600`` looks for longer; the seed is new each day."""
+    tool = CORPUS.parents[2] / "tools" / "fuzz_programs.py"
+    command = [sys.executable, str(tool), "--seconds", "3", "--seed", str(int(time.time()) // 86400)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.fullmatch(r"judged \d+ responses in \d+ s with seed \d+: 0 findings \(.*\)", done.stdout.strip())
