@@ -269,7 +269,7 @@ def test_a_level_of_null_is_no_level(files, tmp_path):
         ('{"problem": ["a"], "answer": "1"}', "'problem' holds [\"a\"]"),
         ('{"problem": "a", "answer": true}', "'answer' holds true"),
         ('{"problem": "a", "answer": " "}', "'answer' holds no answer"),
-        ('{"problem": "a", "answer": "no box: \\\\boxed{"}', "'answer' holds no answer"),
+        ('{"problem": "a", "answer": "no box: \\\\boxed{"}', "'answer' holds no box that is closed"),
         ('{"problem": "\\ud800", "answer": "1"}', "half a surrogate pair"),
         ('{"problem": "train 0?", "answer": "1"}', "the same prompt as"),
     ],
