@@ -57,6 +57,42 @@ PARSED = {
     "another's attribute": r"\text{__class__}",
 }
 
+# Each was worth a NaN once: it made its own judge hang, run out of stack, or grow.
+OWN_DOING = {
+    "binomial": r"\binom{99999}{50000}",
+    "percent signs": "1" + "%" * 990,
+    "escaped percent signs": "1" + r"\%" * 490,
+    "a tower of three": "9^{9^{9}}",
+    "a tower in an inequality": "x<9^{9^{9}}",
+    "a tower in a matrix": r"2\begin{pmatrix}9^{9^9}\\2\end{pmatrix}",
+    "large fractions": "+".join(rf"\frac{{9^{{{99999 - i}}}}}{{{7 + i}}}" for i in range(40)),
+    "a large determinant": r"\begin{vmatrix}"
+    + r"\\".join("&".join("abcdefghijkl") for _ in range(12))
+    + r"\end{vmatrix}",
+    "det of a large matrix": r"\det\begin{pmatrix}"
+    + r"\\".join("&".join("abcdefgh") for _ in range(9))
+    + r"\end{pmatrix}",
+    "a unit matrix": r"\operatorname{eye}(99999)",
+    "a gamma function": r"\Gamma(999999999)",
+    "an evaluation": r"x^{x^{x}}|_{x=9999}",
+    "a power of a polynomial": r"((x+1)^{9999}+1)^{9999}",
+    "a product of factorials": r"\prod_{k=1}^{400} k!",
+    "sums of sums": r"\sum_{k=1}^{400}\sum_{j=1}^{400} j^k",
+    "nested roots": r"\sqrt{" * 39 + "2" + "}" * 39,
+    "nested fractions": r"\frac{1}{1+" * 30 + "1" + "}" * 30,
+    "nested functions": "f(" * 30 + "x" + ")" * 30,
+    "nested indices": "x_{" * 30 + "1" + "}" * 30,
+    "exponentials": r"e^{e^{e^{e^{9}}}}",
+    "a sine of a large number": r"\sin(10^{1400})" + r"+\sin(x)" * 90,
+    "minus signs": "-" * 900 + "1",
+    "equations": "a=" * 490 + "a",
+    "inequalities": "x<" * 400 + "x",
+    "a long set": r"\{" + ",".join(f"x_{{{i}}}" for i in range(120)) + r"\}",
+    "a set minus a long one": r"\mathbb{R}\setminus\{" + ",".join(map(str, range(200))) + r"\}",
+    "letters": "nm" * 450,
+    "long digits that repeat": r"0.\overline{" + "3" * 900 + "}",
+}
+
 # Valid, and without an end.
 ENDLESS = [r"\binom{99999999}{49999999}", r"\sum_{k=1}^{99999} \frac{\sin k}{k!+\pi^k}"]
 
@@ -78,6 +114,13 @@ def test_what_hostile_answers_become(pool):
     assert [name for name, v in verdicts.items() if v.success] == []
     assert [name for name in CHEAP if verdicts[name].seconds > 0.5] == []
     assert all(len(v.answer.encode()) < 1000 and len(v.detail) < 200 for v in verdicts.values())
+
+
+@pytest.mark.parametrize("gold", ["x^2+1", "x>3", r"(-\infty,3)\cup(5,\infty)"])
+def test_what_an_answer_does_to_its_judge_is_worth_zero_and_not_nan(pool, gold):
+    verdicts = dict(zip(OWN_DOING, pool.verify([item(text, gold) for text in OWN_DOING.values()]), strict=True))
+    assert {name: v.detail for name, v in verdicts.items() if v.score != 0} == {}
+    assert [name for name, v in verdicts.items() if v.seconds > 20] == [], "the limit of a recipe is 5 s of a free core"
 
 
 def test_ten_thousand_in_a_row_leave_the_pool_as_it_was(pool):

@@ -44,6 +44,10 @@ x\sqrt{x^2} | x|x|
 -2 | \sqrt[3]{-8}
 2i | \sqrt{-4}
 f(x)+1 | 1+f(x)
+1 | 2(\frac{1}{2})
+\frac{3}{2}x | 1\frac{1}{2}x
+-\frac{5}{2} | -2\frac{1}{2}
+\begin{pmatrix} 2 \\ 4 \end{pmatrix} | 2\begin{pmatrix} 1 \\ 2 \end{pmatrix}
 10^{99999} | 10 \cdot 10^{99998}
 x^2+y^2=1 | 1-x^2-y^2=0
 2x+4y-3=0 | y=\frac{3-2x}{4}
@@ -72,6 +76,8 @@ x+|x| | 2x
 \max(a,b,c) | \max(a,b)
 \operatorname{lcm}(m,n) | mn
 \gcd(m,n) | m
+2.5 | 2(\frac{1}{2})
+-2.5 | (-2)(\frac{1}{2})
 \gcd(n,2) | 2
 n \bmod 5 | n
 n! | n(n-1)

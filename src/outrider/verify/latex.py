@@ -25,6 +25,7 @@ DEEPEST = 40  # brackets inside brackets
 HIGHEST_TOWER = 3  # a^{b^{c^d}} stands on three
 LONGEST_EXPONENT = 5  # digits
 MOST_FACTORIALS = 6
+LARGEST_DETERMINANT = 4  # rows
 
 
 class UnreadableError(Exception):
@@ -39,6 +40,11 @@ _BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
 _BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or of four under a root
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
 )
+_EAGER = re.compile(  # what the parser would work out at once, however long it takes
+    r"\\operatorname\*?\s*\{\s*(?:eye|zeros|ones|diag|[hv]stack|rank|rref|nullspace|cols|rows|norm|diagonalize|eig\w*|svd|SVD"
+    r"|ortho\w*)\b|\\x(?:right|left|R|L)\w*arrow|\\Gamma\D{0,40}[0-9]{5}|\|\s*_"
+)
+_DEEP_INDEX = re.compile(r"(?:_\s*\{[^{}_]*){4}")
 _SIDE_BY_SIDE = re.compile(r"(?<![_^])[0-9.](?:\s|\\[,;: ]|~)+[0-9]")
 _AND = re.compile(
     rf",?\s*{TEXT}\s*\{{\s*,?\s*(?:and|or)\s*\}}\s*|,?\s+(?:and|or)\s+|(?<=[)}}])\s*(?:and|or)\s*(?=[(\\])"
@@ -94,6 +100,10 @@ def refuse(text: str) -> None:
         tower = tower + 1 if step in ("^", "**") else 0
         if tower > 2 * HIGHEST_TOWER:
             raise UnreadableError("a tower of powers")
+    if eager := _EAGER.search(text):
+        raise UnreadableError(f"an operation that is not compared: {eager[0][:30]}")
+    if _DEEP_INDEX.search(text):
+        raise UnreadableError("an index of an index of an index")
     if _BIG_EXPONENT.search(text):
         raise UnreadableError(f"an exponent beyond {LONGEST_EXPONENT} digits")
 
@@ -176,6 +186,17 @@ def _reader() -> Any:
             parser = super().create_parser(latex)
             parser._interp.predictionMode = self.mode
             return parser
+
+        def convert_matrix(self, matrix: Any) -> Any:
+            found = super().convert_matrix(matrix)
+            if matrix.getText().startswith(("\\begin{v", "\\begin{V", "|")) and found.rows > LARGEST_DETERMINANT:
+                raise UnreadableError("a large determinant")
+            return found
+
+        def convert_func(self, func: Any) -> Any:
+            if func.getText().startswith("\\det") and func.getText().count("\\\\") >= LARGEST_DETERMINANT:
+                raise UnreadableError("a large determinant")
+            return super().convert_func(func)
 
         def convert_binom(self, binom: Any) -> Any:
             top, bottom = self.convert_expr(binom.upper), self.convert_expr(binom.lower)

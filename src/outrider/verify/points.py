@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -66,7 +67,27 @@ def _explicit(value: Any) -> Any:
     """A sum or product of matrices worked out; a power of one may take for ever."""
     from sympy import MatAdd, MatMul, MatPow
 
-    return value.doit() if isinstance(value, MatAdd | MatMul) and not value.has(MatPow) else value
+    if not isinstance(value, MatAdd | MatMul) or value.has(MatPow):
+        return value
+    within_use(value)
+    return value.doit()
+
+
+def within_use(value: Any) -> None:
+    """Work out the parts without letters of something that sympy is to work out as a whole.
+
+    Raises:
+        UnreadableError: one of them is beyond all use.
+    """
+    if getattr(value, "is_Matrix", False) and hasattr(value, "flat"):
+        for entry in value.flat():
+            within_use(entry)
+    elif getattr(value, "is_number", False) and value.is_commutative:
+        with suppress(UndefinedError, UnknownError):
+            Values({}, 15, over_complex=True).of(value)
+    else:
+        for arg in getattr(value, "args", ()):
+            within_use(arg)
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:

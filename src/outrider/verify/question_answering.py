@@ -21,6 +21,7 @@ from outrider.verify.judge import Judge, text_of
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 WHOLE = {"yes", "no", "noanswer"}  # of these, a shared word is no part of the truth
 
+_TAG = re.compile("</?answer>")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
@@ -32,9 +33,9 @@ class QuestionAnswering(Judge):
     reaches the threshold. The field of the right answer may hold a list; then all of its members are right. Linear in
     the length of the response.
 
-    ``take`` says where in a response its answer is. ``tag``: between the last ``<answer>`` and ``</answer>``, also in
-    a response that was cut off after them. ``last_line``: the last line that is not blank; ``whole``: all of it; of
-    a response that was cut off neither is taken.
+    ``take`` says where in a response its answer is. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` with
+    neither between them, also in a response that was cut off after it. ``last_line``: the last line that is not blank;
+    ``whole``: all of it; of a response that was cut off neither is taken.
     """
 
     take: Literal["tag", "last_line", "whole"] = Field("tag", description="where the answer is in a response")
@@ -104,15 +105,25 @@ def extract(text: str, take: str, finished: bool) -> str:
 
     >>> extract("<answer>x</answer> or <answer> y </answer>", "tag", finished=False)
     'y'
+    >>> extract("<answer>no: <answer>x</answer></answer> <answer>", "tag", finished=True)
+    'x'
     >>> extract("So:\\nParis\\n", "last_line", finished=True), extract("So:\\nPar", "last_line", finished=False)
     ('Paris', '')
     """
     if take == "tag":
-        before, closed, _ = text.rpartition("</answer>")
-        _, opened, answer = before.rpartition("<answer>")
-        return answer.strip() if closed and opened else ""
+        return _last_tagged(text)
     answer = text.strip() if finished else ""
     return answer.rpartition("\n")[2].strip() if take == "last_line" else answer
+
+
+def _last_tagged(text: str) -> str:
+    opened, answer = None, ""
+    for tag in _TAG.finditer(text):
+        if tag[0] == "<answer>":
+            opened = tag.end()
+        elif opened is not None:
+            opened, answer = None, text[opened : tag.start()].strip()
+    return answer
 
 
 def texts_of(fields: Mapping[str, Any], name: str) -> list[str]:

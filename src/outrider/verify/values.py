@@ -16,7 +16,10 @@ from typing import Any
 from outrider.verify.latex import UnreadableError
 
 LARGEST = 1500  # digits before the point, or zeros behind it: beyond it a number is not told from its neighbours
+LARGEST_AT_A_POINT = 300  # the same where there are letters, and so many points
 MOST_BITS = 400_000  # of an exact number: 10^99999 has 332,193
+MOST_BITS_AT_A_POINT = 20_000
+MOST_WORK = 4  # times that in all
 MOST_STEPS = 20_000  # of one evaluation
 MOST_TERMS = 500  # of a sum or product that is written out
 
@@ -55,7 +58,9 @@ class Values:
         self.over_complex = over_complex
         self.span = 0.0
         """The largest decimal logarithm, in size, of any number on the way: so many digits may cancel."""
-        self._steps = 0
+        self._steps = self._bits = 0
+        self._largest = LARGEST_AT_A_POINT if point else LARGEST
+        self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS
 
     def of(self, expr: Any) -> Any:
         """The value: a Fraction, or a number of mpmath.
@@ -76,7 +81,9 @@ class Values:
     def _seen(self, value: Any) -> Any:
         """The same, after a look at its size."""
         if isinstance(value, Fraction):
-            if value.numerator.bit_length() + value.denominator.bit_length() > MOST_BITS:
+            bits = value.numerator.bit_length() + value.denominator.bit_length()
+            self._bits += bits if bits > 1000 else 0
+            if bits > self._most_bits or self._bits > MOST_WORK * self._most_bits:
                 raise UnreadableError("a number too large to be told from its neighbours")
             if value:
                 size = (value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2)
@@ -88,7 +95,7 @@ class Values:
             value = value.real
         if value:
             self.span = max(self.span, abs(float(self.context.mag(value))) * math.log10(2))
-        if self.span > LARGEST:
+        if self.span > self._largest:
             raise UnreadableError("a number too large to be told from its neighbours")
         return value
 
@@ -173,7 +180,7 @@ class Values:
             n = exponent.numerator
             if isinstance(base, Fraction):
                 bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
-                if abs(n) * bits > MOST_BITS:
+                if abs(n) * bits > self._most_bits:
                     raise UnreadableError("a number too large to be told from its neighbours")
                 return base**n
             return base**n
@@ -268,7 +275,7 @@ class Values:
         n = self._whole(expr.args[0])
         if n < 0:
             raise UndefinedError("a factorial of a negative number")
-        if n > 20 and n * (math.log2(n) - 1.5) > MOST_BITS:
+        if n > 20 and n * (math.log2(n) - 1.5) > self._most_bits:
             raise UnreadableError("a number too large to be told from its neighbours")
         return Fraction(math.factorial(n))
 
@@ -276,7 +283,7 @@ class Values:
         n, k = (self._whole(arg) for arg in expr.args)
         if n < 0:
             raise UndefinedError("a binomial coefficient of a negative number")
-        if min(abs(k), abs(n - k)) * (n.bit_length() + 1) > MOST_BITS:
+        if min(abs(k), abs(n - k)) * (n.bit_length() + 1) > self._most_bits:
             raise UnreadableError("a number too large to be told from its neighbours")
         return Fraction(math.comb(n, k) if 0 <= k <= n else 0)
 
