@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from browsing import Tab, chromium
+from outrider.cli import main
 from outrider.measure.diversity import words
 from outrider.report.compare import comparison
 from outrider.report.comparing import answers, branching, unsolved
@@ -214,3 +215,14 @@ def test_a_set_that_is_taken_out_leaves_the_regions_of_the_others(tab):
     tab.page.locator("#pictures-sets-3 .legend button").nth(2).click()
     tab.until("document.querySelector('#pictures-sets-3 .plot').layout.shapes.length === 2")
     assert drawn(tab, "pictures-sets-3", "plot.data[0].text.map(Number)") == [10 + 14, 11 + 15, 13 + 16]
+
+
+def test_dumps_without_texts_and_answers_have_no_diversity(tmp_path, capsys):
+    """Nothing is known of repeats then: it is not that there are none."""
+    for name in "ab":
+        rows = [{"q": f"p{p}", "ok": (p + m) % 3 == 0} for p in range(20) for m in range(4)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [str(tmp_path / f"{name}.jsonl") for name in "ab"]
+    assert main(["compare", *files, "--column=problem=q", "--column=success=ok", "--out", str(tmp_path)]) == 0
+    report = json.loads((tmp_path / "compare.json").read_text())
+    assert "diversity" not in {section["id"] for section in report["sections"]}

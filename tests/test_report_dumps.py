@@ -138,3 +138,20 @@ def test_columns_of_a_run_are_not_renamed(tmp_path, capsys):
     (tmp_path / "rollouts").mkdir()
     assert main(["report", str(tmp_path), "--column", "problem=q"]) == 2
     assert "is no dump of another framework" in capsys.readouterr().err
+
+
+def test_what_the_verifier_could_not_judge_is_no_failure_of_a_problem(tmp_path):
+    """Four timeouts were four failures, which left a pass rate of at most 0.53."""
+    outcomes = {"a": ["timeout"] * 4, "b": [False, False, "timeout", "error"], "c": [None] * 4, "d": [True] * 4}
+    rows = [{"q": q, "ok": ok} for q, of in outcomes.items() for ok in of]
+    file = dumps.lines(tmp_path / "gen.jsonl", rows)
+    assert main(["report", str(file), "--column=problem=q", "--column=success=ok"]) == 0
+    [section] = [s for s in told(tmp_path)["sections"] if s["id"] == "evaluated"]
+    tables = {table["id"]: table for table in section["tables"]}
+    assert [(row[0], row[3], row[5]) for row in tables["groups-dead"]["rows"]] == [
+        ("b", 2, pytest.approx(1 - 0.05**0.5))
+    ]
+    table = tables["evaluated"]
+    row = dict(zip(table["columns"], table["rows"][-1], strict=True))
+    assert (row["problems"], row["responses"], row["not judged"], row["pass@1"]) == (4, 16, 10, 0.5)
+    assert "2 problems have no response that was judged" in table["note"]

@@ -69,6 +69,9 @@ def test_a_response_that_is_not_in_the_file_is_no_failure(task, tmp_path):
     assert (tally.scorable, tally.successes, tally.errors) == (2, 2, 2)
     assert found.rollouts["outcome"].to_pylist() == ["correct", "error", "error", "correct"]
     assert "2 of 4 responses are not in the file (null): not judged, and counted as errors." in found.notes
+    rows = [{"question": "What is 1 and 1?", "response": r} for r in ("2", "", " ")]  # as CSV writes what is missing
+    found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
+    assert "2 of 3 responses are empty texts, and are judged as such." in found.notes
 
 
 @pytest.mark.parametrize(

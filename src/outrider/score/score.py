@@ -122,6 +122,8 @@ def _judged(
         notes.append(
             f"{missing} of {len(taken)} responses are not in the file (null): not judged, and counted as errors."
         )
+    if empty := sum(not text.strip() for _, text, _ in there):
+        notes.append(f"{empty} of {len(taken)} responses are empty texts, and are judged as such.")
     nothing = Verdict(Outcome.ERROR, math.nan, detail="no response in the file")
     return [nothing if row["text"] is None else next(given) for row, _ in taken]
 

@@ -31,7 +31,8 @@ Texts = Mapping[str, list[list[str]]]  # words of each try, by problem
 def section(compared: Sequence[Compared]) -> Section | None:
     """Distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
 
-    None with fewer than two runs whose rollouts are at hand, with less than two tries, and without a common problem.
+    None with fewer than two runs whose rollouts are at hand, with less than two tries, without a common problem, and
+    where neither answers nor texts are known.
     """
     there = at_hand(compared)
     k = common_tries(there) if len(there) > 1 else 0
@@ -46,6 +47,8 @@ def section(compared: Sequence[Compared]) -> Section | None:
     figures = [Figure("distinct", "Distinct answers", "line", "tries with an answer", "answers", lines, x_log=True)]
     chosen = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, min(_PROBLEMS, len(common))).astype(int))]
     rows = [_row(one, k, curves[one.name], chosen) for one in there]
+    if not lines and all(cell is None for row in rows for cell in row[1:]):
+        return None
     texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _TRIES)} tries at each"
     table = Table("answers", "Answers and texts", _COLUMNS, rows, f"Texts: {texts}. Intervals are over problems.")
     return Section(
@@ -70,7 +73,7 @@ def _row(one: Compared, k: int, curve: Mapping[int, Interval], chosen: Sequence[
     texts = _texts(one, min(k, _TRIES), chosen)
     flat = [(problem, text) for problem, tries in texts.items() for text in tries]
     found = text_diversity([text for _, text in flat], [problem for problem, _ in flat], order=_ORDER)
-    repeated = float(found.duplicates_P.sum() / max(found.responses_P.sum(), 1))
+    repeated = float(found.duplicates_P.sum() / found.responses_P.sum()) if flat else None  # no texts: nothing is known
     return [
         one.name,
         *signed(differ),

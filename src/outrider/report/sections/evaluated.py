@@ -37,6 +37,8 @@ def section(run: RunData) -> Section | None:
     columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
     columns += ["responses", "cut off", "unparseable", "not judged", "tokens per response"]
     note = f"Step {step}. " * (len(run.evaluations) > 1) + "Majority: whether the most frequent answer is right."
+    unknown = sum(t.scorable == 0 for t in evaluation.tallies if t.samples)
+    note += f" {unknown:,} problems have no response that was judged, and are in no share." * (unknown > 0)
     told = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
     table = Table(
         "evaluated", "What it solves", [columns[i] for i in told], [[row[i] for i in told] for row in body], note
@@ -54,7 +56,7 @@ def _row(summary: Summary, ks: list[int]) -> list[Cell]:
         *(cell for interval in intervals for cell in _cells(interval)),
         summary.samples or None,
         *(_known(share) for share in (summary.truncated, summary.unparseable)),
-        (summary.timeouts + summary.errors) or None,
+        (summary.samples - summary.scorable) or None,
         _known(summary.length) if summary.generated_tokens else None,
     ]
 

@@ -97,14 +97,17 @@ def _again(run: RunData) -> Table | None:
 
 
 def without_success(run: RunData) -> Table | None:
-    """Problems met more than once (in one step: at all) without any success, dearest first."""
+    """Problems met more than once (in one step: at all) without any success, dearest first.
+
+    A timeout or an error of the verifier is no failure: it says nothing of what a problem's pass rate may be.
+    """
     visits = 2 if split(run) == "train" else 1
     found = ask(
         run,
         f"""
-        SELECT problem_id, any_value(level) AS level, count(*) AS visits, sum(judged) AS rollouts,
-            sum(tokens)::DOUBLE AS tokens, 1 - pow(0.05, 1 / sum(judged)) AS at_most, count(*) OVER () AS dead
-        FROM groups WHERE kind IS NOT NULL GROUP BY problem_id
+        SELECT problem_id, any_value(level) AS level, count(*) AS visits, sum(scorable) AS rollouts,
+            sum(tokens)::DOUBLE AS tokens, 1 - pow(0.05, 1 / sum(scorable)) AS at_most, count(*) OVER () AS dead
+        FROM groups WHERE scorable > 0 GROUP BY problem_id
         HAVING sum(successes) = 0 AND count(DISTINCT step) >= {visits}
         ORDER BY sum(n) DESC, problem_id LIMIT {_SHOWN}
         """,

@@ -36,6 +36,7 @@ CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
     any_value(problem_id) AS problem_id, any_value(level) AS level,
     count(*) AS n, count(success) AS judged, coalesce(sum(success), 0) AS successes,
+    count(*) FILTER (outcome IN ('correct', 'incorrect', 'unparseable')) AS scorable,
     sum(tokens) + coalesce(any_value(greedy_tokens), 0) AS tokens,
     arg_min(stage, member) FILTER (success = 1) AS first_stage,
     arg_min(stream, member) FILTER (success = 1) AS first_stream,
@@ -57,9 +58,9 @@ def ask(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     (last step of the bin of steps; at most ``BINS`` of them) and ``phase`` (early: first fifth of the steps, late: last
     fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much quicker. ``spent``: the same
     with the greedy rollouts of a baseline, which cost tokens and are no samples: the other two are without. ``groups``:
-    one row per step and group: ``n``, ``judged``, ``successes``, ``tokens`` (greedy ones too), ``kind`` (solved, mixed,
-    unsolved; null if never judged), and stage, stream and context of its first success, null without one. ``bins``:
-    steps.
+    one row per step and group: ``n``, ``judged``, ``scorable`` (no timeout or error), ``successes``, ``tokens`` (greedy
+    ones too), ``kind`` (solved, mixed, unsolved; null if never judged), and stage, stream and context of its first
+    success, null without one. ``bins``: steps.
     """
     try:
         return run.ask(sql, values)
