@@ -155,3 +155,13 @@ def test_what_the_verifier_could_not_judge_is_no_failure_of_a_problem(tmp_path):
     row = dict(zip(table["columns"], table["rows"][-1], strict=True))
     assert (row["problems"], row["responses"], row["not judged"], row["pass@1"]) == (4, 16, 10, 0.5)
     assert "2 problems have no response that was judged" in table["note"]
+
+
+def test_a_folder_called_rollouts_may_be_another_frameworks(tmp_path, capsys):
+    """verl's rollout_data_dir is often called so; a run of Outrider has Parquet files there, or nothing yet."""
+    run = tmp_path / "verl-run"
+    dumps.lines(
+        run / "rollouts/1.jsonl", [dumps.verl(1, f"p{p}", f"{m}", 1.0, acc=True) for p in "ab" for m in range(2)]
+    )
+    assert main(["report", str(run)]) == 0
+    assert "was read as rollouts of the format 'verl'" in capsys.readouterr().err

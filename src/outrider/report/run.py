@@ -95,7 +95,9 @@ def is_run(path: Path) -> bool:
     """Whether :func:`open_run` is for what lies there: a run folder, or rollouts of the plain form."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
-    inside = (path / "rollouts").is_dir() or (path / "config.yaml").is_file()
+    rollouts = path / "rollouts"  # as others call a folder of JSON lines, too
+    begun = rollouts.is_dir() and (any(rollouts.glob("*.parquet")) or not any(rollouts.iterdir()))
+    inside = begun or (path / "config.yaml").is_file()
     return inside or any(_kind(file) in ("run", "plain") for file in path.glob("[!.]*.parquet"))
 
 
