@@ -82,6 +82,18 @@ def test_trls_rewards_are_the_columns_that_give_the_advantages(tmp_path, scale):
     assert rows(tmp_path / "weighted", columns={"reward": "acc"})[0]["reward"] == 1.0
 
 
+def test_groups_of_trl_that_agree_tell_too_what_is_no_reward(tmp_path):
+    """Advantages of 0 where lengths differ; and a prompt that was drawn twice in a row is two groups."""
+    length = [float(n) for n in (812, 40, 3, 977, 5, 60, 71, 8)]
+    dumps.trl(tmp_path / "agree", 1, {"acc": [1.0] * 8, "length": length}, advantage=[0.0] * 8, **TRL_GROUPS)
+    assert said(read(tmp_path / "agree"), "reward is acc", "length is not taken")
+    once = {"prompt": ["a"] * 8 + ["b"] * 4 + ["c"] * 4, "completion": [str(i) for i in range(16)]}
+    dumps.trl(
+        tmp_path / "twice", 1, {"acc": ACC * 2, "length": length * 2}, advantage=grouped(ACC) + grouped(ACC), **once
+    )
+    assert said(read(tmp_path / "twice"), "reward is acc", "length is not taken")
+
+
 def test_trls_trainer_state_names_the_reward_functions(tmp_path):
     for at, keys in ((5, ["rewards/other/mean"]), (10, ["rewards/acc/mean", "rewards/acc/std", "reward"])):
         state = tmp_path / f"checkpoint-{at}/trainer_state.json"

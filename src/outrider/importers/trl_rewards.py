@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -42,7 +43,7 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     2. Else, of several columns of floats, the largest set whose sum gives the advantages of all groups in the first
        files: rewards less their mean, over the standard deviation of the group, of the batch, or as they are. All
        of them, if that is such a set. If there are advantages and no sum gives them, nothing is known.
-    3. Else, without advantages that are not 0, all columns of floats.
+    3. Else, without advantages, all columns of floats.
     """
     floats = _floats(paths[0]) if paths else ()
     if not floats:
@@ -104,7 +105,7 @@ def _functions(output: Path) -> set[str]:
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
     """The largest set of columns whose sum gives all advantages; empty if none does; None where nothing tells."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
-    if not any(np.nanmax(np.abs(batch.advantages), initial=0) > 0 for batch in batches) or len(floats) > MOST:
+    if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
     for size in range(len(floats), 0, -1):
         for chosen in combinations(range(len(floats)), size):
@@ -143,10 +144,25 @@ def _batches(path: Path, floats: Sequence[str]) -> Iterator[_Batch]:
     table = pq.read_table(path, columns=["prompt", "advantage", *floats])
     columns = [table[name].to_numpy() for name in floats]
     prompts = [as_text(prompt) for prompt in table["prompt"].to_pylist()]
-    starts = [i for i in range(len(prompts)) if not i or prompts[i] != prompts[i - 1]]  # TRL draws a group in a row
-    groups = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(prompts)], strict=True)]
     values = np.array(columns, dtype=np.float64).T.reshape(len(prompts), len(floats))
-    yield _Batch(values, np.asarray(table["advantage"].to_numpy(), dtype=np.float64), groups)
+    yield _Batch(values, np.asarray(table["advantage"].to_numpy(), dtype=np.float64), _groups(prompts))
+
+
+def _groups(prompts: Sequence[str]) -> list[slice]:
+    """Where TRL's groups begin and end: a group is drawn in a row, and two of one prompt may follow each other.
+
+    >>> [(g.start, g.stop) for g in _groups(["a", "a", "b", "b", "b", "b"])]
+    [(0, 2), (2, 4), (4, 6)]
+    """
+    starts = [i for i in range(len(prompts)) if not i or prompts[i] != prompts[i - 1]]
+    runs = list(zip(starts, [*starts[1:], len(prompts)], strict=True))
+    sizes = Counter(end - start for start, end in runs)
+    usual = min(sizes, key=lambda size: (-sizes[size], size), default=1)
+    found = []
+    for start, end in runs:
+        size = usual if usual > 1 and (end - start) % usual == 0 else end - start
+        found += [slice(at, at + size) for at in range(start, end, size)]
+    return found
 
 
 def reward(data: Mapping[str, Any], columns: Sequence[str]) -> float | None:

@@ -44,7 +44,7 @@ def find(run: RunData) -> Finding | None:
     ids = f", in {other_ids} cases under several ids" if other_ids else ""
     return Finding(
         name="repeated problems",
-        severity="act" if seen.low > MANY else "watch",
+        severity="act" if seen.value > MANY else "watch",
         sentence=f"{percent(seen.value)} of the groups repeat a problem of their own step ({seen.hits} groups, in "
         f"{steps} of {all_steps} steps{ids}).",
         numbers={
@@ -55,7 +55,7 @@ def find(run: RunData) -> Finding | None:
             "steps": steps,
             "several_ids": other_ids,
         },
-        threshold=f"More than {percent(SOME)} of the groups (act: {percent(MANY)}), interval over problems included, "
+        threshold=f"More than {percent(SOME)} of the groups, interval over problems included (act: {percent(MANY)}), "
         f"whose problem has a group in the same step already, and at least {FEWEST} of them. A few come by chance "
         "where problems are drawn with replacement.",
         advice=[
