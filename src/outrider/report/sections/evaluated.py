@@ -15,7 +15,7 @@ from outrider.report.sections.groups import by_level, without_success
 _TEXT = (
     "How good the policy is on these problems: how often one try succeeds (pass@1), and whether one of k does. "
     "Intervals are 95 % bootstrap over problems: how far a number would move on other problems of the same kind. They "
-    "are too short where nearly all problems agree."
+    "are too short where problems are few, or nearly all agree."
 )
 
 
