@@ -1,9 +1,11 @@
-"""Fuzz the judge of maths: ``python tools/fuzz_maths.py [--minutes 10] [--engine hypothesis|atheris]``.
+"""Fuzz the judge of maths: ``python tools/fuzz_maths.py [--seconds 600] [--engine hypothesis|atheris]``.
 
-``hypothesis`` sends batches of responses, made of what LaTeX and hostile answers are made of, through the pool; what
-ends in anything but correct, incorrect or unparseable is a finding. ``atheris`` mutates bytes, led by coverage, for
-all that reads text before the parser; what raises, or takes more than 0.1 s, is a finding. Findings go, one a
-file, to tests/corpus/maths, which tests/test_verify_hostile.py replays.
+``hypothesis`` sends batches through the pool: responses made of what LaTeX and hostile answers are made of, where
+anything but correct, incorrect or unparseable is a finding, and pairs of which it is known whether they are equal
+(tools/maths_pairs.py: letters with floor, gcd and absolute values, lists, units, typography, copies of the question),
+where a wrong verdict is one. ``atheris`` mutates bytes, led by coverage, for all that reads text before the parser;
+what raises, or takes more than 0.1 s, is a finding. Crashes and hangs go, one a file, to tests/corpus/maths, which
+tests/test_verify_hostile.py replays. The last line counts; the exit status is 1 where anything was found.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import hashlib
 import json
 import sys
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from outrider.record import Outcome, Problem
+sys.path.insert(0, str(Path(__file__).parent))
+from maths_pairs import Pair, pairs
+
+from outrider.record import Outcome, Problem, Verdict
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus" / "maths"
 GOLDS = [
@@ -27,11 +32,15 @@ GOLDS = [
     r"0.5",
     r"\frac{\pi}{2}",
     r"x^2+2x+1",
+    r"\lfloor n/2 \rfloor",
+    r"\gcd(m,n)",
+    r"|x-10|",
     r"\{1,2\}",
     r"(1,\infty)",
     r"\text{Evelyn}",
     r"x=1,2",
     r"50\%",
+    r"5\text{ cm}",
     r"2x+y=3",
 ]
 _PIECES = r"""
@@ -39,7 +48,9 @@ _PIECES = r"""
 ^ ^{ _ _{ ! ' " $ % \% ° ^\circ \text{ \mathrm{ \begin{pmatrix} \end{pmatrix} & \\ \sum_{ \int \lim \log \sin
 \arctan \binom{ \infty \pi e i x y n 0 1 2 7 10 99 1000 1e5 0.5 .3 3. 1,000 10^9 + - * / \cdot \times : |
 \lfloor \rfloor \gcd \max \prime \mathbb{R} \emptyset \ldots and or \and \or cm million #### Answer: \x \ ~ \,
-\! \quad \overline{ \det \to \forall \neq \approx \over \choose \vec{ d \partial
+\! \quad \overline{ \det \to \forall \neq \approx \over \choose \vec{ d \partial \lceil \rceil \bmod
+\operatorname{lcm}( \max( \min( \gcd( n! \sum_{k=1}^{ \prod_{k=1}^{ √ ² ₁ π ½ ≤ ∞ \mathbf{ \fbox{ \textnormal{ \degree
+percent apples \angle \begin{matrix} \end{matrix} 0.\overline{3} {,}
 """
 PIECES = [*_PIECES.split(), "\n", " ", "\0", "\ud800", "\u202e", "\u0663", "9" * 40]
 SHAPES = [r"\frac{%s}{%s}", "%s^{%s}", "%s_{%s}", "(%s,%s)", r"\{%s,%s\}", "%s=%s", "%s+%s", "%s%s!"]
@@ -49,17 +60,14 @@ fragments = st.recursive(
     st.sampled_from(PIECES) | st.integers(-(10**6), 10**6).map(str) | st.text(max_size=3),
     lambda inner: st.one_of(
         st.lists(inner, max_size=6).map("".join),
-        st.tuples(
-            st.sampled_from(
-                [r"\frac{%s}{%s}", "%s^{%s}", "%s_{%s}", "(%s,%s)", r"\{%s,%s\}", "%s=%s", "%s+%s", "%s%s!"]
-            ),
-            inner,
-            inner,
-        ).map(lambda t: t[0].replace("%s", t[1], 1).replace("%s", t[2], 1)),
+        st.tuples(st.sampled_from(SHAPES), inner, inner).map(
+            lambda t: t[0].replace("%s", t[1], 1).replace("%s", t[2], 1)
+        ),
         inner.map(lambda s: r"\sqrt{" + s + "}"),
     ),
     max_leaves=25,
 )
+hostile = st.builds(Pair, st.just("hostile"), st.sampled_from(GOLDS), fragments, st.none())
 
 
 def keep(gold: str, text: str, why: str) -> None:
@@ -71,14 +79,27 @@ def keep(gold: str, text: str, why: str) -> None:
     print("found", name, why[:120], ascii(text)[:200], flush=True)
 
 
-def by_hypothesis(end: float) -> int:
-    """Batches through a pool until the time is over; how many responses were judged."""
+def finding(pair: Pair, verdict: Verdict) -> str:
+    """What is wrong with a verdict; empty where nothing is."""
+    if verdict.outcome in (Outcome.ERROR, Outcome.TIMEOUT):
+        keep(pair.gold, pair.answer, f"{verdict.outcome}: {verdict.detail}")
+        return "errors or timeouts"
+    if pair.expected is None or verdict.success is pair.expected:
+        return ""
+    what = "false accepts" if verdict.success else "false rejects"
+    print(what, pair.kind, ascii(pair.gold), ascii(pair.answer), ascii(pair.prompt), verdict.detail, flush=True)
+    return what
+
+
+def by_hypothesis(end: float) -> tuple[Counter[str], Counter[str]]:
+    """Batches through a pool until the time is over: how many were judged of each kind, and what was found."""
     from outrider.verify.judge import Prepared
     from outrider.verify.maths import Maths
     from outrider.verify.pool import VerifierPool
 
-    judged = 0
-    with VerifierPool(Prepared(Maths(boxes="all", no_box="last_number")), workers=1, seconds=5) as pool:
+    judged: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    with VerifierPool(Prepared(Maths(no_box="last_number")), workers=1, seconds=5) as pool:
         while time.monotonic() < end:
 
             @settings(
@@ -88,19 +109,18 @@ def by_hypothesis(end: float) -> int:
                 phases=[Phase.generate],
                 suppress_health_check=CHECKS,
             )
-            @given(st.lists(st.tuples(st.sampled_from(GOLDS), fragments), min_size=20, max_size=40))
-            def round_of(batch: list[tuple[str, str]]) -> None:
-                nonlocal judged
+            @given(st.lists(hostile | pairs(), min_size=20, max_size=40))
+            def round_of(batch: list[Pair]) -> None:
                 if time.monotonic() > end:
                     return
-                items = [(Problem("p", "", answer=gold), rf"\boxed{{{text}}}", True) for gold, text in batch]
-                for (gold, text), verdict in zip(batch, pool.verify(items), strict=True):
-                    judged += 1
-                    if verdict.outcome in (Outcome.ERROR, Outcome.TIMEOUT):
-                        keep(gold, text, f"{verdict.outcome}: {verdict.detail}")
+                items = [(Problem("p", p.prompt, answer=p.gold), rf"\boxed{{{p.answer}}}", True) for p in batch]
+                for pair, verdict in zip(batch, pool.verify(items), strict=True):
+                    judged[pair.kind] += 1
+                    if wrong := finding(pair, verdict):
+                        found[wrong] += 1
 
             round_of()
-    return judged
+    return judged, found
 
 
 def by_atheris(seconds: float) -> None:
@@ -108,7 +128,7 @@ def by_atheris(seconds: float) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["outrider.verify"]):
-        from outrider.verify import answers, latex
+        from outrider.verify import answers, latex, nodes
 
     def one(data: bytes) -> None:
         text = (
@@ -122,7 +142,7 @@ def by_atheris(seconds: float) -> None:
                 answers.number(answer)
                 answers.normalise(answer)
                 latex.refuse(answer)
-                latex.read.__wrapped__(answer)
+                nodes.read.__wrapped__(answer)
         except latex.UnreadableError:
             pass
         except Exception as error:
@@ -143,17 +163,22 @@ def _decodes(data: bytes) -> bool:
     return True
 
 
-def main() -> None:
+def main() -> int:
     """Read the command line and fuzz."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--engine", choices=["hypothesis", "atheris"], default="hypothesis")
-    arguments: Any = parser.parse_args()
+    arguments = parser.parse_args()
     if arguments.engine == "atheris":
-        return by_atheris(60 * arguments.minutes)
-    print("judged", by_hypothesis(time.monotonic() + 60 * arguments.minutes))
-    return None
+        by_atheris(arguments.seconds)
+        return 0
+    judged, found = by_hypothesis(time.monotonic() + arguments.seconds)
+    print("judged", dict(sorted(judged.items())))
+    kinds = ("errors or timeouts", "false accepts", "false rejects")
+    counts = ", ".join(f"{found[kind]} {kind}" for kind in kinds)
+    print(f"{'FOUND' if found else 'OK'}: {judged.total()} answers in {arguments.seconds:g} s, {counts}")
+    return int(bool(found))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
