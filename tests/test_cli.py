@@ -212,6 +212,20 @@ def test_output_that_fits_into_a_buffer_is_missed_too():
     assert (process.returncode, process.stderr) == (141, b"")
 
 
+def test_output_that_cannot_be_written_is_one_sentence():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "outrider", "recipes"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    said = "outrider: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.parametrize(("words", "status"), [("recipes", 0), ("recipes show gropo", 2)])
+def test_streams_that_the_shell_has_closed_are_not_missed(words, status):
+    shell = f"exec {sys.executable} -m outrider {words} >&- 2>&-"
+    assert subprocess.run(["/bin/sh", "-c", shell]).returncode == status
+
+
 def test_a_broken_pipe_of_something_else_keeps_its_traceback(monkeypatch):
     from outrider.cli import version
 

@@ -304,6 +304,7 @@ def listed(code: str, first: str, rest: str) -> str:
         )),
         *((f"```{mark}\nx\n```", None) for mark in ("pycon", "python2", "{.bash}", "pyrex", "c++", "text")),
         (f"```python\r\n{F}```\r\nDone.", F),
+        (f"```python\n\ufeff{F}```", F),
     ],
 )  # fmt: skip
 def test_a_block_is_read_as_markdown_has_it(text, program):

@@ -20,7 +20,7 @@ from outrider.cli import (
     validate,
     version,
 )
-from outrider.cli.streams import UNREAD, let_go_of_unread
+from outrider.cli.streams import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unread, open_closed
 from outrider.errors import UserError
 from outrider.train.interrupts import TERMINATED, Terminated, terminable
 
@@ -34,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sentence and status 143, output that nobody reads any more status 141 without a word; anything else is a bug and
     keeps its traceback.
     """
+    open_closed()
     try:
         try:
             return _run(argv)
@@ -43,6 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if let_go_of_unread() or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):
             return UNREAD
         raise
+    except OSError as error:
+        if error.errno in NO_ROOM and error.filename is None and let_go_of_full():
+            return _told(f"standard output cannot be written: {error.strerror}")
+        raise
+
+
+def _told(mistake: object) -> int:
+    """A user's mistake in one sentence, and its exit status."""
+    sys.stderr.write(f"outrider: {mistake}\n")
+    return 2
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -58,8 +69,7 @@ def _run(argv: Sequence[str] | None) -> int:
             status: int = arguments.run(arguments)
             return status
     except UserError as error:
-        sys.stderr.write(f"outrider: {error}\n")
-        return 2
+        return _told(error)
     except KeyboardInterrupt:
         sys.stderr.write("outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint\n")
         return 130

@@ -24,7 +24,7 @@ SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
 FAMILIES = 64  # more than there are
 CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
 TRACE_ME, SEIZE = 0, 0x4206
-NEW_USERS, IO_URING_SETUP = 1 << 28, 425
+NEW_USERS, IO_URING_SETUP, READ_ALL = 1 << 28, 425, 3
 MAIN_VARIABLES = {"PYTHONHASHSEED", "HOME", "LANG"}
 MEBIBYTE = bytes(1 << 20)
 
@@ -76,6 +76,8 @@ def rights(told: Told) -> str:
         return "it has capabilities, or can get some"
     if _succeeds(os.setuid, 0) or _libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0:
         return "it has rights of root"
+    if _libc.klogctl(READ_ALL, ctypes.create_string_buffer(64), 64) >= 0:
+        return "it can read the kernel's log"
     if _libc.unshare(NEW_USERS) == 0:
         return "it can make namespaces of its own"
     return ""
@@ -96,9 +98,11 @@ def tester(told: Told) -> str:
 
 
 def surroundings(told: Told) -> str:
-    """It inherits three variables and three descriptors."""
+    """It inherits three variables and three descriptors, and not the machine's name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
+    if os.uname().nodename != "sandbox":
+        return "it knows the name of the machine"
     if inherited := [fd for fd in range(3, 1024) if _succeeds(os.fstat, fd)]:
         return f"it has the descriptor {inherited[0]}"
     return ""

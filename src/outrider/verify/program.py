@@ -55,7 +55,8 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
     for wanted in (_PYTHON, re.compile("")):
         found = [content for language, content in blocks if wanted.fullmatch(language)]
         if found:
-            return found[-1] if found[-1].strip() else None
+            last = found[-1].removeprefix("\ufeff")  # a mark of the order of bytes, which Python allows in a file
+            return last if last.strip() else None
     return None
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Literal, Self
 
-from outrider.verify.inside.namespaces import DEVICES
+from outrider.verify.inside.namespaces import DEVICES, HOST
 from outrider.verify.inside.plain import Frames, dumps, loads
 from outrider.verify.watch import Watch
 
@@ -274,7 +274,7 @@ def _command(way: Way, limits: Limits) -> list[str]:
 
 def _bwrap(shown: list[str], hidden: list[str], scratch: str) -> list[str]:
     options = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user", "--disable-userns"]
-    options += ["--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"]
+    options += ["--hostname", HOST, "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"]
     options += ["--die-with-parent", "--new-session", "--as-pid-1"]
     for path in shown:
         options += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]

@@ -24,6 +24,7 @@ READ_ONLY, AT_RECURSIVE, HERE = 1, 0x8000, -100
 MOUNT_SETATTR = 442  # the same on every architecture that Python knows; older C libraries have no name for it
 DETACH = 2
 NO_NEW_PRIVILEGES, DIE_WITH_PARENT, DUMPABLE = 38, 1, 4
+HOST = "sandbox"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 STAGE = "/proc"  # the new root is built here: a folder of every machine, and nothing that is shown lies below it
 
@@ -48,6 +49,7 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     _be_nobody_elses_child()
     with Ignoring(OSError):  # of use only against hostile use of the kernel; Docker has it read-only
         _write("/proc/sys/user/max_user_namespaces", "0")
+    _call("sethostname", HOST.encode(), len(HOST))
     _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, this goes first
     _build_root(shown, hidden, scratch)
     child = os.fork()

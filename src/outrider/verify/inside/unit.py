@@ -44,9 +44,11 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
     found = judge(tested, loads(channel.receive(1 << 62)))
     if found.get("gone"):
         time.sleep(GRACE)
-        found["stays"] = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-        os.kill(pid, signal.SIGKILL)  # it has closed its pipes, or is about to end and does not notice
-        status, usage = end_of(pid)
+        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        found["stays"] = not ended or os.WIFSTOPPED(status)
+        if found["stays"]:
+            os.kill(pid, signal.SIGKILL)  # it has closed its pipes, or is about to end and does not notice
+            status, usage = end_of(pid)
         found["status"] = os.waitstatus_to_exitcode(status)
         found["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
     channel.send(dumps(found))
