@@ -12,6 +12,7 @@ What the parser would get wrong is put right or refused before it:
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache, lru_cache
 from typing import Any
@@ -36,6 +37,7 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BIG_EXPONENT = re.compile(
     rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
 )
+_POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of two numbers in an exponent
 _BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
 _BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or of four under a root
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
@@ -104,7 +106,8 @@ def refuse(text: str) -> None:
         raise UnreadableError(f"an operation that is not compared: {eager[0][:30]}")
     if _DEEP_INDEX.search(text):
         raise UnreadableError("an index of an index of an index")
-    if _BIG_EXPONENT.search(text):
+    above = (int(power[2]) * math.log10(max(int(power[1]), 1)) for power in _POWER_ABOVE.finditer(text))
+    if _BIG_EXPONENT.search(text) or any(digits > LONGEST_EXPONENT for digits in above):
         raise UnreadableError(f"an exponent beyond {LONGEST_EXPONENT} digits")
 
 
