@@ -79,6 +79,16 @@ p=5,q=2;p=7,q=2 | (5,2),(7,2)
 5\text{ ft} | 5 feet
 60\text{ mph} | 60\text{ miles per hour}
 12\text{ inches} | 12
+\varnothing | \emptyset
+\langle 1,2\rangle | (1,2)
+10 | {5 \choose 2}
+\$5 | 5\text{ dollars}
+5 | \$5
+3+2i | 3+2\mathrm{i}
+5\text{ red marbles} | 5 marbles
+25^\circ\text{C} | 25
+25^\circ\text{C} | 25 \text{ degrees Celsius}
+\mathbf{i}-\mathbf{j} | -\mathbf{j}+\mathbf{i}
 4{:}30\text{ p.m.} | 4:30 \text{ PM}
 """
 
@@ -107,6 +117,18 @@ OTHER = r"""
 90^\circ | 90 \text{ radians}
 5\text{ hours} | 5\text{ minutes}
 7 | 7 abc
+5 | 3+2\mathrm{i}
+2 | 2\mathrm{e}
+2 | 2\text{x}
+3 | 3\mathbf{j}
+n\text{ is even} | n\text{ is odd}
+n\text{ even} | n\text{ odd}
+3\text{ boys} | 3\text{ girls}
+3\text{ heads} | 3\text{ tails}
+25^\circ\text{C} | 25^\circ\text{F}
+5\text{ cm} | 5\text{ apples}
+\$5 | 5\text{ cents}
+\langle 1,2\rangle | \langle 2,1\rangle
 x_1=3 | x_2=3
 x_{12} | x_{1}2
 0.\overline{3} | 0.3
@@ -211,6 +233,8 @@ def test_plain_writing_never_raises_and_is_the_same_the_second_time(text):
 
 
 def test_every_unit_agrees_with_itself_and_with_none():
-    for unit in ("cm", "square feet", "mph", "apples", "degrees", "km per hour", "cm^3"):
+    every = ["cm", "square feet", "mph", "apples", "degrees", "km per hour", "cm^3", "red balls"]
+    for unit in every:
         assert units.agree(unit, unit)
         assert units.agree(unit, "")
+        assert [other for other in every if units.agree(unit, other)] == [unit]

@@ -55,7 +55,7 @@ _TEXT = re.compile(TEXT + r"(?![A-Za-z])")
 _STYLED = re.compile(rf"(?:{FONT}|\\operatorname\*?)\s*\{{([^{{}}]*)\}}")
 _COMMAND = "max min gcd log ln exp sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh det"
 _COMMANDS = frozenset(_COMMAND.split(" "))
-_FUNCTIONS = _COMMANDS | {"lcm", "sgn", "floor", "ceil"}
+_FUNCTIONS = _COMMANDS | {"lcm", "floor", "ceil"}
 _MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=[-+]?[0-9])")
@@ -66,6 +66,8 @@ _INTEGER = re.compile(r"[-+({]*[0-9]+[)}]*")
 _WRAPPED = re.compile(r"(?:\\boxed)?\{")
 _MODULO = re.compile(r"\\bmod(?![A-Za-z])")
 _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
+_CHOOSE = re.compile(r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}")
+_ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])")
 _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
 _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
@@ -121,6 +123,7 @@ def clean(text: str) -> str:
         _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, plain(THOUSANDS.sub("", text)))).replace(" ^", "^").rstrip(".\\ ")
     )
     text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
+    text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(r"(\1)", text)).replace("\\varnothing", "\\emptyset")
     text = _ANGLE.sub(r"\1(\2\\pi/180)", _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text)))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))

@@ -10,7 +10,7 @@ Each step is there for what it costs and for what it can get wrong:
    where they become seconds, the pool ends the process, and the verdict is ``timeout``.
 6. What is right but only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, and no work.
 
-Not compared: units (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
+Not compared: a unit with none (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
     """
     if normalise(answer) == normalise(gold):
         return Outcome.CORRECT, ""
-    if not units.agree(units.split(plain(gold))[1], units.split(plain(answer))[1]):
+    if not units.agree(_unit(gold), _unit(answer)):
         return Outcome.INCORRECT, "another unit"
     right, value = _plain(gold), _plain(answer)
     if (comma := _decimal_comma(gold, answer)) is not None:
@@ -184,6 +184,11 @@ def _told(same: bool) -> tuple[Outcome, str]:
 def _plain(text: str) -> Fraction | None:
     """The value of a text that is a number and nothing else: a percentage has two, and x = 3 is not y = 3."""
     return None if "%" in plain(text) or "=" in text else number(text)
+
+
+def _unit(text: str) -> str:
+    """The unit of a quantity; a dollar sign stands before it, where it is no sign of type-setting."""
+    return units.split(plain(text))[1] or ("dollars" if "\\$" in text else "")
 
 
 def _decimal_comma(gold: str, answer: str) -> bool | None:

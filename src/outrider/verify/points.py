@@ -26,7 +26,7 @@ DECIDING = 3  # points with letters
 CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that stand for integers where \lfloor or \bmod is around them
 
 _STEPS = ("floor", "ceiling", "Mod")
-_TURNS = {*_STEPS, "Abs", "sign", "sgn", "Max", "Min", "gcd", "lcm", "factorial", "binomial", "Sum", "Product"}
+_TURNS = {*_STEPS, "Abs", "sign", "Max", "Min", "gcd", "lcm", "factorial", "binomial", "Sum", "Product"}
 _ODD = 10007  # a prime: no denominator that an answer has
 _GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # how many points of each kind
 _SCALES = (12, 60, 10**6, 5, 12, 10**3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from outrider.verify.typography import FONT
+from outrider.verify.typography import TEXT
 
 _SAYS_MORE = """
     hundred hundreds thousand thousands million millions billion billions trillion trillions dozen dozens half halves
@@ -17,12 +17,14 @@ _SAYS_MORE = """
     or and more less fewer than not no none nor but least most about almost over under between except
     unless rather percent percentage pct
     factorial base mod modulo squared cubed root power plus minus times to pi if when where for remainder
+    is are be was were has have
     am pm a.m p.m noon midnight bc bce ad ce zero one two three four five six seven eight nine ten eleven twelve
 """
 _DIRECTIONS = """
     N S E W NE NW SE SW north south east west northeast northwest southeast southwest left right up down above below
     forward backward upward downward inward outward clockwise counterclockwise anticlockwise
-"""  # at the end: 3 units left, but not 3 right angles
+    odd even prime composite positive negative rational irrational real
+"""  # at the end: 3 units left, n even, but not 3 right angles
 _SAME = """
 mm millimeter millimeters millimetre millimetres
 cm centimeter centimeters centimetre centimetres
@@ -52,13 +54,16 @@ ml milliliter milliliters millilitre millilitres
 l liter liters litre litres
 mph
 kph
+celsius
+fahrenheit
 """
+_CAPITALS = set("ACFJKLNTVW")  # units of one letter; others are letters, as in 2i and 3x
 _MORE, _TOWARDS = frozenset(_SAYS_MORE.split()), frozenset(_DIRECTIONS.split())
 _KNOWN = {word: line.split()[0] for line in _SAME.strip().splitlines() for word in line.split()}
 _ALONE = "|".join(sorted((w for w in _KNOWN if len(w) > 2 or w in ("cm", "mm", "km", "kg", "mi", "ft", "in")), key=len))
 _WORDS = rf"(?:(?:square|cubic|sq\.?|cu\.?)\s+)?(?:{_ALONE}|units?|points?|[a-z]*[aeiou][a-z]{{2,}}s|people|children)"
 _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
-_FONTED = re.compile(rf"\s*{FONT}\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
+_FONTED = re.compile(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
 _BARE = re.compile(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
 _DEGREES = re.compile(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
@@ -79,8 +84,11 @@ def split(text: str) -> tuple[str, str]:
     found = _FONTED.search(text) or _BARE.search(text)
     if found is None or not text[: found.start()].strip() or not is_unit(found[1]):
         return text, ""
-    unit = " ".join(found[1].split()) + (f"^{found[2]}" if found[2] else "")
-    return text[: found.start()].strip(), unit
+    quantity, unit = text[: found.start()].strip(), " ".join(found[1].split()) + (f"^{found[2]}" if found[2] else "")
+    if degrees := _DEGREES.search(quantity):
+        scale = {"C": "celsius", "F": "fahrenheit"}.get(unit.strip("."))
+        return (quantity[: degrees.start()].strip(), f"degree {scale}") if scale else (text, "")
+    return quantity, unit
 
 
 def is_unit(words: str) -> bool:
@@ -94,24 +102,35 @@ def is_unit(words: str) -> bool:
     every = [word.strip(".()-") for word in words.split()]
     if every and {every[-1], every[-1].casefold()} & _TOWARDS:
         return False
+    if any(len(word) == 1 and word not in _KNOWN and word not in _CAPITALS for word in every):
+        return False
     if every and every[0].casefold() not in ("squared", "cubed"):  # of a unit, as in cm squared
         every = [word for word in every if word.casefold() not in ("squared", "cubed")]
     return not any(word.casefold() in _MORE for word in every)
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two units may be the same: two that are known have to be, others only to the same power.
+    """Whether two units may be the same: no unit goes with any, and one of fewer words with one of more.
 
-    >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("apples", "pieces")
+    >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("marbles", "red marbles")
     (True, True, True, True)
-    >>> agree("cm", "m"), agree("in^2", "in^3"), agree("mph", "miles per hour"), agree("degree", "radians")
-    (False, False, True, False)
+    >>> agree("cm", "m"), agree("in^2", "in^3"), agree("boys", "girls"), agree("degree", "radians")
+    (False, False, False, False)
     """
     first, second = _canonical(one), _canonical(other)
     if first is not None and second is not None:
         return first == second
-    powers = {power for unit in (one, other) if (power := _power(unit))}
-    return len(powers) < 2
+    if len({power for unit in (one, other) if (power := _power(unit))}) > 1:
+        return False
+    words, others = _words(one), _words(other)
+    return words <= others or others <= words
+
+
+def _words(unit: str) -> set[str]:
+    """The words of a unit in one writing each, without powers and the word unit, which goes with any."""
+    words = {word.strip(".,()") for word in unit.casefold().partition("^")[0].replace("/", " per ").split()}
+    known = {_KNOWN.get(word, word.removesuffix("s")) for word in words - set(_POWERS)}
+    return known - {"unit", "of", "the", "a", ""}
 
 
 def _canonical(unit: str) -> str | None:

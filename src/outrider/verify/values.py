@@ -317,7 +317,6 @@ class Values:
 _NAMED: Mapping[str, Callable[[Values, Any], Any]] = {
     "gcd": Values._gcd,
     "lcm": Values._lcm,
-    "sgn": Values._sign,
 }
 
 
