@@ -127,7 +127,7 @@ def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> Non
     while len(list(folder.glob("arrived-*"))) < count:
         for rank, code in ended().items():
             if code < 0:
-                raise RankLostError(f"rank {rank} {how_it_ended(code)} before it could join")
+                raise RankLostError(f"rank {rank} could not join: it {how_it_ended(code)}")
             raise RuntimeError(
                 f"rank {rank} ended with exit code {code} before it could join; a script that trains "
                 'needs the guard `if __name__ == "__main__":`, because the other processes import it'
