@@ -79,6 +79,12 @@ p=5,q=2;p=7,q=2 | (5,2),(7,2)
 5\text{ ft} | 5 feet
 60\text{ mph} | 60\text{ miles per hour}
 12\text{ inches} | 12
+\frac{\pi}{4}+2 | \frac \pi4 + 2
+\frac{a}{b} | \frac ab
+\frac{1}{72} | \frac1{72}
+3+2e | 2e+3
+1500 | 1.5e+03
+m \frac{d v}{d t}+b v=f | {m \frac{d v}{d t}+b v=f}
 \varnothing | \emptyset
 \langle 1,2\rangle | (1,2)
 10 | {5 \choose 2}
@@ -117,6 +123,7 @@ OTHER = r"""
 90^\circ | 90 \text{ radians}
 5\text{ hours} | 5\text{ minutes}
 7 | 7 abc
+2000 | 2e+3
 5 | 3+2\mathrm{i}
 2 | 2\mathrm{e}
 2 | 2\text{x}

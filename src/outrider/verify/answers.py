@@ -22,7 +22,7 @@ LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not 
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
-_DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE](?:-?[0-9]+|\+[0-9]{{2,}}))?"
 _NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
 _RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
 _LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")

@@ -58,7 +58,7 @@ _COMMANDS = frozenset(_COMMAND.split(" "))
 _FUNCTIONS = _COMMANDS | {"lcm", "floor", "ceil"}
 _MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
-_E_NOTATION = re.compile(r"(?<=[0-9])e(?=[-+]?[0-9])")
+_E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is twice Euler's number, and 3
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
 _MISREAD = re.compile(r"\\gamma(?![A-Za-z])|\bE(?=\s*_)")  # as Euler's constant or function; as half an exponent
 _MIXED = re.compile(r"[0-9]+\\frac\{[0-9]+\}\{[0-9]+\}$")

@@ -156,6 +156,8 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
         return Outcome.CORRECT, ""
     if not units.agree(_unit(gold), _unit(answer)):
         return Outcome.INCORRECT, "another unit"
+    if clean(gold) == clean(answer) != "":
+        return Outcome.CORRECT, ""
     right, value = _plain(gold), _plain(answer)
     if (comma := _decimal_comma(gold, answer)) is not None:
         return _told(comma)

@@ -91,7 +91,10 @@ _NOTHING = re.compile(
 THOUSANDS = re.compile(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
 _SPACES = re.compile(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
 _BOXED = re.compile(r"\\(?:fbox|framebox)\s*\{([^{}]*)\}")
-_SHORT_FRACTION = re.compile(r"\\[dtc]?frac(?![A-Za-z])\s*(?:([0-9])\s*([0-9])(?![0-9]))?")
+_TAKEN = r"(?:[0-9](?![0-9])|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z]))"
+_SHORT_FRACTION = re.compile(
+    rf"\\[dtc]?frac(?![A-Za-z])\s*(?:([0-9]|[A-Za-z]|\\pi(?![A-Za-z]))\s*(?:({_TAKEN})|(?=\{{)))?"
+)
 _INDEX = re.compile(r"(?<=[A-Za-z}])_\s*([0-9A-Za-z])")
 _PERCENT = re.compile(
     rf"\s*(?:{TEXT}\s*\{{\s*(?:per ?cent(?:age)?|pct|\\?%)\s*\}}|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))\s*$"
@@ -126,4 +129,5 @@ def _root(found: re.Match[str]) -> str:
 
 
 def _fraction(found: re.Match[str]) -> str:
-    return rf"\frac{{{found[1]}}}{{{found[2]}}}" if found[1] else r"\frac"
+    above, below = (f"{{{part}}}" if part else "" for part in found.groups())
+    return rf"\frac{above}{below}"
