@@ -1,7 +1,7 @@
 """The local sampler against ``transformers.generate``: the same model, prompts and lengths, tokens per second.
 
-Aim of the fused path: 3.5 times ``generate``. Two comparisons: one thread against one thread, and the whole machine used as each is
-best used (one sampler process per core; ``generate`` with a thread per core).
+Aim of the fused path: 3.5 times ``generate``. Two comparisons: one thread against one thread, and the whole machine
+used as each is best used (one sampler process per core; ``generate`` with a thread per core).
 """
 
 from __future__ import annotations
