@@ -15,6 +15,7 @@ import pytest
 
 from outrider.record import Outcome, Problem
 from outrider.verify.judges import JUDGES
+from outrider.verify.memory import _own_counts, memory_failures
 from programs import ECHO, MBPP, ROW, SUMS, fenced, needs_sandbox, verdict
 
 pytestmark = needs_sandbox
@@ -152,7 +153,7 @@ for code in ("x = bytearray(700 << 20)", "import os\\nos.kill(os.getpid(), 9)", 
 
 
 def test_memory_that_runs_out_on_the_machine_is_not_the_programs_fault(tmp_path):
-    """A real killer: a control group too small for what the program may use."""
+    """A real killer: a control group too small for what the program may use. Who is outside of it is not touched."""
     root = Path("/sys/fs/cgroup")
     group = (root / "memory" if (root / "memory").is_dir() else root) / f"outrider-test-{os.getpid()}"
     try:
@@ -164,14 +165,23 @@ def test_memory_that_runs_out_on_the_machine_is_not_the_programs_fault(tmp_path)
         if limit is None:
             pytest.skip("control groups here do not limit memory")
         limit.write_text(str(300 << 20))
+        ours, machines = memory_failures(), _killed_on_the_machine()
         done = subprocess.run([sys.executable, "-c", IN_A_CONTROL_GROUP, str(group)], capture_output=True, text=True)
     finally:
         group.rmdir()
+    assert _killed_on_the_machine() > machines
+    if list(_own_counts()):
+        assert memory_failures() == ours
     assert done.returncode == 0, done.stderr
     machine, itself, fine = done.stdout.splitlines()
     assert machine == "error nan the program was killed while memory ran out on the machine"
     assert itself == "incorrect 0.0 test 1 of 1: ended with status -9"
     assert fine.startswith("correct 1.0")
+
+
+def _killed_on_the_machine():
+    counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return int(counts["oom_kill"])
 
 
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*.json")), ids=lambda file: file.stem)

@@ -23,12 +23,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from importlib.abc import InspectLoader
-from pathlib import Path
 from types import CodeType
 from typing import Any, Literal, Self
 
 from outrider.verify.inside.namespaces import DEVICES, HOST
 from outrider.verify.inside.plain import Frames, dumps, loads
+from outrider.verify.memory import memory_failures
 from outrider.verify.watch import Watch
 
 Way = Literal["bwrap", "namespaces", "none"]
@@ -252,16 +252,6 @@ class Programs(Sandbox):
 
 def _renamed(found: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in found.items() if key != "cpu"}, "cpu_seconds": found["cpu"]}
-
-
-def memory_failures() -> int | None:
-    """How many processes the kernel has ended for lack of memory since it was started, of the machine or of a
-    control group; None where it does not tell."""
-    with contextlib.suppress(OSError):
-        counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-        if "oom_kill" in counts:
-            return int(counts["oom_kill"])
-    return None
 
 
 def _command(way: Way, limits: Limits) -> list[str]:
