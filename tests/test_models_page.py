@@ -11,19 +11,22 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertConfig, BertLMHeadModel
+from transformers import AutoModelForCausalLM, BertConfig, BertLMHeadModel
 
 from families.configs import FAMILIES, tiny
-from families.measure import adapted, measure, shaken
+from families.measure import adapted, farthest, measure, shaken
 from families.page import cells, written
 from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
+from outrider.learn.learner import Learner
+from outrider.learn.options import LearnOptions
 from outrider.model import forward
 from outrider.model.attention import Packed
 from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.model.options import LoraOptions, PolicyOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
+from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import imitation_row
 from outrider.sample.fused import FusedDecoder
 from outrider.sample.local import LocalSampler
@@ -229,6 +232,26 @@ def test_a_plain_pass_in_parts_has_the_same_statistics_and_gradient(monkeypatch:
     for one, other in zip(whole, computed(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     assert sorted(calls[-6:]) == [1, 1, 1, 1, 2, 2]  # three parts, and each again for the gradient
+
+
+@pytest.mark.parametrize("family", ["OPT", "Gemma 2", "LFM2"])
+def test_recomputed_layers_wake_no_dropout_and_forget_no_cache(family: str, tmp_path: Path) -> None:
+    """OPT's layers drop on their own account in training; on the plain path the sampler hands layers their cache."""
+    tiny(family).save_pretrained(tmp_path)
+    character_tokenizer().save_pretrained(tmp_path)
+
+    def learner_of(recomputed: bool) -> Learner:
+        policy = ready(load_policy(str(tmp_path)))[0]
+        return Learner(policy.model, LearnOptions(gradient_checkpointing=recomputed), ImitationLoss(), path=policy.path)
+
+    def gradient(learner: Learner) -> torch.Tensor:
+        learner.update([imitation_row(np.arange(5, 5 + n), np.arange(20, 24 + n)) for n in (3, 6)])
+        return torch.cat([p.grad.reshape(-1) for p in learner.parameters])
+
+    learner = learner_of(recomputed=True)
+    policy = Policy(learner.model, character_tokenizer(), path=learner.path)
+    assert farthest(policy, AutoModelForCausalLM.from_pretrained(tmp_path).eval()) < 1e-4
+    assert torch.equal(gradient(learner), gradient(learner_of(recomputed=False)))
 
 
 def test_attention_between_steps_is_refused_on_the_plain_path() -> None:

@@ -16,7 +16,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 
 from outrider.analyse.policies import open_policy
 from outrider.config import Evaluate, Recipe, load_options, load_recipe
@@ -244,7 +243,7 @@ def test_recomputed_layers_run_twice_and_give_the_same_gradient(
     learner = learner_of(policy(), gradient_checkpointing=True)
     assert torch.equal(gradient(learner), want)
     assert len(calls) == 2 * 2
-    assert not any(m.training for m in learner.model.modules() if not isinstance(m, Qwen2DecoderLayer))
+    assert not any(m.training for m in learner.model.modules())
     calls.clear()
     learner.logprobs(rows())
     assert len(calls) == 2
