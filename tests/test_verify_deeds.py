@@ -92,13 +92,17 @@ def test_a_program_that_waits_until_its_time_is_over_has_failed():
 
     def judged(judge, name):
         row = SUMS if judge is ECHO else ROW
-        return verdict(judge.model_copy(update={"seconds": 4}), row, fenced(WAITS[name]))
+        for seconds in (4, 16, 64):  # where the machine is in truth busy, starting alone takes its part of a short time
+            found = verdict(judge.model_copy(update={"seconds": seconds}), row, fenced(WAITS[name]))
+            if found.outcome is not Outcome.TIMEOUT:
+                break
+        return found, seconds
 
     with ThreadPoolExecutor(len(asked)) as pool:
         found = list(pool.map(judged, *zip(*asked, strict=True)))
-    for (_, name), one in zip(asked, found, strict=True):
+    for (_, name), (one, seconds) in zip(asked, found, strict=True):
         assert (one.outcome, one.score) == (Outcome.INCORRECT, 0), (name, one.detail)
-        assert one.detail.startswith("not done after 3.6 s ("), name
+        assert one.detail.startswith(f"not done after {0.9 * seconds:.1f} s ("), name
 
 
 def test_a_program_that_is_slow_on_a_machine_with_time_for_it_has_failed():
