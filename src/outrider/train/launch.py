@@ -98,7 +98,8 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 def _other(
     rank: int, size: int, meeting: str, pins: list[int], hint: str, main: RankMain, arguments: tuple[Any, ...]
 ) -> None:
-    threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True).start()
+    rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
+    rank_0.start()
     with _Pinned(pins, rank):
         try:
             Path(meeting.removeprefix("file://")).with_name(f"arrived-{rank}").touch()
@@ -106,7 +107,8 @@ def _other(
             _call(ranks, main, arguments)
             ranks.leave()
         except RankLostError:
-            os._exit(LOST)  # rank 0 says it, or has said it
+            rank_0.join(_LEAVE_SECONDS)  # it names the rank and kills this process, or is dead and is named
+            os._exit(LOST)
         except (UserError, KeyboardInterrupt):
             raise SystemExit(1) from None  # rank 0 has the same error and says it
 
