@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from transformers import (
     AutoModelForCausalLM,
@@ -81,6 +82,29 @@ def test_saved_and_loaded_is_the_same(folder: Path) -> None:
         save_policy(policy, folder, {})
 
 
+def change_weights(folder: Path, change) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def without_layer_1(weights: dict[str, torch.Tensor]) -> None:
+    for name in [name for name in weights if ".layers.1." in name]:
+        del weights[name]
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+def more_tokens(folder: Path, eos: str | None = None) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<end>"])
+    tokenizer.eos_token = eos or tokenizer.eos_token
+    tokenizer.save_pretrained(folder)
+
+
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
@@ -89,6 +113,20 @@ def test_saved_and_loaded_is_the_same(folder: Path) -> None:
         (lambda f: [(f / n).unlink() for n in ("tokenizer.json", "tokenizer_config.json")], "has no tokenizer"),
         (lambda f: (f / "model.safetensors").unlink(), "the weights could not be loaded"),
         (lambda f: (f / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{}"), "the weights could not be loaded"),
+        (lambda f: change_weights(f, lambda w: w.pop("lm_head.weight")), r"config.json: no lm_head.weight$"),
+        (
+            lambda f: change_weights(f, without_layer_1),
+            r"no model.layers.1.input_\S+, no .*, no .* and 6 more like this$",
+        ),
+        (
+            lambda f: change_config(f, vocab_size=40),
+            r"lm_head.weight of shape \[32, \d+\] instead of \[40, \d+\], model",
+        ),
+        (
+            lambda f: change_config(f, quantization_config={"quant_method": "awq"}),
+            r"could not be loaded \(\w+ing an? AWQ",
+        ),
+        (lambda f: more_tokens(f, eos="<end>"), "ends a sequence with token 32, and the model has 32 tokens, so no"),
         (lambda f: (f / "config.json").write_text("{"), "model '"),
         (lambda f: (f / "config.json").write_text('{"model_type": "no-such-model"}'), "model '"),
     ],
@@ -99,6 +137,16 @@ def test_a_folder_that_is_no_model_is_refused_in_one_sentence(folder: Path, dama
         load_policy(str(folder))
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_prompt_with_a_token_that_the_model_lacks_is_refused(folder: Path) -> None:
+    more_tokens(folder)
+    policy = load_policy(str(folder))
+    assert len(policy.encode(Problem("p", "1+2"))) == 4
+    with pytest.raises(
+        UserError, match=r"^problem 'p': its prompt has '<end>', token 32 of the tokenizer, and the model"
+    ):
+        policy.encode(Problem("p", "1+2<end>"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

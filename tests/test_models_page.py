@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import peft
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -341,3 +342,59 @@ def test_an_adapter_on_transposed_layers_is_exported_as_it_was_trained(tmp_path:
         got = load_policy(str(tmp_path / "merged")).model(input_ids=ids).logits
         assert (want - load_policy(str(tmp_path / "m")).model(input_ids=ids).logits).abs().max() > 0.01
     assert torch.allclose(got, want, atol=1e-5)
+
+
+LOW = {"r": 4, "task_type": "CAUSAL_LM"}
+
+
+def adapter_folder(folder: Path, family: str, config: peft.PeftConfig) -> torch.Tensor:
+    """An adapter that peft wrote, in ``folder / "a"``; its logits."""
+    tiny(family).save_pretrained(folder / "base")
+    model = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(folder / "base"), config).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+        model.save_pretrained(folder / "a")
+        character_tokenizer().save_pretrained(folder / "a")
+        return model(input_ids=torch.arange(5, 25)[None]).logits
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("Qwen2", {"target_modules": ["q_proj", "up_proj"], "use_rslora": True}),
+        ("Qwen2", {"target_modules": ["q_proj", "up_proj"], "use_dora": True}),
+        ("Qwen2", {"target_modules": ["q_proj", "up_proj"], "bias": "all"}),
+        ("Qwen2", {"target_modules": ["lm_head", "embed_tokens"]}),
+        ("Qwen2, tied", {"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}),
+        ("Mixtral", {"target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj"]}),
+    ],
+)
+def test_adapters_of_other_makes_are_added_as_they_were_trained(
+    family: str, changes: dict[str, object], tmp_path: Path
+) -> None:
+    want = adapter_folder(tmp_path, family, peft.LoraConfig(**LOW, **changes))
+    for name in ("a", "out"):
+        policy = load_policy(str(tmp_path / name))
+        with torch.no_grad():
+            assert torch.allclose(policy.model(input_ids=torch.arange(5, 25)[None]).logits, want, atol=1e-3)
+        if name == "a":
+            save_policy(policy, tmp_path / "out", {})
+
+
+@pytest.mark.parametrize("target", ["lm_head", "embed_tokens"])
+def test_an_adapter_on_one_of_two_layers_that_share_weights_is_refused(target: str, tmp_path: Path) -> None:
+    """Added to the weights, it would change the other layer as well."""
+    adapter_folder(tmp_path, "Qwen2, tied", peft.LoraConfig(**LOW, target_modules=[target]))
+    with pytest.raises(UserError, match=r"the adapter gives log-probabilities that are \S+ apart from its own"):
+        load_policy(str(tmp_path / "a"))
+
+
+def test_an_adapter_that_is_no_change_of_weights_is_refused(tmp_path: Path) -> None:
+    adapter_folder(tmp_path, "Qwen2", peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
+    with pytest.raises(
+        UserError, match="an adapter of the kind PROMPT_TUNING cannot be added to the weights of its base"
+    ):
+        load_policy(str(tmp_path / "a"))

@@ -47,7 +47,8 @@ class Policy(NamedTuple):
         it is begun.
 
         Raises:
-            UserError: the tokenizer cannot write the prompt, or makes no token of it; as ``chat_of``.
+            UserError: the tokenizer cannot write the prompt, or makes no token of it, or one that the model lacks;
+                as ``chat_of``.
         """
         turns = chat_of(problem, self.options)
         try:
@@ -56,9 +57,14 @@ class Policy(NamedTuple):
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
         if not ids["input_ids"]:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
+        if (largest := max(ids["input_ids"])) >= (known := _tokens(self.model)):
+            raise UserError(
+                f"problem {problem.id!r}: its prompt has {self.pieces([largest])[0]!r}, token {largest} of the "
+                f"tokenizer, and the model has {known} tokens"
+            )
         return np.array(ids["input_ids"], np.int32)
 
-    def pieces(self, ids: Ids) -> list[str]:
+    def pieces(self, ids: Ids | Sequence[int]) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
@@ -89,8 +95,8 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
         seed: of the random half of a new adapter, where ``options`` ask for one.
 
     Raises:
-        UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached; the options
-            ask for a chat template or for layers that it does not have.
+        UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
+            reached; the options ask for a chat template or for layers that it does not have.
     """
     folder = model_folder(name)
     path = Path(folder)
@@ -114,6 +120,11 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     model = _weights(name, base_of(path) if adapter else folder, weights_in)
     if adapter:
         model = with_adapter(model, path)
+    if tokenizer.eos_token_id >= _tokens(model):
+        raise UserError(
+            f"model {name!r}: its tokenizer ends a sequence with token {tokenizer.eos_token_id}, and the model has "
+            f"{_tokens(model)} tokens, so no response could end"
+        )
     model.eval()
     if lora is not None:
         add_adapter(model, lora, seed)
@@ -145,13 +156,31 @@ def _refuse_unreachable(name: str) -> None:
 
 
 def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
+    """Transformers draws at random whatever a folder lacks, and says so in a table among others."""
+    model: PreTrainedModel
+    found: dict[str, Any]
     try:
         quiet = looks_local(folder)  # a download takes long, and its bar says how long
         with _without_bars() if quiet else nullcontext():
-            model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-            return model
-    except (OSError, ValueError, SafetensorError) as error:
+            model, found = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # what the stub does not know
+                folder, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
+            )
+    except (OSError, ValueError, SafetensorError, ImportError) as error:  # the last of packages for quantised weights
         raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
+    lacking = [f"no {key}" for key in sorted(found["missing_keys"])]
+    lacking += [
+        f"{key} of shape {list(there)} instead of {list(needed)}"
+        for key, there, needed in sorted(found["mismatched_keys"])
+    ]
+    if lacking:
+        more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""
+        raise UserError(f"model {name!r}: its weights are not those of its config.json: {', '.join(lacking[:3])}{more}")
+    return model
+
+
+def _tokens(model: PreTrainedModel) -> int:
+    """How many tokens have an embedding."""
+    return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[index]  # a module's stub
 
 
 def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:

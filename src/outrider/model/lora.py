@@ -134,15 +134,38 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """``model`` with the adapter of a folder added to its weights: a plain model again.
 
     Raises:
-        UserError: peft is not installed, or the adapter does not fit the model.
+        UserError: peft is not installed, the adapter does not fit the model, or cannot be added to weights: it is of
+            another kind, or on one of two layers that share theirs.
     """
     peft = _peft(f"model {str(folder)!r} is an adapter, which")
     try:
         with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # peft asks transformers the old way
-            return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload()  # type: ignore[no-any-return]
+            adapted = peft.PeftModel.from_pretrained(model, str(folder)).eval()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        reason = str(error).strip().split("\n")[0]
+        reason = " ".join(str(error).split())[:300]
         raise UserError(f"model {str(folder)!r}: the adapter does not fit its base ({reason})") from error
+    if not hasattr(adapted.base_model, "merge_and_unload"):
+        kind = adapted.active_peft_config.peft_type.value
+        raise UserError(
+            f"model {str(folder)!r}: an adapter of the kind {kind} cannot be added to the weights of its base"
+        )
+    want = _logprobs(adapted)
+    plain: PreTrainedModel = adapted.merge_and_unload()
+    apart = (_logprobs(plain) - want).abs()
+    if (apart.max() > 1e-3) if plain.dtype is torch.float32 else (apart.mean() > 0.3):
+        raise UserError(
+            f"model {str(folder)!r}: added to the weights of its base, the adapter gives log-probabilities that are "
+            f"{float(apart.max()):.1e} apart from its own; one on a head or an embedding that share their weights would"
+        )
+    return plain
+
+
+@torch.no_grad()
+def _logprobs(model: Any) -> Tensor:
+    """Of the whole vocabulary after a few tokens."""
+    tokens = model.get_input_embeddings().weight.shape[0]
+    logits: Tensor = model(input_ids=torch.arange(3, 19, device=model.device)[None] % tokens, use_cache=False).logits
+    return logits.float().log_softmax(-1)
 
 
 def _peft(who: str) -> ModuleType:
