@@ -142,11 +142,12 @@ def test_a_folder_that_is_no_model_is_refused_in_one_sentence(folder: Path, dama
 def test_a_prompt_with_a_token_that_the_model_lacks_is_refused(folder: Path) -> None:
     more_tokens(folder)
     policy = load_policy(str(folder))
-    assert len(policy.encode(Problem("p", "1+2"))) == 4
+    ids = policy.encode(Problem("p", "1+2<end>"))
+    asked = SampleRequest(Problem("p", ""), n=1, prompt_ids=ids, group_id="g")
     with pytest.raises(
-        UserError, match=r"^problem 'p': its prompt has '<end>', token 32 of the tokenizer, and the model"
+        UserError, match=r"^problem 'p': its context has '<end>', token 32 of the tokenizer, and the mod"
     ):
-        policy.encode(Problem("p", "1+2<end>"))
+        LocalSampler(policy, SampleOptions(max_tokens=4)).sample([asked])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -270,6 +270,10 @@ def test_parts_that_are_texts_are_joined_and_what_is_null_is_nothing(tmp_path):
             [USER | {"content": [{"type": "image"}]}],
             'message 0 of \'messages\' holds [{"type": "image"}] as its content',
         ),
+        (
+            [USER | {"content": [{"type": "image_url", "image_url": "a.png", "text": ""}]}],
+            'message 0 of \'messages\' holds [{"type": "image_url", "image_url": "a.png", "text": ""}] as its content',
+        ),
         ([SYSTEM, USER | {"content": None}], "message 1 of 'messages' holds null as its content"),
         ([USER | {"content": " "}], "the last message of 'messages' is empty, so nothing would be asked"),
     ],
@@ -278,6 +282,32 @@ def test_what_is_no_prompt_in_messages_is_refused(tmp_path, messages, sentence):
     with pytest.raises(UserError) as caught:
         chat(tmp_path, messages).heldout(1)
     assert f"line 1: {sentence}" in str(caught.value)
+
+
+@pytest.mark.parametrize("judge", ["number", "exact", "math", "qa"])
+@pytest.mark.parametrize("row", ['{"problem": "a?", "answer": NaN}', '{"problem": NaN, "answer": "1"}'])
+def test_a_number_that_is_none_is_no_text(tmp_path, judge, row):
+    """Data frames write NaN for what is missing; as a text it would be asked, or be the right answer."""
+    (tmp_path / "test.jsonl").write_text(row + "\n")
+    with pytest.raises(UserError, match=r"line 1: the field '\w+' holds null, not a text or number"):
+        Table(heldout_data=str(tmp_path / "test.jsonl"), judge={judge: {}}).heldout(1)
+    skipping = Table(heldout_data=str(tmp_path / "test.jsonl"), judge={judge: {}}, skip="empty")
+    with pytest.raises(UserError, match=r"every row is skipped"):
+        skipping.heldout(1)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "twice.parquet"
+    pq.write_table(pa.table([["a?"], ["1"], ["2"]], names=["problem", "answer", "answer"]), path)
+    with pytest.raises(UserError, match=r"twice.parquet: two columns are called 'answer'$"):
+        Table(heldout_data=str(path)).heldout(1)
+
+
+def test_nan_inside_of_other_fields_is_null_too(tmp_path):
+    path = tmp_path / "test.jsonl"
+    path.write_text('{"problem": "a?", "reward_model": {"ground_truth": NaN}}\n')
+    with pytest.raises(UserError, match=r"line 1: the field 'reward_model.ground_truth' holds null"):
+        Table(heldout_data=str(path), answer="reward_model.ground_truth", judge="exact").heldout(1)
 
 
 def test_messages_that_differ_before_the_last_are_other_problems(tmp_path):

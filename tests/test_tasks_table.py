@@ -263,6 +263,7 @@ def test_a_level_of_null_is_no_level(files, tmp_path):
         ('{"problem": "a", "answer": ', "broken JSON"),
         ('["a"]', "an object with fields is needed, not list"),
         ("[" * 100_000, "broken JSON"),
+        ('{"problem": "a", "answer": "1", "answer": "2"}', "broken JSON: two fields are called 'answer'"),
         ('{"answer": "1"}', "no field 'problem' (known: answer)"),
         ('{"problme": "a", "answer": "1"}', "no field 'problem' (did you mean 'problme'?)"),
         ('{"problem": null, "answer": "1"}', "'problem' holds null"),

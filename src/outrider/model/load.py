@@ -47,8 +47,7 @@ class Policy(NamedTuple):
         it is begun.
 
         Raises:
-            UserError: the tokenizer cannot write the prompt, or makes no token of it, or one that the model lacks;
-                as ``chat_of``.
+            UserError: the tokenizer cannot write the prompt, or makes no token of it; as ``chat_of``.
         """
         turns = chat_of(problem, self.options)
         try:
@@ -57,14 +56,9 @@ class Policy(NamedTuple):
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
         if not ids["input_ids"]:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
-        if (largest := max(ids["input_ids"])) >= (known := _tokens(self.model)):
-            raise UserError(
-                f"problem {problem.id!r}: its prompt has {self.pieces([largest])[0]!r}, token {largest} of the "
-                f"tokenizer, and the model has {known} tokens"
-            )
         return np.array(ids["input_ids"], np.int32)
 
-    def pieces(self, ids: Ids | Sequence[int]) -> list[str]:
+    def pieces(self, ids: Ids) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""
         return list(self.tokenizer.batch_decode([[int(i)] for i in ids], clean_up_tokenization_spaces=False))
 
@@ -120,10 +114,10 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     model = _weights(name, base_of(path) if adapter else folder, weights_in)
     if adapter:
         model = with_adapter(model, path)
-    if tokenizer.eos_token_id >= _tokens(model):
+    if tokenizer.eos_token_id >= tokens_of(model):
         raise UserError(
             f"model {name!r}: its tokenizer ends a sequence with token {tokenizer.eos_token_id}, and the model has "
-            f"{_tokens(model)} tokens, so no response could end"
+            f"{tokens_of(model)} tokens, so no response could end"
         )
     model.eval()
     if lora is not None:
@@ -178,7 +172,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     return model
 
 
-def _tokens(model: PreTrainedModel) -> int:
+def tokens_of(model: PreTrainedModel) -> int:
     """How many tokens have an embedding."""
     return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[index]  # a module's stub
 

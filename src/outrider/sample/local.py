@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from outrider.errors import UserError
 from outrider.model.device import engine
-from outrider.model.load import Policy, context_length
+from outrider.model.load import Policy, context_length, tokens_of
 from outrider.record import Ids, Rollout, SampleRequest, SamplingParams, StopReason
 from outrider.sample.decoder import Decoder, PackedDecoder
 from outrider.sample.fused import FusedDecoder
@@ -32,7 +32,7 @@ class LocalSampler:
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
         self.tokenizer, self.options = policy.tokenizer, options
-        self.context = context_length(policy.model)
+        self.context, self.tokens = context_length(policy.model), tokens_of(policy.model)
         self.device = next(policy.model.parameters()).device
         self.stops = stops_of(policy, options.stop)
         self.decoder = decoder_of(policy)
@@ -71,6 +71,7 @@ class LocalSampler:
                     f"problem {request.problem.id!r}: its context of {len(ids)} tokens leaves no room to respond "
                     f"(model context {self.context}, sample.max_tokens {params.max_tokens})"
                 )
+            self._refuse_unknown(request, int(ids.max()))
             rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
             begun = self.stops.after(_prefix(request))
             rows.extend(Row(i, k, request.rollout_seed(k), limit, reason, begun) for k in range(request.n))
@@ -84,6 +85,14 @@ class LocalSampler:
             wave.rows.append(rows)
         if wave.rows:
             yield wave
+
+    def _refuse_unknown(self, request: SampleRequest, token: int) -> None:
+        """A tokenizer may write tokens that its model has no embedding for."""
+        if token >= self.tokens:
+            raise UserError(
+                f"problem {request.problem.id!r}: its context has {self.tokenizer.decode([token])!r}, token {token} of "
+                f"the tokenizer, and the model has {self.tokens} tokens"
+            )
 
     def _rollouts(self, requests: Sequence[SampleRequest], found: dict[tuple[int, int], Own]) -> list[Rollout]:
         keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]

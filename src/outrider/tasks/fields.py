@@ -14,12 +14,17 @@ from outrider.tasks.messages import is_chat
 class Fields(dict[str, Any]):
     """Fields by name. A dotted name that is no field's own leads inside: into objects by name, into lists by number.
 
+    NaN is null: tools of data frames write it for what is missing, and as a text it would be an answer.
+
     >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
     >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]
     ('72', '8 * 9?', 1)
     >>> "prompt.1" in row, row.get("reward_model.style")
     (False, None)
     """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__((name, None if _is_nan(value) else value) for name, value in fields.items())
 
     def __missing__(self, name: str) -> Any:
         first, dot, rest = name.partition(".")
@@ -33,7 +38,7 @@ class Fields(dict[str, Any]):
                 place = place[int(step)]
             else:
                 raise KeyError(name)
-        return place
+        return None if _is_nan(place) else place
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -69,7 +74,11 @@ class Fields(dict[str, Any]):
         value = self.get(name)
         if isinstance(value, str):
             return not value.strip()
-        return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
+        return value is None or value == []
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:

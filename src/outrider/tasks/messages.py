@@ -57,7 +57,7 @@ def _message(message: Mapping[str, Any], place: str) -> dict[str, Any]:
         hint = nearest(str(role), ROLES) if role is not None else f"it has {', '.join(kept) or 'nothing'}"
         raise ValueError(f"{place} has {'no role' if role is None else f'the unknown role {role!r}'} ({hint})")
     content = kept.get("content", "" if "tool_calls" in kept else None)
-    if isinstance(content, list) and all(isinstance(p, Mapping) and isinstance(p.get("text"), str) for p in content):
+    if isinstance(content, list) and all(map(_is_text, content)):
         content = "".join(part["text"] for part in content)
     if not isinstance(content, str):
         raise ValueError(f"{place} holds {_shown(content)} as its content, not a text")
@@ -66,6 +66,13 @@ def _message(message: Mapping[str, Any], place: str) -> dict[str, Any]:
     except UnicodeEncodeError as error:
         raise ValueError(f"{place} holds half a surrogate pair, which is no text") from error
     return {**kept, "content": content}
+
+
+def _is_text(part: Any) -> bool:
+    """Whether a part of a content is a text and nothing beside it, such as an image."""
+    if not isinstance(part, Mapping) or not isinstance(part.get("text"), str) or part.get("type") not in (None, "text"):
+        return False
+    return all(value is None or name in ("type", "text") for name, value in part.items())
 
 
 def _shown(value: Any) -> str:

@@ -95,9 +95,17 @@ def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 def _json_value(text: bytes, place: str) -> Any:
     try:
-        return json.loads(text.decode("utf-8-sig"))
+        return json.loads(text.decode("utf-8-sig"), object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:  # of UTF-8 too
         raise UserError(f"{place}: broken JSON: {error}") from error
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"two fields are called {next(name for name in names if names.count(name) > 1)!r}")
+    return value
 
 
 def _csv(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
@@ -134,7 +142,11 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
     number = 0
     try:
-        for batch in pq.ParquetFile(path).iter_batches():
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UserError(f"{path}: two columns are called {twice!r}")
+        for batch in file.iter_batches():
             for fields in batch.to_pylist():
                 number += 1
                 yield f"{path}, row {number}", fields
