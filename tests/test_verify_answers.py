@@ -101,7 +101,7 @@ def test_a_closed_box_is_an_answer_even_where_the_rest_is_cut_off():
         ("2 or 3", None),
         ("1/0", None),
         ("0x10", None),
-        ("\uff11\uff12", None),
+        ("\uff11\uff12", 12),
         ("", None),
         ("1e400", None),
         ("1" * 200, None),

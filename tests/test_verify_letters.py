@@ -64,6 +64,14 @@ x^2+y^2=1 | 1-x^2-y^2=0
 \frac{AB}{CD}=\frac{1}{\sqrt{6}} | \frac{1}{\sqrt{6}}
 S_{AB}:S=7:32 | 7:32
 1+2=3 | 3
+\sum_{k=0}^{n} \binom{n}{k} | 2^n
+\left\lfloor \frac{n+2025}{2026} \right\rfloor | \lceil n/2026 \rceil
+\gcd(2n+1, 4n+4) | 1
+\frac{(2n)!}{n!^2} | \binom{2n}{n}
+f^{-1}(x)=\frac{x-1}{2} | \frac{x-1}{2}
+\angle ABC | \angle CBA
+e^{-T} | \frac{1}{e^T}
+\begin{pmatrix} 1 \\ 2 \end{pmatrix} | \begin{pmatrix} 1 & 2 \end{pmatrix}^T
 """
 
 OTHER = r"""
@@ -103,6 +111,23 @@ x^2+y^2=1 | x^2+y^2=2
 x^2y=4 | xy^2=4
 x^2=4 | x=2
 -221_3 | -221_6
+\lfloor n/2026 \rfloor | \lfloor n/2027 \rfloor
+\lfloor\sqrt{n/2026}\rfloor | \lfloor\sqrt{n/2027}\rfloor
+\gcd(m,n,2027) | 1
+\gcd(2n+1, 97) | 1
+\gcd(2n+1, n^2+3) | 1
+4 | x^{2}=4
+4 | \frac{1}{x}=4
+9 | x_{1}^{2}=9
+2 | 2^T
+a | a^{T}
+A | A^T
+x^2 | (x^2)'
+\sqrt{2} | \sqrt{2}'
+x_1 | x_1'
+(2n-1)!! | ((2n-1)!)!
+\angle ABC | \angle ACB
+\emptyset | \{\emptyset\}
 """
 
 

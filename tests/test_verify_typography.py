@@ -96,6 +96,18 @@ m \frac{d v}{d t}+b v=f | {m \frac{d v}{d t}+b v=f}
 25^\circ\text{C} | 25 \text{ degrees Celsius}
 \mathbf{i}-\mathbf{j} | -\mathbf{j}+\mathbf{i}
 4{:}30\text{ p.m.} | 4:30 \text{ PM}
+3.14 | \approx 3.14
+1023 | a_{10}=1023
+1023 | a_{10} = 2^{10}-1 = 1023
+5 | \text{5 apples}
+\frac{5}{8} | ⅝
+\frac{1}{2} | 1⁄2
+-5 | ‐5
+(1,2) | （１，２）
+1,2,\ldots,10 | 1, 2, \dots, 10
+n \equiv 1 \pmod 4 | n\equiv1\pmod{4}
+1A_{16} | 1a_{16}
+£5 | 5\text{ pounds}
 """
 
 OTHER = r"""
@@ -153,6 +165,21 @@ x^{23} | x²³+1
 \{1,1,2\} | \{1,2,2\}
 1,2,3 | 1,2,2
 100 | 100\%\%
+\pi | \approx 3.14
+3.14 | \approx 3.15
+5 | 5\text{ tens}
+5 | 5\text{ twelfths}
+5 | 5 twelfths
+5 | 5\text{ seventeenths}
+5 | 5\text{ twentieths}
+5 | \text{5 million}
+5 | \text{5 or 6}
+€5 | £5
+\$5 | €5
+€5 | \$5
+\$15 | 15\%
+15\% | \$15
+15\% | 15\text{ cm}
 """
 
 

@@ -101,7 +101,7 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float) -> bool:
     r"""One expression and something with parts: a set of one; or a set in two writings, as 1 < x < 2 and (1, 2)."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
-    if len(parts) == 1 and one.brackets in ("", "{}"):
+    if len(parts) == 1 and one.brackets in ("", "{}") and "\\emptyset" not in other.text:  # whose set is not empty
         return _same(parts[0], other, tolerance) if one is gold else _same(other, parts[0], tolerance)
     return bool(related(other.text) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
 
@@ -224,7 +224,7 @@ def _same_base(gold: str, answer: str) -> bool | None:
     if right is None:
         return False
     digits, base = (other[1], other[2]) if other else (answer.replace(" ", ""), right[2])
-    return digits == right[1] and base == right[2]
+    return digits.upper() == right[1].upper() and base == right[2]
 
 
 def _as_a_whole(gold: Node, answer: Node) -> bool:

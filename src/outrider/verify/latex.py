@@ -72,6 +72,9 @@ _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
 _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
+_TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
+_ANGLE_NAMED = re.compile(r"\\(?:measured)?angle\s*([A-Z])\s*([A-Z])\s*([A-Z])(?![A-Za-z])")
+_FACTORIAL_RAISED = re.compile(r"([A-Za-z]|[0-9]+|\([^()]*\))!(?=\s*\^)")
 _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
 
@@ -126,11 +129,18 @@ def clean(text: str) -> str:
     text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(r"(\1)", text)).replace("\\varnothing", "\\emptyset")
     text = _ANGLE.sub(r"\1(\2\\pi/180)", _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text)))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
+    text = _FACTORIAL_RAISED.sub(r"(\1!)", _TO_T.sub("^{(T)}", _ANGLE_NAMED.sub(_angle, text)))
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
     text = _MATRIX.sub(lambda m: rf"\{m[1]}{{pmatrix}}", _AROUND_MATRIX.sub(r"\1", text))
     while _WRAPPED.match(text) and _closing(text) == len(text) - 1:
         text = text[text.index("{") + 1 : -1].strip()
     return units.split(text)[0]
+
+
+def _angle(found: re.Match[str]) -> str:
+    """An angle as one letter, not as a product of three: ABC is CBA and no other."""
+    first, last = sorted((found[1], found[3]))
+    return rf"\vartheta_{{{first}{found[2]}{last}}}"
 
 
 def _closing(text: str) -> int:
@@ -165,6 +175,8 @@ def expression(text: str) -> Any:
 
     if _SIDE_BY_SIDE.search(text) or not text:
         raise UnreadableError("two numbers side by side" if text else "nothing to read")
+    if "'" in text:
+        raise UnreadableError("a prime behind what is no letter")  # the parser drops it
     config = NormalizationConfig(
         basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none", equations=False
     )
@@ -203,6 +215,15 @@ def _reader() -> Any:
             if func.getText().startswith("\\det") and func.getText().count("\\\\") >= LARGEST_DETERMINANT:
                 raise UnreadableError("a large determinant")
             return super().convert_func(func)
+
+        def convert_postfix(self, postfix: Any) -> Any:
+            found = super().convert_postfix(postfix)
+            marks = postfix.postfix_op()
+            if sum(mark.BANG() is not None for mark in marks) > 1:
+                raise UnreadableError("a double factorial")
+            if not getattr(found, "is_Matrix", False) and any(mark.transpose() for mark in marks):
+                raise UnreadableError("a transpose, or a prime, of what is no matrix")  # the parser drops it
+            return found
 
         def convert_binom(self, binom: Any) -> Any:
             top, bottom = self.convert_expr(binom.upper), self.convert_expr(binom.lower)

@@ -49,6 +49,7 @@ _IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
 _ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
 _TYPESETTING = re.compile(rf"[\s{{}}().,$*]|(?:{FONT}|\\boxed)(?![A-Za-z])")
 _COMMA = re.compile(r"[-+]?(?:[0-9]+,(?![0-9]{3}$)[0-9]+|0,[0-9]+)")  # 1,000 is a thousand
+_CURRENCIES = {"\\$": "dollars", "€": "euros", "£": "pounds sterling", "¥": "yen"}
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 _WARM = r"""
 \frac{1}{2}, -\frac{3\sqrt{2}}{5}, 3\sqrt{13}, 2^{10}, x^2+2x+1, (x-1)(x+2)^2, \frac{2x-7}{(x+1)(x-2)}, 10\pi, 10!
@@ -152,10 +153,10 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
     >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
     ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
     """
-    if normalise(answer) == normalise(gold):
-        return Outcome.CORRECT, ""
     if not units.agree(_unit(gold), _unit(answer)):
         return Outcome.INCORRECT, "another unit"
+    if normalise(answer) == normalise(gold):
+        return Outcome.CORRECT, ""
     if clean(gold) == clean(answer) != "":
         return Outcome.CORRECT, ""
     right, value = _plain(gold), _plain(answer)
@@ -189,8 +190,9 @@ def _plain(text: str) -> Fraction | None:
 
 
 def _unit(text: str) -> str:
-    """The unit of a quantity; a dollar sign stands before it, where it is no sign of type-setting."""
-    return units.split(plain(text))[1] or ("dollars" if "\\$" in text else "")
+    """The unit of a quantity, or the sign of a currency or percentage; $ is one where it sets nothing in type."""
+    sign = next((name for sign, name in _CURRENCIES.items() if sign in text), "")
+    return units.split(plain(text))[1] or sign or ("percentage" if plain(text).endswith("%") else "")
 
 
 def _decimal_comma(gold: str, answer: str) -> bool | None:

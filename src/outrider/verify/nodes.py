@@ -37,7 +37,9 @@ _DOTS = re.compile(r"\\(?:[lcvd]?dots[cbmio]?)(?![A-Za-z])|\.\.\.")
 _PERCENT = re.compile(r"\s*\\?%$")
 _APPROXIMATELY = ("\\approx", "\\simeq", "\\doteq")
 _NO_LETTER = r"sqrt|sum|prod|int|lim|pi|infty|log|ln|exp|sin|cos|tan|max|min|gcd|binom|times|div|pm|mp|cup|cap|begin"
-_TERM = re.compile(rf"(?:[A-Za-z|:/(){{}}_^', ]|\\(?!(?:{_NO_LETTER})(?![A-Za-z]))[A-Za-z]+|[0-9](?=\}}))+")
+_TERM = re.compile(
+    rf"(?:[A-Za-z|:/(){{}}_^', ]|\\(?!(?:{_NO_LETTER})(?![A-Za-z]))[A-Za-z]+|_\{{?[0-9]+|\^\{{?-1\}}?(?=\())+"
+)
 _RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
 _NO_EQUATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
 _MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
@@ -112,7 +114,11 @@ def _node(text: str) -> Node:
             parts = lists  # p=5, q=2; p=7, q=2
         return Node(text, "", "", tuple(_node(p) for p in parts if p))
     exact, *rounded = split(text, _APPROXIMATELY)
-    if rounded and all(rounded):
+    if rounded and not exact:
+        exact, *rounded = rounded
+    if not rounded:
+        text = exact
+    elif all(rounded):
         return _named(exact, rounded[0]) if is_name(exact) else _node(exact)._replace(rounded=rounded[-1])
     if member := _MEMBER.match(text):
         return _named(member[1], text[member.end() :], text)

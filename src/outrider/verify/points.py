@@ -11,6 +11,7 @@ expected; agreement of polynomials is that of Schwartz and Zippel's test.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +26,13 @@ DIGITS = 60  # that have to agree, beside those that may cancel on the way
 DECIDING = 3  # points with letters
 CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that stand for integers where \lfloor or \bmod is around them
 
-_STEPS = ("floor", "ceiling", "Mod")
-_TURNS = {*_STEPS, "Abs", "sign", "Max", "Min", "gcd", "lcm", "factorial", "binomial", "Sum", "Product"}
+_STEPS = {"floor", "ceiling", "Mod"}
+_OF_INTEGERS = {"gcd", "lcm", "factorial", "binomial"}
+_COUNTED = _STEPS | {"gcd", "lcm"}
+_TURNS = {*_STEPS, *_OF_INTEGERS, "Abs", "sign", "Max", "Min", "Sum", "Product"}
 _ODD = 10007  # a prime: no denominator that an answer has
 _GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # how many points of each kind
+_IN_TURN, _MOST_SIZES = 60, 6
 _SCALES = (12, 60, 10**6, 5, 12, 10**3)
 _HUGE = Fraction(10**300)
 
@@ -193,11 +197,12 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[Point]:
         s.name
         for e in (gold, answer)
         for node in _nodes(e)
-        if type(node).__name__ in _STEPS
+        if (kind := type(node).__name__) in _STEPS | _OF_INTEGERS
         for s in node.free_symbols
-        if s.name.partition("_")[0] in CONVENTIONAL
+        if kind in _OF_INTEGERS or s.name.partition("_")[0] in CONVENTIONAL
     }
     near = _constants_in(gold) | _constants_in(answer)
+    near |= {1 / constant for constant in near if constant.denominator > 1}  # n/2026 holds 1/2026
     pool = sorted(near) or [Fraction(1)]
     turning = _TURNING if kinds & _TURNS else 0
 
@@ -221,6 +226,22 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[Point]:
         for number in range(count):
             point = {name: draw(kind, number, name) for name in letters}
             yield {name: Fraction(math.floor(value)) if name in whole else value for name, value in point.items()}
+    if kinds & _COUNTED:
+        yield from _counted(letters, pool)
+
+
+def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[Point]:
+    """Integers for functions of them: small ones in turn, some multiples of one number, and those around constants."""
+    source = random.Random("counted")
+    sizes: list[Fraction] = [constant for constant in pool if constant.denominator == 1 and constant > 1]
+    for number in range(_IN_TURN):
+        common = source.choice([Fraction(1), Fraction(2), Fraction(3), *sizes]) if number % 3 == 2 else Fraction(1)
+        yield {name: common * (source.randrange(1, 13) if i else number) for i, name in enumerate(letters)}
+    for size in sizes[:_MOST_SIZES]:
+        for times, step in itertools.product((-1, Fraction(1, 2), 1, 2), (-1, 0, 1)):
+            first = Fraction(math.floor(size * Fraction(times)) + step)
+            others = (size * source.randrange(1, 4), Fraction(source.randrange(1, 13)))
+            yield {name: source.choice(others) if i else first for i, name in enumerate(letters)}
 
 
 def _nodes(expr: Any) -> Iterator[Any]:

@@ -58,6 +58,23 @@ _SIGNS = {
     "ℝ": r"\mathbb{R}",
     "ℤ": r"\mathbb{Z}",
     "ℕ": r"\mathbb{N}",
+    "⅛": r"\frac{1}{8}",
+    "⅜": r"\frac{3}{8}",
+    "⅝": r"\frac{5}{8}",
+    "⅞": r"\frac{7}{8}",
+    "⅕": r"\frac{1}{5}",
+    "⅖": r"\frac{2}{5}",
+    "⅗": r"\frac{3}{5}",
+    "⅘": r"\frac{4}{5}",
+    "⅙": r"\frac{1}{6}",
+    "⅚": r"\frac{5}{6}",
+    "\u2044": "/",
+    "\u2215": "/",
+    "\u2010": "-",
+    "\u2011": "-",
+    "\u3001": ", ",
+    "\u3000": " ",
+    **{chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)},  # letters as wide as Chinese signs
     "½": r"\frac{1}{2}",
     "⅓": r"\frac{1}{3}",
     "⅔": r"\frac{2}{3}",
@@ -99,6 +116,9 @@ _INDEX = re.compile(r"(?<=[A-Za-z}])_\s*([0-9A-Za-z])")
 _PERCENT = re.compile(
     rf"\s*(?:{TEXT}\s*\{{\s*(?:per ?cent(?:age)?|pct|\\?%)\s*\}}|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))\s*$"
 )
+_DOTS = re.compile(r"\\(?:dots[cbmio]?|cdots)(?![A-Za-z])")
+_MODULUS = re.compile(r"\\pmod\s*([0-9A-Za-z]+)")
+_COUNTED = re.compile(rf"{TEXT}\s*\{{\s*([-+]?[0-9][0-9.,/]*)\s+([A-Za-z][^{{}}]*)\}}[.\s]*")  # \text{5 apples}
 _DEGREE = re.compile(r"\\degree(?![A-Za-z])")
 
 
@@ -113,7 +133,10 @@ def plain(text: str) -> str:
     text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
     text = _ROOT.sub(_root, text) if "√" in text or "sqrt" in text else text
     text = THOUSANDS.sub(",", text).replace("{,}", ",")
+    text = _MODULUS.sub(r"\\pmod{\1}", _DOTS.sub(r"\\ldots", text)) if "\\" in text else text
     text = _PERCENT.sub(r"\\%", text.rstrip(". "))
+    if counted := _COUNTED.fullmatch(text):
+        text = rf"{counted[1]}\text{{ {counted[2]}}}"
     text = " ".join(_SPACES.sub(" ", _NOTHING.sub("", text)).split())
     return _SHORT_FRACTION.sub(_fraction, _INDEX.sub(r"_{\1}", _BOXED.sub(r"\1", text)))
 

@@ -16,6 +16,7 @@ _SAYS_MORE = """
     hundredth hundredths thousandth thousandths millionth millionths twice double triple
     or and more less fewer than not no none nor but least most about almost over under between except
     unless rather percent percentage pct
+    tens ones elevenths twelfths twentieths thirtieths billionth billionths trillionth trillionths
     factorial base mod modulo squared cubed root power plus minus times to pi if when where for remainder
     is are be was were has have
     am pm a.m p.m noon midnight bc bce ad ce zero one two three four five six seven eight nine ten eleven twelve
@@ -66,6 +67,7 @@ _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
 _FONTED = re.compile(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
 _BARE = re.compile(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
 _DEGREES = re.compile(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
+_TEENTHS = re.compile(r"[a-z]+teenths?|[a-z]+tieths?", re.IGNORECASE)  # a numerator's other half
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
 _PER = re.compile(r"\s*(?:/|\bper\b)\s*")
 
@@ -106,7 +108,7 @@ def is_unit(words: str) -> bool:
         return False
     if every and every[0].casefold() not in ("squared", "cubed"):  # of a unit, as in cm squared
         every = [word for word in every if word.casefold() not in ("squared", "cubed")]
-    return not any(word.casefold() in _MORE for word in every)
+    return not any(word.casefold() in _MORE or _TEENTHS.fullmatch(word) for word in every)
 
 
 def agree(one: str, other: str) -> bool:

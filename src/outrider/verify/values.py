@@ -297,7 +297,7 @@ class Values:
         if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
             raise UnknownError("a sum without an end")
         name, (first, last) = expr.limits[0][0].name, (self._whole(bound) for bound in expr.limits[0][1:])
-        if last < first - 1:
+        if last < first:  # an empty one too: at n = -1 that of 0 to n is 0, whatever formula holds from 0 on
             raise UndefinedError("a sum that ends before it begins")
         if last - first >= MOST_TERMS:
             raise UnreadableError(f"a sum or product of more than {MOST_TERMS} terms")
