@@ -238,8 +238,8 @@ def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[Point
         common = source.choice([Fraction(1), Fraction(2), Fraction(3), *sizes]) if number % 3 == 2 else Fraction(1)
         yield {name: common * (source.randrange(1, 13) if i else number) for i, name in enumerate(letters)}
     for size in sizes[:_MOST_SIZES]:
-        for times, step in itertools.product((-1, Fraction(1, 2), 1, 2), (-1, 0, 1)):
-            first = Fraction(math.floor(size * Fraction(times)) + step)
+        for halves, step in itertools.product((-2, 1, 2, 4), (-1, 0, 1)):
+            first = Fraction(math.floor(size * halves / 2) + step)
             others = (size * source.randrange(1, 4), Fraction(source.randrange(1, 13)))
             yield {name: source.choice(others) if i else first for i, name in enumerate(letters)}
 
