@@ -9,11 +9,11 @@ DEMO ?= train grpo train.tokens=1200000
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
-.PHONY: help demo test check bench format
+.PHONY: help demo test test-all check bench format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 demo: .venv/installed ## train the shipped base model, evaluate before and after, draw the curves (a new folder runs/demo-N)
 	@n=1; while [ -e "runs/demo-$$n" ]; do n=$$((n + 1)); done; \
@@ -23,6 +23,9 @@ demo: .venv/installed ## train the shipped base model, evaluate before and after
 test: .venv/installed ## the whole test suite, doctests included
 	@echo "== test: pytest, a process of one thread per core, at most 4"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST)
+
+test-all: .venv/installed ## the same with the slow cases: every moment of a kill or a signal
+	@$(MAKE) --no-print-directory test PYTEST="-m '' $(PYTEST)"
 
 check: .venv/installed ## linter, formatter, type checker, file budgets, import rules
 	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -149,22 +149,33 @@ def wait_for(condition: object, process: subprocess.Popen[bytes], seconds: float
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, tmp_path: Path) -> None:
+MOMENTS = {
+    "nothing is saved yet": "config.yaml",
+    "first checkpoint": "checkpoints/step-00000000",
+    "checkpoint": "checkpoints/step-00000003",
+    "between two": "rollouts/train-00000008.parquet",
+}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "moments"),
+    [
+        (1, ["nothing is saved yet", "between two"]),
+        (2, ["between two"]),
+        pytest.param(1, list(MOMENTS), marks=pytest.mark.slow),
+        pytest.param(2, list(MOMENTS), marks=pytest.mark.slow),
+    ],
+    ids=["1", "2", "1-all", "2-all"],
+)
+def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, moments: list[str], tmp_path: Path) -> None:
     """kill -9 before the first evaluation, just after a checkpoint and between two; bit-identical all the same."""
     overrides = (f"train.ranks={ranks}", "train.steps=9", "train.save_every=3", "train.evaluate_every=4")
     whole = start(tmp_path / "whole", *overrides)
     assert whole.wait(300) == 0, whole.stderr.read().decode()[-2000:]
     folder = tmp_path / "killed"
-    moments = [
-        lambda: (folder / "config.yaml").exists(),  # before anything is saved
-        lambda: (folder / "checkpoints" / "step-00000000").exists(),
-        lambda: (folder / "checkpoints" / "step-00000003").exists(),
-        lambda: (folder / "rollouts" / "train-00000008.parquet").exists(),
-    ]
-    for moment in moments if ranks == 1 else moments[::3]:  # a start of two ranks takes seconds
+    for moment in moments:
         process = start(folder, *overrides)
-        wait_for(moment, process)
+        wait_for((folder / MOMENTS[moment]).exists, process)
         process.send_signal(signal.SIGKILL)
         process.wait()
     last = start(folder, *overrides)

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,25 +70,29 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return ranks, folder
 
 
-def test_sigterm_saves_the_last_step_and_the_resumed_run_is_the_undisturbed_one(whole, tmp_path: Path) -> None:
-    """While it loads, in the first evaluation, in steps and in an evaluation between them; to all processes or one."""
+MOMENTS: dict[str, tuple[str, float, int]] = {  # a file, seconds after it is there, the step that is saved then
+    "first evaluation": ("config.yaml", 0.1, 0),
+    "step": ("rollouts/train-00000001.parquet", 0.02, 1),
+    "evaluation": (f"rollouts/train-{EVALUATED:08d}.parquet", 0.1, EVALUATED),
+    "later step": (f"rollouts/train-{EVALUATED + 1:08d}.parquet", 0.05, EVALUATED + 1),
+}
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [["first evaluation", "evaluation"], pytest.param(list(MOMENTS), marks=pytest.mark.slow)],
+    ids=["two", "all"],
+)
+def test_sigterm_saves_the_last_step_and_the_resumed_run_is_the_undisturbed_one(whole, moments, tmp_path: Path) -> None:
+    """In the first evaluation, in steps and in an evaluation between them; to all processes or one."""
     ranks, undisturbed = whole
     folder = tmp_path / "run"
-
-    def reached(step: int) -> Callable[[], bool]:
-        return lambda: (folder / "rollouts" / f"train-{step:08d}.parquet").exists()
-
-    moments: list[tuple[Callable[[], bool], float, int]] = [
-        ((folder / "config.yaml").exists, 0.1, 0),  # the evaluation before the first step
-        (reached(1), 0.02, 1),
-        (reached(EVALUATED), 0.1, EVALUATED),  # that step's evaluation
-        (reached(EVALUATED + 1), 0.05, EVALUATED + 1),
-    ]
-    if ranks.endswith("2"):  # their start takes seconds
-        moments = moments[1:3]
-    for number, (moment, delay, step) in enumerate(moments):
+    if ranks.endswith("2") and len(moments) == 2:  # their start takes seconds
+        moments = ["step"]
+    for number, moment in enumerate(moments, len(moments) == 1):
+        file, delay, step = MOMENTS[moment]
         process = begin(folder, ranks)
-        wait_for(moment, process)
+        wait_for((folder / file).exists, process)
         time.sleep(delay)
         (os.killpg if number % 2 else os.kill)(process.pid, signal.SIGTERM)
         said = last_words(process)
