@@ -24,6 +24,7 @@ SETTINGS = ["train.ranks=1", "train.trackers=[]", "evaluate.problems=50", "evalu
 
 
 def main() -> int:
+    """Train and compare; 1 where anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before")
     parser.add_argument("after", nargs="?", default="HEAD")
@@ -47,6 +48,7 @@ def main() -> int:
 
 
 def checkout(commit: str, folder: Path) -> Path:
+    """A work tree of a commit."""
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", folder, commit], check=True)
     return folder
 
@@ -88,6 +90,7 @@ def fingerprints(folder: Path) -> dict[str, str]:
 
 
 def digest(content: bytes) -> str:
+    """Short for a content that is only compared."""
     return hashlib.sha256(content).hexdigest()
 
 
