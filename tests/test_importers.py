@@ -226,7 +226,7 @@ def test_an_empty_dump_has_no_rollouts(tmp_path):
 
 
 HOSTILE = [
-    *(("step", value) for value in (10**30, 1.5, "soon", [1])),
+    *(("step", value) for value in (10**30, 1.5, -1, "soon", [1])),
     *(("score", value) for value in ("high", {}, [1.0])),
 ]
 
@@ -238,6 +238,41 @@ def test_a_number_that_is_none_names_file_line_and_value(tmp_path, key, value):
     )
     with pytest.raises(UserError, match=r"1.jsonl, line 2: \w+ is .*, which is no"):
         read(path)
+
+
+def test_a_negative_count_is_none(tmp_path):
+    path = dumps.lines(tmp_path / "a.jsonl", [{"q": "p", "n": 5}, {"q": "p", "n": -5}])
+    with pytest.raises(UserError, match=r"a.jsonl, line 2: tokens is -5, which is no whole number"):
+        read(path, columns={"problem": "q", "tokens": "n"})
+
+
+def test_rollouts_that_name_no_step_are_counted(tmp_path):
+    good = dumps.verl(1, "p", "o", 1.0)
+    found = read(dumps.lines(tmp_path / "1.jsonl", [good, good | {"step": None}, good | {"step": None}]))
+    assert dumps.said(found, "2 rollouts name no step and are taken for step 0")
+    assert found.rollouts["step"].to_pylist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_list_reads_as_the_lines_of_its_elements(tmp_path, indent):
+    """One line that begins with a bracket was taken for the header of a CSV without rows."""
+    records = [dumps.verl(1, f"p{i}", "o", float(i)) for i in range(3)]
+    path = tmp_path / "1.json"
+    path.write_text("\ufeff" + json.dumps(records, indent=indent), encoding="utf-8")
+    assert detect(path) == "verl"
+    assert rows(path) == rows(dumps.lines(tmp_path / "1.jsonl", records))
+    assert read(path, format="columns", columns={"problem": "input"}).rollouts.num_rows == 3
+    for text, words in [
+        ("[]", None),
+        (json.dumps(records)[:-9], "after element 2"),
+        ('[{"q": 1}, 2]', "element 2: it is"),
+    ]:
+        path.write_text(text)
+        if words is None:
+            assert read(path, format="columns", columns={"problem": "q"}).rollouts.num_rows == 0
+        else:
+            with pytest.raises(UserError, match=words):
+                read(path, format="columns", columns={"problem": "q"})
 
 
 def test_texts_of_any_kind_are_read(tmp_path):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outrider.errors import UserError
-from outrider.importers.jsonobject import members
+from outrider.importers.jsonobject import elements, members
 from outrider.importers.lines import opened
 
 LOOK = 1 << 26  # characters of a first record that are read at most to learn its keys
@@ -25,7 +25,7 @@ class Head(NamedTuple):
     """What can be learned from the beginning of a file.
 
     Attributes:
-        kind: ``json`` is one object, or lines of them; ``text`` may be CSV; ``other`` is none of these, or damaged.
+        kind: ``json`` is an object, lines or a list of them; ``text`` may be CSV; ``other`` is none or damaged.
         names: columns of a Parquet file, of a first line of CSV, keys of the first JSON object, or names in a ZIP.
         first: the first JSON object, as far as it could be read.
     """
@@ -52,6 +52,8 @@ def look(path: Path) -> Head:
         return _head("empty")
     if text.startswith(b"{"):
         return _json(path)
+    if text.startswith(b"["):
+        return _list(path)
     return _text(start)
 
 
@@ -113,6 +115,17 @@ def _json(path: Path) -> Head:
     except (ValueError, RecursionError):
         pass  # cut off or no JSON: what came before is what is known
     return _head("json", first, first) if first else _head("other")
+
+
+def _list(path: Path) -> Head:
+    try:
+        with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
+            first = next(elements(text, limit=LOOK), None)
+    except (ValueError, RecursionError):
+        return _head("other")
+    if first is None:
+        return _head("empty")
+    return _head("json", first, first) if isinstance(first, dict) and first else _head("other")
 
 
 def _text(start: bytes) -> Head:

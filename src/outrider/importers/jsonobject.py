@@ -52,6 +52,20 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
             return
 
 
+def elements(file: TextIO, limit: int | None = None) -> Iterator[Any]:
+    """The elements of the list that a file begins with, in order; what follows it is not read.
+
+    Raises:
+        CutOffError: the file, or the limit, ends in the middle.
+        ValueError: no JSON, or no list.
+
+    >>> import io
+    >>> list(elements(io.StringIO('[{"a": 1}, 2]')))
+    [{'a': 1}, 2]
+    """
+    yield from _elements(_Text(file, limit))
+
+
 def _elements(text: _Text) -> Iterator[Any]:
     text.expect("[")
     if text.peek() == "]":

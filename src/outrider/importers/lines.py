@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outrider.errors import UserError
+from outrider.importers.jsonobject import elements
 from outrider.importers.notes import Notes
 from outrider.record.disk import open_bytes
 
@@ -33,11 +35,16 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
     Only a line feed ends a line: the separators U+2028 and U+0085 may stand unescaped in a text. NaN and infinities are
     read, as Python writes them.
 
-    A last line that cannot be read was cut off by a kill, or is being written: it is left out and counted.
+    A last line that cannot be read was cut off by a kill, or is being written: it is left out and counted. A file that
+    begins with a bracket is one list of such objects.
 
     Raises:
-        UserError: a line before the last cannot be read or is no object, or there is no such file.
+        UserError: a line before the last, or an element of a list, cannot be read or is no object, or there is no such
+            file.
     """
+    if is_list(path):
+        yield from _elements(path)
+        return
     broken = ""
     with opened(path) as file:
         for number, line in enumerate(file, 1):
@@ -56,6 +63,24 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
             yield Record(data, f"{path}, line {number}")
     if broken:
         notes.count("last line was left out, as it is cut off", "last lines were left out, as they are cut off")
+
+
+def is_list(path: Path) -> bool:
+    """Whether the first character of a file is the bracket of a JSON list."""
+    with opened(path) as file:
+        return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+
+
+def _elements(path: Path) -> Iterator[Record]:
+    number = 1
+    try:
+        with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig") as text:
+            for number, data in enumerate(elements(text), 1):
+                if not isinstance(data, dict):
+                    raise UserError(f"{path}, element {number}: it is no JSON object.")
+                yield Record(data, f"{path}, element {number}")
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}, after element {number}: {_reason(error)}.") from error
 
 
 def parquet_rows(path: Path) -> Iterator[Record]:

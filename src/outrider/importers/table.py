@@ -31,6 +31,7 @@ _FIXED: dict[str, Any] = {
 }
 _COUNTED = {"problem": "problem_id", "group": "group_id", "step": "step"}
 _INTS = {pa.int32(): 31, pa.int64(): 63}
+_COUNTS = {"step", "tokens", "branch_at"}  # never below 0
 
 
 class Row(NamedTuple):
@@ -94,7 +95,9 @@ def _identified(row: Row, members: defaultdict[str, int], notes: Notes) -> _Name
     if split not in SPLITS:
         raise UserError(f"{where}: the split is {split!r}; it can be {', '.join(SPLITS)}.")
     group = values.get("group")
-    step = 0 if step is None else step
+    if step is None:
+        notes.count("rollout names no step and is taken for step 0", "rollouts name no step and are taken for step 0")
+        step = 0
     group_id = f"{split}:{step}:{problem if group is None else _label(group)}"
     values |= {"step": step, "problem_id": problem, "group_id": group_id, "member": members[group_id]}
     values["text"] = _response(row, notes)
@@ -184,7 +187,8 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
     if math.isnan(number):
         return None
     whole = int(value) if isinstance(value, int) else number
-    if not -(2 ** _INTS[field.type]) <= whole < 2 ** _INTS[field.type] or whole != int(whole):
+    least = 0 if field.name in _COUNTS else -(2 ** _INTS[field.type])
+    if not least <= whole < 2 ** _INTS[field.type] or whole != int(whole):
         raise UserError(f"{where}: {field.name} is {short(value)}, which is no whole number that fits.")
     return int(whole)
 
