@@ -73,5 +73,9 @@ def gather_in_order(ranks: Ranks) -> int:
     return 7
 
 
+def cores(ranks: Ranks) -> int:
+    return ranks.cores
+
+
 def _refuse() -> list[Explorer]:
     raise UserError("problem 'p' is too long")

@@ -209,3 +209,22 @@ def test_no_command_takes_nothing_for_a_folder(
     assert exited.value.code == 2
     assert "argument --out: it is empty; name a folder, as in runs/a" in capsys.readouterr().err
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", ""],
+        ["show", ""],
+        ["compare", "x", ""],
+        ["score", "", "--task", "countdown"],
+        ["analyse", "tokens", " "],
+    ],
+)
+def test_no_command_reads_the_working_directory_for_nothing(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(command)
+    assert exited.value.code == 2
+    assert "it is empty; name a folder, as in runs/a" in capsys.readouterr().err

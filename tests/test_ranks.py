@@ -14,6 +14,7 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.record import Group
 from outrider.train.assign import assign
+from outrider.train.cores import usable_cores
 from outrider.train.launch import launch
 from small import ScriptedEngine
 
@@ -67,3 +68,8 @@ def test_collectives_are_ordered_and_the_caller_is_left_as_it_was() -> None:
     before = os.sched_getaffinity(0)
     assert launch(2, rank_mains.gather_in_order) == 7
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_rank_that_is_pinned_to_a_core_knows_of_the_others_cores() -> None:
+    """Else a run with a rank on every core would be told that there are fewer cores than ranks."""
+    assert launch(2, rank_mains.cores) == len(usable_cores())

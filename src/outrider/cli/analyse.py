@@ -100,7 +100,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
 def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
     """A parser with what all analyses share."""
     parser: argparse.ArgumentParser = kinds.add_parser(name, help=help, description=run.__doc__, allow_abbrev=False)
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
+    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
     parser.add_argument("--split", metavar="NAME", help="what the rollouts were drawn for: train, evaluate … (train)")
     parser.add_argument("--steps", metavar="WHICH", help="last, all, or numbers and ranges: 1,50,90-105 (last)")
     parser.add_argument("--limit", type=int, metavar="N", help="rollouts of a step, spread evenly over it (all)")

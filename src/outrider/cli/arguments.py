@@ -14,7 +14,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def folder(text: str) -> Path:
-    """A path as ``--out`` takes it. ``Path("")`` would be the working directory, which nobody means by nothing."""
+    """A path on the command line. ``Path("")`` would be the working directory, which nobody means by nothing."""
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty; name a folder, as in runs/a")
     return Path(text)

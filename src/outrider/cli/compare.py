@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from outrider.cli.arguments import Commands, add_columns, columns, folder
 
@@ -15,7 +14,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument(
         "runs",
-        type=Path,
+        type=folder,
         nargs="+",
         metavar="RUN",
         help="run folder, also of `evaluate --out`, or rollouts of another framework; others are set against the first",

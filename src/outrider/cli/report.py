@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from outrider.cli.arguments import Commands, add_columns, columns, folder
 from outrider.errors import UserError
@@ -14,7 +13,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("report", help="see what happened in a run", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "runs",
-        type=Path,
+        type=folder,
         nargs="+",
         metavar="RUN",
         help="run folder, or a file or folder of rollouts that another framework wrote (docs/import.md)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from pydantic import Field
 
@@ -25,7 +24,7 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("score", help="judge saved generations", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="generations: a run, or what another framework wrote (docs/import.md)"
+        "file", type=folder, metavar="FILE", help="generations: a run, or what another framework wrote (docs/import.md)"
     )
     add_task(parser)
     parser.add_argument("--problems", type=int, metavar="P", help="held-out problems (of a set, all)")

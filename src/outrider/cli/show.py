@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from outrider.cli.arguments import Commands
+from outrider.cli.arguments import Commands, folder
 from outrider.errors import UserError
 
 
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("show", help="read rollouts of a run", description=__doc__, allow_abbrev=False)
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
+    parser.add_argument("run_folder", type=folder, metavar="RUN", help="run folder, or one that `evaluate --out` wrote")
     parser.add_argument("--step", type=int, metavar="N", help="default: the last one")
     parser.add_argument("--n", type=int, default=8, metavar="N", help="rollouts to show, spread over the step (8)")
     parser.add_argument(

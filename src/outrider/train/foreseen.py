@@ -17,17 +17,18 @@ MANY = 64  # rollouts of a problem, beyond which no piece of credit lacks any to
 OUT_OF_PROPORTION = 10  # times the training's tokens, from which evaluations are remarked on
 
 
-def foreseen(recipe: Recipe, heldout: int | None = None) -> list[str]:
+def foreseen(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
     """One sentence for each thing.
 
     - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
       is worth more than a right one.
     - The run ends before its warm-up does, or before a piece of credit begins to act.
-    - There are more ranks than cores.
+    - There are more ranks than cores. ``cores`` are those of all ranks, where this process may be pinned to one.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
       number of problems that there are to evaluate on, where it is known.
     """
-    return [*_no_signal(recipe), *_too_short(recipe), *_crowded(recipe), *_mostly_evaluation(recipe, heldout)]
+    crowded = _crowded(recipe, cores or len(usable_cores()))
+    return [*_no_signal(recipe), *_too_short(recipe), *crowded, *_mostly_evaluation(recipe, heldout)]
 
 
 def _no_signal(recipe: Recipe) -> Iterator[str]:
@@ -92,8 +93,7 @@ def _too_short(recipe: Recipe) -> Iterator[str]:
                 yield f"credit.{stream}.{i} acts from step {first} on, and the run ends after {steps} (train.steps)"
 
 
-def _crowded(recipe: Recipe) -> Iterator[str]:
-    cores = len(usable_cores())
+def _crowded(recipe: Recipe, cores: int) -> Iterator[str]:
     if recipe.train.ranks > cores:
         are = f"are {cores} cores" if cores > 1 else "is 1 core"
         yield f"train.ranks is {recipe.train.ranks}, but there {are} for them; they will wait for each other"

@@ -77,6 +77,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             with _Pinned(pins, 0):
                 _await(size - 1, ended, Path(folder))
                 ranks = Ranks.meet(0, size, meeting, ended)
+                ranks.cores = len(pins) or ranks.cores
                 try:
                     result = _call(ranks, main, arguments)
                     for process in others:

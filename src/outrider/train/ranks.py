@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from outrider.errors import UserError
+from outrider.train.cores import usable_cores
 
 T = TypeVar("T")
 
@@ -33,12 +34,16 @@ class Ranks:
         rank, size: from 0, and how many.
         ended: how each of the others ended so far, for the process that has started them: ``{rank: exit code}``.
 
+    Attributes:
+        cores: those that there are for all ranks of this machine, also where this one is pinned to one of them.
+
     Raises:
         RankLostError: in each collective, when another rank has died.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, ended: Callable[[], dict[int, int]] | None = None) -> None:
         self.rank, self.size = rank, size
+        self.cores = len(usable_cores())
         self._ended = ended
         self._processes: list[Any] = []  # machine and process of each rank, where a launcher has started them
 

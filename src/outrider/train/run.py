@@ -145,7 +145,7 @@ class Run:
             self._say(f"computing on {self._engine}")
             self._say(self._path_told)
             self._tell_counts()
-            for sentence in foreseen(self.recipe, len(self.evaluator.problems)):
+            for sentence in foreseen(self.recipe, len(self.evaluator.problems), self.ranks.cores):
                 self._say(f"warning: {sentence}")
         if checkpoint is None:
             self.save(0)
