@@ -82,6 +82,12 @@ def test_no_trivial_rewriting_of_a_formula_of_the_question_is_an_answer(formula,
         ("If $20^2+2(20)(7)+49=x$, what is $x$?", "729", "x=49+20^2+2(20)(7)"),
         ("If $20^2+2(20)(7)+49=x$, what is $x$?", "729", r"\left(20^2+2(20)(7)+49=x\right)"),
         ("Compute $(2+3)^2 + 4^2 - 1$.", "40", "(3+2)^2-1+4^2"),
+        ("Compute $2^{10}-24$.", "1000", r"\{2^{10}-24\}"),
+        ("Compute $2^{10}-24$.", "1000", r"x \in \{x = 2^{10}-24\}"),
+        ("Compute $2^{10}-24$.", "1000", r"2^{10}-24\cdot 1^5"),
+        (r"Find $\gcd(84, 126)$.", "42", r"\gcd(126, 84)"),
+        (r"Find $\max(2^5, 3^3)$.", "32", r"\max(3^3, 2^5)"),
+        (r"Find $\sum_{k=1}^{100} k$.", "5050", r"\sum_{j=1}^{100} j"),
     ],
 )
 def test_order_and_writing_do_not_hide_a_copy(prompt, gold, answer):

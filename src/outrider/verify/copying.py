@@ -26,6 +26,7 @@ _OPERATION = re.compile(r"[-+*/^!|\\]")
 _FORMULA = re.compile(r"\$\$?([^$]+)\$\$?|\\\[(.*?)\\\]|\\\((.*?)\\\)", re.DOTALL)
 _IN_PROSE = re.compile(r"[-(]*[0-9.]+[)!]*(?:\s*[-+*/^]\s*[-(]*[0-9.]+[)!]*)+")  # 99^2 + 99 + 1, without dollars
 _PROSE = re.compile(rf"{TEXT}\s*\{{[^{{}}]*\}}|\\(?:begin|end)\{{(?:align|equation|gather|split|multline)[a-z]*\*?\}}")
+_OF_ANY_ORDER = {"gcd", "lcm", "Max", "Min"}
 _RELATIONS = ("le", "leq", "ge", "geq", "ne", "neq", "equiv", "approx", "in", "to", "implies")
 _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
@@ -48,7 +49,10 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
     (False, False)
     """
     try:
-        every = sides(read(answer).text)
+        node = read(answer)
+        while len(node.parts) == 1:  # a set of one
+            node = node.parts[0]
+        every, answer = sides(node.text), node.text if node.text in answer else answer
     except UnreadableError:
         every = []
     values = [side for side in every if not is_name(side)] or [answer]
@@ -156,6 +160,8 @@ def _parts(tree: Tree) -> Iterator[Tree]:
 
 
 def _tree(expr: Any) -> Tree:
+    from sympy import Symbol
+
     name = type(expr).__name__
     if name == "UnevaluatedExpr":
         return _tree(expr.args[0])
@@ -165,9 +171,13 @@ def _tree(expr: Any) -> Tree:
         return _power(*(_tree(arg) for arg in expr.args))
     if not expr.args:
         return Tree(str(expr), "letter" if expr.is_Symbol else "number", (), expr)
+    if name in ("Sum", "Product"):  # whose index may have any name
+        expr = expr.xreplace({limit[0]: Symbol("index", real=True) for limit in expr.limits})
     parts = tuple(
         _tree(arg) if hasattr(arg, "args") and hasattr(arg, "is_Symbol") else _bounds(arg) for arg in expr.args
     )
+    if name in _OF_ANY_ORDER:
+        parts = tuple(sorted(parts, key=lambda part: part.key))
     return Tree(f"{name}({','.join(part.key for part in parts)})", name, parts, expr)
 
 
@@ -180,7 +190,7 @@ def _joined(kind: str, parts: Sequence[Tree]) -> Tree:
     import sympy
 
     neutral = "0" if kind == "Add" else "1"
-    flat = [inner for part in parts for inner in (part.parts if part.kind == kind else (part,))]
+    flat, minus = [inner for part in parts for inner in (part.parts if part.kind == kind else (part,))], 0
     if kind == "Mul":
         flat = [inner for part in flat for inner in _unsigned(part)]
         minus = sum(part.key == "-1" for part in flat) % 2
@@ -190,6 +200,8 @@ def _joined(kind: str, parts: Sequence[Tree]) -> Tree:
         return flat[0]
     if not flat:
         return _tree(sympy.Integer(int(neutral)))
+    if kind == "Mul" and len(flat) == 2 and minus and flat[1].kind == "number":
+        return _tree(-flat[1].whole)
     whole = getattr(sympy, kind)(*(part.whole for part in flat), evaluate=False)
     return Tree(f"{kind}({','.join(part.key for part in flat)})", kind, tuple(flat), whole)
 
@@ -204,10 +216,10 @@ def _unsigned(part: Tree) -> list[Tree]:
 
 
 def _power(base: Tree, exponent: Tree) -> Tree:
-    """A power: of 1 the base, of -1 of a product the product of those."""
+    """A power: of 1, or to the power of 1, the base; to the power of -1 of a product the product of those."""
     import sympy
 
-    if exponent.key == "1":
+    if "1" in (base.key, exponent.key):
         return base
     if exponent.key == "-1":
         if base.kind == "Mul":
