@@ -108,6 +108,11 @@ m \frac{d v}{d t}+b v=f | {m \frac{d v}{d t}+b v=f}
 n \equiv 1 \pmod 4 | n\equiv1\pmod{4}
 1A_{16} | 1a_{16}
 £5 | 5\text{ pounds}
+1{:}30 | 1:30
+12 | \textcolor{red}{12}
+12 | {\color{red} 12}
+12 | \underline{12}
+12 | {\large 12}
 """
 
 OTHER = r"""

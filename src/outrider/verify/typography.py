@@ -104,10 +104,11 @@ _TWICE = re.compile(
 )
 _NOTHING = re.compile(
     r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right|bigl|bigr|Bigl|Bigr|big|Big|displaystyle|textstyle|limits|mathstrut)(?![A-Za-z])"
+    r"|\\(?:large|Large|huge|Huge)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]+\}"
 )
 THOUSANDS = re.compile(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
 _SPACES = re.compile(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
-_BOXED = re.compile(r"\\(?:fbox|framebox)\s*\{([^{}]*)\}")
+_BOXED = re.compile(r"\\(?:fbox|framebox|underline|ensuremath)\s*\{([^{}]*)\}")
 _TAKEN = r"(?:[0-9](?![0-9])|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z]))"
 _SHORT_FRACTION = re.compile(
     rf"\\[dtc]?frac(?![A-Za-z])\s*(?:([0-9]|[A-Za-z]|\\pi(?![A-Za-z]))\s*(?:({_TAKEN})|(?=\{{)))?"
@@ -132,7 +133,7 @@ def plain(text: str) -> str:
         text = _SCRIPTS.sub(_script, text).translate(_SIGN)
     text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
     text = _ROOT.sub(_root, text) if "√" in text or "sqrt" in text else text
-    text = THOUSANDS.sub(",", text).replace("{,}", ",")
+    text = THOUSANDS.sub(",", text).replace("{,}", ",").replace("{:}", ":")
     text = _MODULUS.sub(r"\\pmod{\1}", _DOTS.sub(r"\\ldots", text)) if "\\" in text else text
     text = _PERCENT.sub(r"\\%", text.rstrip(". "))
     if counted := _COUNTED.fullmatch(text):
