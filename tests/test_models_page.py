@@ -25,10 +25,12 @@ from outrider.model import forward
 from outrider.model.attention import Packed
 from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length, load_policy, save_policy
+from outrider.model.lora import merged
 from outrider.model.options import LoraOptions, PolicyOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.row import imitation_row
+from outrider.sample import fused
 from outrider.sample.fused import FusedDecoder
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
@@ -85,6 +87,7 @@ def test_every_projection_of_an_adapter_is_seen_by_the_fused_sampler(tmp_path: P
         character_tokenizer().save_pretrained(folder)
         assert ready(load_policy(str(folder)))[0].path.name == "fused"
         for target in ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"):
+            assert ready(load_policy(str(folder), adapter([target])))[0].path.name == "fused"
             assert adapted(folder, [target]) < 1e-4
 
 
@@ -111,13 +114,34 @@ def test_a_stale_weight_in_the_fused_copy_is_seen(monkeypatch: pytest.MonkeyPatc
     fuse = FusedDecoder._fuse
 
     def without_norm(self: FusedDecoder, layer: object) -> object:
-        fused = fuse(self, layer)
-        return fused._replace(down=0.99 * fused.down)
+        copied = fuse(self, layer)
+        return copied._replace(down=0.99 * copied.down)
 
     monkeypatch.setattr(FusedDecoder, "_fuse", without_norm)
     policy, told = ready(policy_of("Qwen2"))
     assert policy.path.name == "packed"
     assert "the fused path is" in told
+
+
+def test_an_adapter_that_is_passed_by_is_seen_although_it_is_zero_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tiny("Qwen2").save_pretrained(tmp_path)
+    character_tokenizer().save_pretrained(tmp_path)
+    monkeypatch.setattr(fused, "folded", lambda layer: getattr(layer, "base_layer", layer).weight)
+    policy, told = ready(load_policy(str(tmp_path), adapter(["v_proj"])))
+    assert policy.path.name == "packed"
+    assert "the fused path is" in told
+
+
+def test_a_soft_cap_is_seen_where_logits_are_small() -> None:
+    """A cap of 30 changes a logit of 1 by 4e-4, and what is trained grows."""
+    policy = policy_of("Gemma 2, final cap only")
+    with torch.no_grad():
+        policy.model.get_output_embeddings().weight.mul_(0.02)
+        logits = policy.model(input_ids=torch.arange(5, 15)[None]).logits
+    assert 0.01 < logits.abs().max() < 1.5
+    assert ready(policy)[0].path.name == "plain"
 
 
 def test_a_model_without_a_path_is_refused_with_its_class_and_figures() -> None:
@@ -398,3 +422,16 @@ def test_an_adapter_that_is_no_change_of_weights_is_refused(tmp_path: Path) -> N
         UserError, match="an adapter of the kind PROMPT_TUNING cannot be added to the weights of its base"
     ):
         load_policy(str(tmp_path / "a"))
+
+
+def test_an_adapter_alone_finds_its_base_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny("Qwen2").save_pretrained(tmp_path / "here" / "m")
+    character_tokenizer().save_pretrained(tmp_path / "here" / "m")
+    monkeypatch.chdir(tmp_path / "here")
+    options = TrainedPolicyOptions(lora=LoraOptions(rank=2), export="adapter")
+    save_policy(shaken(load_policy("./m", options)), tmp_path / "a", {})
+    want = merged(shaken(load_policy("m", options)).model).state_dict()
+    tiny("Qwen2, tied").save_pretrained(tmp_path / "there" / "m")
+    monkeypatch.chdir(tmp_path / "there")
+    got = load_policy(str(tmp_path / "a")).model.state_dict()
+    assert all(torch.allclose(got[name], value, atol=1e-5) for name, value in want.items())

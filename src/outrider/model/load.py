@@ -111,7 +111,11 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     runs_on = engine(options.dtype)
     weights_in = torch.float32 if lora is None else runs_on.dtype  # see PolicyOptions: frozen weights need no float32
-    model = _weights(name, base_of(path) if adapter else folder, weights_in)
+    base = base_of(path) if adapter else folder
+    if adapter and not looks_local(base):
+        _refuse_unreachable(base)
+    # whole, since an adapter that is exported alone says where its base is
+    model = _weights(name, str(Path(base).absolute()) if looks_local(base) else base, weights_in)
     if adapter:
         model = with_adapter(model, path)
     if tokenizer.eos_token_id >= tokens_of(model):
