@@ -283,6 +283,11 @@ def test_a_broken_promise_is_a_reason(monkeypatch):
         why_not.cache_clear()
 
 
+def test_a_sandbox_of_the_kernels_calls_that_can_be_made_breaks_no_promise():
+    """Without this a promise that our own code breaks would only skip what needs a sandbox (bwrap has its own)."""
+    assert "promise is broken" not in REASONS["namespaces"]
+
+
 @pytest.mark.parametrize("promise", PROBES)
 def test_each_promise_is_kept_and_its_probe_would_find_it_broken(promise, way):
     """Inside, the probe finds nothing; started as an ordinary program it gets through."""
