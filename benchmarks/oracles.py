@@ -1,7 +1,8 @@
 r"""The judge of maths and math-verify's defaults on the unit tests of other projects' judges.
 
 ``python benchmarks/oracles.py FOLDER``, where FOLDER holds checkouts (or only their ``tests``) named ``Math-Verify``,
-``lighteval``, ``NeMo-Skills`` and ``inspect_ai``; a missing one is said and left out. Nothing of theirs is kept here:
+``lighteval``, ``NeMo-Skills`` and ``inspect_ai``; a missing one is said and left out, and of the others the commit is
+kept. Nothing of theirs is kept here:
 tables are read from their source, never imported. Counted are the cases whose response is a box, or an answer and
 nothing else, which is then put in one; a case in prose asks for another way of finding the answer, and so does a
 right answer in prose. ``--list`` prints every verdict that differs from the authors' own. The figures go to
@@ -15,6 +16,7 @@ import ast
 import json
 import logging
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,6 +127,12 @@ def theirs(gold: str, text: str) -> bool:
     return bool(verify(parse(marked), parse(text)))
 
 
+def commit(checkout: Path) -> str:
+    """Of which the tests are."""
+    command = ["git", "-C", str(checkout), "log", "-1", "--format=%h of %cs"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> None:
     """Compare, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -145,6 +153,7 @@ def main() -> None:
         boxed = [(case, text) for case in usable if (text := response(case.answer)) is not None]
         counts = Counter(case.right for case, _ in boxed)
         found[project] = {
+            "commit": commit(arguments.folder / project),
             "golds_in_prose_or_refused": len(every) - len(usable),
             "responses_in_prose": len(usable) - len(boxed),
             "right": counts[True],
