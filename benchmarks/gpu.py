@@ -28,8 +28,8 @@ from outrider.model.options import PolicyOptions
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
 from outrider.record import Problem, SampleRequest
+from outrider.record.row import Row
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready

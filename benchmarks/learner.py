@@ -18,7 +18,7 @@ from outrider.learn.learner import Learner
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import ImitationLoss
-from outrider.objective.row import Row, imitation_row
+from outrider.record.row import Row, imitation_row
 from outrider.tasks.countdown import Countdown
 
 ROWS, MICRO_ROWS = 512, 64

@@ -16,8 +16,8 @@ from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens
+from outrider.record.row import Row
 
 STREAMS = {"main": 1.0, "branch": 0.5}
 

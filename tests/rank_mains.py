@@ -12,7 +12,7 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.model.load import load_policy
-from outrider.objective.row import Row
+from outrider.record.row import Row
 from outrider.sample.ready import ready
 from outrider.train.clock import Clock
 from outrider.train.loop import Trainer

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from outrider.record import Rollout
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 CONFIG = {"seed": 0, "explore": [{"uniform": {"n": 8}}]}
 

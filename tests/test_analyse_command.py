@@ -25,8 +25,8 @@ from outrider.model.attention import use_plans
 from outrider.model.load import Policy, save_policy
 from outrider.model.tiny import character_tokenizer
 from outrider.record import Rollout, SampleRequest, group_id
+from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
-from outrider.train.folder import RunFolder
 from outrider.train.ranks import Ranks
 from small import random_policy
 

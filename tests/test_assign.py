@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from forests import rollout
 from outrider.credit import GroupMean
+from outrider.credit.assign import Assigned, assign
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.learn.batching import cut_by_group
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.weights import token_weights
 from outrider.record import Context, Group, Problem, Rollout
-from outrider.train.assign import Assigned, assign
 
 PLAIN_PROMPT = np.array([7, 7], np.int32)
 

@@ -10,13 +10,13 @@ import pytest
 
 from outrider.bench.pool import _advance
 from outrider.config import Recipe, load_recipe
+from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
+from outrider.runs.folder import RunFolder
+from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
 from outrider.train.clock import worked
 from outrider.train.evaluate import heldout
-from outrider.train.folder import RunFolder
-from outrider.train.options import EvaluateOptions
-from outrider.train.progress import Progress
 from outrider.train.run import train
 
 TINY = [

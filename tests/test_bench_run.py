@@ -23,7 +23,7 @@ from outrider.bench.spec import Bench
 from outrider.cli import main
 from outrider.config import read_yaml
 from outrider.measure import pass_at_k
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 from runs import heed_ctrl_c
 
 WORDS = [

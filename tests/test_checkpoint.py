@@ -12,7 +12,7 @@ import torch
 
 from outrider.errors import UserError
 from outrider.record import disk
-from outrider.train.checkpoint import Checkpoint, Checkpoints
+from outrider.runs.checkpoint import Checkpoint, Checkpoints
 
 
 def made(step: int) -> Checkpoint:

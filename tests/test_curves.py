@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from outrider.measure.evaluation import evaluate
 from outrider.record import Problem, correct, incorrect
-from outrider.train.curves import _smooth, curves_figure, draw_curves
+from outrider.screen.curves import _smooth, curves_figure, draw_curves
 from runs import python, rollout
 
 
@@ -90,7 +90,7 @@ def test_the_running_mean_is_that_of_the_known_neighbours(values: list[float | N
 
 def test_drawing_leaves_no_global_state_and_needs_no_torch() -> None:
     program = (
-        "import sys; from pathlib import Path; from outrider.train.curves import curves_figure; "
+        "import sys; from pathlib import Path; from outrider.screen.curves import curves_figure; "
         "curves_figure([], {}); print([m for m in sys.modules if m in ('matplotlib.pyplot', 'torch')])"
     )
     output, errors = python(program).communicate()

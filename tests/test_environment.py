@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.train.environment import environment
-from outrider.train.folder import RunFolder
+from outrider.runs.environment import environment
+from outrider.runs.folder import RunFolder
 from runs import CONFIG
 
 

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import PrivateAttr
 
+from outrider.config.train import RewardOptions
 from outrider.credit import GroupMean
+from outrider.credit.assign import assign
 from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct, incorrect
-from outrider.train.assign import assign
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.metrics import spent
-from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
 from small import ScriptedEngine
 

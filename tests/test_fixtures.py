@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from outrider.config.train import RewardOptions
 from outrider.credit import GroupMean, Members, advantages
 from outrider.learn.batching import cut_by_group
-from outrider.objective.row import imitation_row
 from outrider.record import Outcome, Problem, Verdict, correct, incorrect
-from outrider.train.options import RewardOptions
+from outrider.record.row import imitation_row
 from outrider.verify.answers import judge, number
 from outrider.verify.pool import VerifierPool
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bandit import BINARY, GRADED, RARE
 from outrider.config import load_recipe
 from outrider.credit import Members
+from outrider.credit.assign import assign
 from outrider.credit.greedy import Greedy
 from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
@@ -21,7 +22,6 @@ from outrider.record.store import RolloutStore
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
-from outrider.train.assign import assign
 from scripted import Run, World, by_rate
 from small import random_policy, request
 

@@ -20,10 +20,10 @@ from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import ImitationLoss
-from outrider.objective.row import Row, imitation_row
 from outrider.objective.weights import token_weights
 from outrider.record import Mode
-from outrider.train.checkpoint import Checkpoint, Checkpoints
+from outrider.record.row import Row, imitation_row
+from outrider.runs.checkpoint import Checkpoint, Checkpoints
 from policy_rows import STREAMS, gradient, learner
 from policy_rows import ragged_rows as rows
 from policy_rows import row as given_row

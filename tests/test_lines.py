@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.train.folder import RunFolder
-from outrider.train.lines import JsonLines
+from outrider.runs.folder import RunFolder
+from outrider.runs.lines import JsonLines
 from runs import run_of, small_files
 
 

@@ -29,7 +29,7 @@ from outrider.model.lora import merged
 from outrider.model.options import LoraOptions, PolicyOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.policy_loss import ImitationLoss
-from outrider.objective.row import imitation_row
+from outrider.record.row import imitation_row
 from outrider.sample import fused
 from outrider.sample.fused import FusedDecoder
 from outrider.sample.local import LocalSampler

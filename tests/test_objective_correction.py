@@ -10,7 +10,7 @@ import torch
 
 from outrider.objective.correction import correct
 from outrider.objective.options import Correction, Mask, ObjectiveOptions, Recompute, Truncate
-from outrider.objective.row import Row
+from outrider.record.row import Row
 from policy_rows import evaluate, row
 
 LOG2 = math.log(2)

@@ -12,8 +12,8 @@ from outrider.errors import UserError
 from outrider.objective.kl import moved
 from outrider.objective.options import ClipCov, Forking, KlCov, ObjectiveOptions, Selection
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
 from outrider.objective.select import Selected, select
+from outrider.record.row import Row
 from policy_rows import evaluate, ragged_rows, row
 
 

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from forests import rollouts
 from outrider.credit import Baseline, GroupMean, Members, Shaper
+from outrider.credit.assign import assign
 from outrider.credit.members import Floats
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.tree_values import TreeValues
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens
 from outrider.record import Group, Mode, Problem, Rollout, StopReason
-from outrider.train.assign import assign
+from outrider.record.row import Row
 
 POLICIES = ["mask", "count_once", "repeat"]
 LENGTH, TOKENS, AT = 3, 2, 2  # of a response, in the vocabulary, where branches start

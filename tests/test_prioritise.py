@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from outrider.config.train import EvaluateOptions, RewardOptions
 from outrider.errors import UserError
 from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Stage, Uniform, View
 from outrider.explore.explorer import Explorer
@@ -21,7 +22,6 @@ from outrider.record.verdict import Outcome
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator
-from outrider.train.options import EvaluateOptions, RewardOptions
 from outrider.train.ranks import Ranks
 from small import LONG, ScriptedEngine, params
 from test_prioritise_formulas import T

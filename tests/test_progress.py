@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from outrider.train.progress import Progress
+from outrider.screen.progress import Progress
 
 
 def shown(width: int) -> list[str]:
@@ -39,7 +39,7 @@ def test_progress_shows_everything_at_80_columns() -> None:
 
 def test_progress_in_a_log_is_a_plain_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("outrider.train.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("outrider.screen.progress.time.monotonic", lambda: now)
     log = io.StringIO()
     with Progress(1000, "tokens", console=Console(file=log, width=40), every=10) as progress:
         progress.resume_at(200)

@@ -11,9 +11,9 @@ import pytest
 
 import rank_mains
 from outrider.config import load_recipe
+from outrider.credit.assign import assign
 from outrider.errors import UserError
 from outrider.record import Group
-from outrider.train.assign import assign
 from outrider.train.cores import usable_cores
 from outrider.train.launch import launch
 from small import ScriptedEngine

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from outrider.cli import main
 from outrider.record import Outcome
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 from real_models import make_model
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -42,7 +42,7 @@ def test_a_real_set_trains_and_evaluates_from_end_to_end(
     if not (DATA / training).is_file():
         pytest.skip("the shared data sets are not here")
     monkeypatch.setenv("WORLD_SIZE", "1")  # one process
-    monkeypatch.setitem(sys.modules, "outrider.train.curves", SimpleNamespace(draw_curves=lambda *arguments: None))
+    monkeypatch.setitem(sys.modules, "outrider.screen.curves", SimpleNamespace(draw_curves=lambda *arguments: None))
     sides = {
         "train_data": first_rows(DATA / training, 40, tmp_path),
         "heldout_data": first_rows(DATA / testing, 20, tmp_path),

@@ -290,7 +290,7 @@ def test_packed_attention_is_the_same_through_the_call_of_flash_attention(monkey
 def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing what draws takes longer than all else that a run does here."""
     nothing = SimpleNamespace(draw_curves=lambda *arguments: None)
-    monkeypatch.setitem(sys.modules, "outrider.train.curves", nothing)
+    monkeypatch.setitem(sys.modules, "outrider.screen.curves", nothing)
 
 
 @pytest.fixture(scope="module")

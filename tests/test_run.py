@@ -244,7 +244,7 @@ def test_what_belongs_to_a_checkpoint_waits_for_the_disk_before_it(
 def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outrider.train import assign
+    from outrider.credit import assign
 
     honest = assign.row_of
     monkeypatch.setattr(assign, "row_of", lambda rollout, a, after: honest(rollout, np.full_like(a, np.nan), after))

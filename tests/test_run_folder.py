@@ -14,7 +14,7 @@ import pytest
 
 from outrider.config import read_yaml
 from outrider.errors import UserError
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 from runs import CONFIG, python, rollout, run_of
 
 
@@ -29,7 +29,7 @@ def test_a_new_run_has_its_configuration_and_environment(tmp_path: Path) -> None
 
 
 def test_the_folder_and_its_environment_are_torch_free() -> None:
-    program = "import sys, outrider.train.folder as f; f.environment(); print([m for m in sys.modules if 'torch' in m])"
+    program = "import sys, outrider.runs.folder as f; f.environment(); print([m for m in sys.modules if 'torch' in m])"
     output, errors = python(program).communicate()
     assert output.strip() == "[]", errors
 
@@ -72,7 +72,7 @@ def test_only_the_holder_of_the_lock_writes(tmp_path: Path) -> None:
 
 HOLD = """
 import os, sys, time
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 run = RunFolder.open(sys.argv[1])
 worker = os.fork() if sys.argv[2] == "fork" else 0
 if sys.argv[2] == "none" or worker:
@@ -136,8 +136,8 @@ def test_a_rewind_that_was_killed_half_way_is_finished_by_the_next(tmp_path: Pat
     run_of(tmp_path / "run", 4).close()
     program = """
 import os, signal, sys
-import outrider.train.lines as lines
-from outrider.train.folder import RunFolder
+import outrider.runs.lines as lines
+from outrider.runs.folder import RunFolder
 run = RunFolder.open(sys.argv[1])
 write = lines.write_atomically
 def once(path, data):
@@ -173,7 +173,7 @@ WRITER = """
 import sys
 import numpy as np
 from outrider.record import Rollout
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 run = RunFolder.open(sys.argv[1])
 done = len(run.metrics())

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from outrider.config import load_recipe
+from outrider.screen.screen import Screen
 from outrider.tasks import Countdown
 from outrider.train.run import train
-from outrider.train.screen import Screen
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.errors import UserError
-from outrider.train.trackers import open_trackers
+from outrider.screen.trackers import open_trackers
 
 
 def test_an_unknown_tracker_and_a_missing_package_are_sentences(

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from outrider.credit import Baseline, GroupMean, Members
+from outrider.credit.assign import assign
 from outrider.credit.members import Floats
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens
 from outrider.record import PLAIN, Context, Group, Problem, Rollout
-from outrider.train.assign import assign
+from outrider.record.row import Row
 
 Response = tuple[int, ...]
 TRAINED = ["as_generated", "original", "excluded"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from outrider.errors import UserError
 from outrider.objective.options import ObjectiveOptions
-from outrider.objective.row import Row
 from outrider.objective.weights import token_weights
+from outrider.record.row import Row
 from policy_rows import row
 
 

@@ -18,13 +18,14 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"errors", "options", "pieces"}
+GROUND = {"errors", "interrupts", "options", "pieces"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
 # layer: a recipe can be read, checked and printed where no torch is installed. New folders get a row here first.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "interrupts": set(),
     "options": {"errors"},
     "pieces": {"errors", "options"},
     # the words; everyone speaks them, they know no one
@@ -37,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "verify": VOCABULARY,
     "tasks": VOCABULARY | {"verify"},
     # the engines: they execute plans and advantages, and never ask which method made them
-    "*.options": VOCABULARY,
+    "*.options": VOCABULARY | {"credit"},
     "model": VOCABULARY | {"*.options"},
     "objective": VOCABULARY | {"*.options", "credit"},
     "sample": VOCABULARY | {"*.options", "model"},
@@ -48,6 +49,9 @@ LAYERS: dict[str, set[str]] = {
     "importers": VOCABULARY,
     # a recipe names pieces of all of the above, but runs none
     "config": VOCABULARY | {"*.options", "explore", "credit", "tasks"},
+    # what a run leaves on disk, and what a person sees of it
+    "runs": VOCABULARY | {"config"},
+    "screen": VOCABULARY | {"config", "measure", "runs"},
 }
 # the loop and the doors to it: they may import everything below, in this order
 ABOVE = ["train", "analyse", "bench", "report", "validate", "score", "cli", "__main__"]

@@ -36,7 +36,7 @@ from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.ragged import owners
 from outrider.measure.stages import find_stages
 from outrider.measure.vocabulary import entropy_drops, where_they_occur
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 WINDOW, BINS, RESAMPLES = 10, 10, 300
 ROLES = ("first operand", "operator", "second operand", "result", "remainder")

@@ -22,6 +22,7 @@ from _study import BLUE, GREEN, GREY, ORANGE, PINK, RED, arguments, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from outrider.config.train import RewardOptions
 from outrider.explore.branch import branch_request
 from outrider.explore.segment import Delimiter
 from outrider.explore.select import Pivot
@@ -34,7 +35,6 @@ from outrider.sample.ready import ready
 from outrider.tasks.countdown import Countdown
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
 
 PROBLEMS, BRANCHES, RESAMPLES = 800, 8, 200

@@ -29,7 +29,7 @@ from scipy.stats import hypergeom
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.tally import Tally
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 N = 8
 PAPER = {"naive": (32.0, 32.0), "ET": (15.2, 12.8), "HW": (23.9, 20.1)}  # 1.5B, 7B

@@ -34,7 +34,7 @@ from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.measure.diversity import distinct_at_k, text_diversity
 from outrider.measure.passk import pass_at_k, powers_of_two
 from outrider.measure.unsolvable import Unsolved, fit_pass_rates, overlap, unsolved
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 N, DRAWN = 64, 32  # samples of a problem; of these, how many answers are compared
 COLOURS = {"base": BLACK, "SFT": BLUE, "RL": RED}

@@ -35,7 +35,7 @@ from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.intervention import effects, quantile_labels, squared_effects
 from outrider.measure.ragged import highest, owners, quantile_groups, relative_bins
 from outrider.measure.shift import LARGE, moved, perplexities, perplexity_against_change, size_by_group
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8)
 EDGES = (0.2, 0.8)  # of perplexity, as in the report

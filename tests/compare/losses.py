@@ -17,8 +17,8 @@ from outrider.objective.correction import correct
 from outrider.objective.kl import ESTIMATORS, log_ratio_of
 from outrider.objective.options import Mask, ObjectiveOptions, Truncate
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens
+from outrider.record.row import Row
 
 
 class Scored(NamedTuple):

@@ -20,8 +20,8 @@ from outrider.model.lora import adapter_outputs
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.policy_loss import ImitationLoss
-from outrider.objective.row import Row
 from outrider.record import Rollout
+from outrider.record.row import Row
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready

@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from outrider.config.recipe import AnyTask
+from outrider.config.train import EvaluateOptions
 from outrider.options import Options
 from outrider.sample.options import SampleOptions
-from outrider.train.options import EvaluateOptions
 
 WORDS = ("last", "all")
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from outrider.analyse.selection import Part
 from outrider.errors import UserError
 from outrider.record.disk import sweep, write_atomically
-from outrider.train.folder import lock_folder
-from outrider.train.progress import Progress
+from outrider.runs.folder import lock_folder
+from outrider.screen.progress import Progress
 from outrider.train.ranks import Ranks
 
 _ABOUT = "about.json"

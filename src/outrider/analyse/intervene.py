@@ -17,13 +17,13 @@ from outrider.analyse.problems import problems_of
 from outrider.analyse.selection import Part, Plan, intervention_parts
 from outrider.analyse.sites import KEPT, REPLACED, Fate, Site, chosen_positions, site_table
 from outrider.analyse.tokens import about_of, processes, say, tell_place
+from outrider.interrupts import SAME
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
 from outrider.sample.local import LocalSampler, decode, stops_of
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
-from outrider.train.interrupts import SAME
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 

@@ -17,9 +17,9 @@ from outrider.errors import UserError
 from outrider.model.load import Policy, context_length, load_policy
 from outrider.model.options import TrainedPolicyOptions
 from outrider.record import Rollout
+from outrider.runs.folder import RunFolder
 from outrider.sample.local import decode
 from outrider.sample.ready import ready
-from outrider.train.folder import RunFolder
 
 _WEIGHTS = "weights.safetensors"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from outrider.analyse.policies import checkpoints
+from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.tasks.task import Task
-from outrider.train.options import EvaluateOptions
 
 BEYOND = 10_000
 """Problems of the stream to look through after those that the newest checkpoint had taken."""

@@ -13,7 +13,7 @@ from outrider.analyse.asked import Intervene, Selection, step_ranges
 from outrider.errors import UserError, nearest
 from outrider.record import Rollout
 from outrider.record.store import RolloutStore
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 PART_TOKENS = 16_384
 PART_CONTINUATIONS = 1024

@@ -15,9 +15,9 @@ from outrider.analyse.forward import Values, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import Part, Plan, token_parts
 from outrider.analyse.tokens import about_of, key_columns, own, processes, say, tell_place
+from outrider.interrupts import SAME
 from outrider.measure.shift import LARGE
 from outrider.record import Rollout
-from outrider.train.interrupts import SAME
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 

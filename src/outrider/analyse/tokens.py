@@ -17,8 +17,8 @@ from outrider.analyse.folder import AnalysisFolder, part_name, work_off
 from outrider.analyse.forward import Values, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import Part, Plan, token_parts
+from outrider.interrupts import SAME
 from outrider.record import Mode, Rollout
-from outrider.train.interrupts import SAME
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 

@@ -11,8 +11,8 @@ from typing import Any
 from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune
 from outrider.config import load_recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
+from outrider.runs.folder import RunFolder
 from outrider.train.clock import worked
-from outrider.train.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

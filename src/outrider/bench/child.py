@@ -12,11 +12,11 @@ from pathlib import Path
 
 from outrider.config import load_recipe
 from outrider.errors import UserError
+from outrider.interrupts import TERMINATED, Terminated
 from outrider.record.disk import move
 from outrider.train.cores import pin
-from outrider.train.interrupts import TERMINATED, Terminated
 
-PRELOAD = ["outrider.train.run", "outrider.train.curves", "matplotlib.figure"]
+PRELOAD = ["outrider.train.run", "outrider.screen.curves", "matplotlib.figure"]
 
 
 def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str) -> None:

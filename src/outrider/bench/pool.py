@@ -16,7 +16,7 @@ from typing import NamedTuple
 from outrider.bench.cell import Cell
 from outrider.bench.child import PRELOAD, run_cell
 from outrider.errors import UserError
-from outrider.train.progress import Progress
+from outrider.screen.progress import Progress
 
 _LOOK_SECONDS = 1.0
 _LEAVE_SECONDS = 60.0

@@ -14,8 +14,8 @@ from outrider.bench.spending import Spending, spending
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
 from outrider.measure.tally import Tally
+from outrider.runs.folder import RunFolder
 from outrider.train.clock import worked
-from outrider.train.folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from outrider.cli import (
 )
 from outrider.cli.streams import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unread, open_closed
 from outrider.errors import UserError
-from outrider.train.interrupts import TERMINATED, Terminated, terminable
+from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, version)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.cli.arguments import Commands, folder
 from outrider.config import load_options, read_yaml
-from outrider.train.interrupts import SAME, Terminated
+from outrider.interrupts import SAME, Terminated
 
 if TYPE_CHECKING:
     from outrider.analyse.selection import Plan
@@ -76,7 +76,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
     """``outrider analyse intervene``. Task, sampling and held-out problems are the run's own unless overridden."""
     from outrider.analyse.asked import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select
-    from outrider.train.folder import RunFolder
+    from outrider.runs.folder import RunFolder
 
     config = RunFolder.existing(arguments.run_folder).config
     recipe: Mapping[str, Any] = read_yaml(config.read_text("utf-8"), str(config))

@@ -12,7 +12,7 @@ from outrider.bench.spec import Bench, Tune, load_recipes, parse_tuned, refuse_u
 from outrider.cli.arguments import Commands, folder
 from outrider.config import Recipe, load_options
 from outrider.errors import UserError
-from outrider.train.interrupts import SAME, Terminated
+from outrider.interrupts import SAME, Terminated
 
 
 def add_to(commands: Commands) -> None:

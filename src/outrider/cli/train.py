@@ -36,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_estimate(recipe: Recipe) -> int:
     """What the run will take, as comments, so that what is printed is a recipe still."""
     from outrider.model.places import local_config
+    from outrider.screen.trackers import missing_trackers
     from outrider.train.estimate import estimate
     from outrider.train.foreseen import foreseen
-    from outrider.train.trackers import missing_trackers
 
     warnings = [f"warning: {said}" for said in [*foreseen(recipe), *missing_trackers(recipe.train.trackers)]]
     sys.stdout.writelines(f"# {line}\n" for line in [*estimate(recipe, local_config(recipe.model)), *warnings])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from outrider.config.recipe import AnyTask, refuse_plain_messages
+from outrider.config.train import EvaluateOptions
 from outrider.model.options import PolicyOptions
 from outrider.options import Options
 from outrider.sample.options import SampleOptions
-from outrider.train.options import EvaluateOptions
 
 
 class Evaluate(Options):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, split
 from outrider.credit import Link as AnyLink
 from outrider.errors import nearest
@@ -21,7 +22,6 @@ from outrider.pieces import PieceOf
 from outrider.sample.options import SampleOptions
 from outrider.tasks import TASKS
 from outrider.tasks.task import Task
-from outrider.train.options import EvaluateOptions, RewardOptions, TrainOptions
 
 Link = Annotated[AnyLink, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]
 AnyTask = Annotated[Task, PieceOf(TASKS, "task")]

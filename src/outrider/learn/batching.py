@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from outrider.objective.row import Row
+from outrider.record.row import Row
 
 
 class HasLength(Protocol):
@@ -23,7 +23,7 @@ Sized = TypeVar("Sized", bound=HasLength)
 def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
     """Optimizer batches: whole groups, in order, as even as their number allows. Never an empty part.
 
-    >>> from outrider.objective.row import imitation_row
+    >>> from outrider.record.row import imitation_row
     >>> a, b = (imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32)) for _ in "ab")
     >>> [len(part) for part in cut_by_group([a, b], parts=3)]
     [2]

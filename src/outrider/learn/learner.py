@@ -19,8 +19,8 @@ from outrider.learn.options import LearnOptions
 from outrider.learn.recompute import recompute_layers
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.forward import own_statistics
-from outrider.objective.row import Row
 from outrider.objective.tokens import Tokens, Told
+from outrider.record.row import Row
 
 
 class Loss(Protocol):

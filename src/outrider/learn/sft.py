@@ -11,8 +11,8 @@ from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import ImitationLoss
-from outrider.objective.row import Row, imitation_row
 from outrider.record import Problem
+from outrider.record.row import Row, imitation_row
 from outrider.tasks.task import Task
 
 

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.objective.options import Correction, Mask, Recompute, Truncate
-from outrider.objective.row import Row
+from outrider.record.row import Row
 
 Floats = NDArray[np.float64]
 _BOUND = 20.0

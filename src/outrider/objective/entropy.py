@@ -22,7 +22,7 @@ import numpy as np
 
 from outrider.errors import UserError
 from outrider.objective.options import Entropy
-from outrider.objective.row import Row
+from outrider.record.row import Row
 
 
 class EntropyBonus:

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
+from outrider.credit.paths import PrefixPolicy
 from outrider.options import Options
 from outrider.pieces import PieceOf
 
 RatioLevel = Literal["token", "sequence", "sequence_token"]
 WeightLevel = Literal["token", "sequence", "geometric"]
-Prefix = Literal["mask", "count_once", "repeat"]
 
 
 class Surrogate(Options):
@@ -233,7 +233,7 @@ class ObjectiveOptions(Options):
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream, its KL and its entropy included"
     )
-    prefix: Prefix = Field(
+    prefix: PrefixPolicy = Field(
         "mask",
         description="a branch's prefix: its parent's row alone trains it, with the parent's advantage (mask) or the "
         "mean over all that go through it (count_once), or every branch trains it again (repeat)",

@@ -52,11 +52,11 @@ from outrider.objective.options import (
     Unclipped,
 )
 from outrider.objective.ratio import Marks, Policy
-from outrider.objective.row import Row
 from outrider.objective.sapo import sapo
 from outrider.objective.select import Selected, select
 from outrider.objective.tokens import Tokens, Told
 from outrider.objective.weights import token_weights
+from outrider.record.row import Row
 
 Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
 

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 
 from outrider.objective.entropy import entropies_of
 from outrider.objective.options import ClipCov, Forking, KlCov, Selection
-from outrider.objective.row import Row
 from outrider.record.identity import identity_seed, uniforms
+from outrider.record.row import Row
 
 Floats = NDArray[np.float64]
 

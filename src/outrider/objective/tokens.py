@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.objective.row import Row
 from outrider.objective.select import Selected
+from outrider.record.row import Row
 
 
 class Told(NamedTuple):

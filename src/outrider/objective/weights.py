@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from outrider.errors import UserError, nearest
 from outrider.objective.options import Aggregate, Constant, ObjectiveOptions, SequenceMean
-from outrider.objective.row import Row
+from outrider.record.row import Row
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from typing import Any
 from outrider.report.content import Figure
 
 PALETTE = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey")  # told apart by all eyes; page.css has them
-MEANINGS = {  # names that mean the same on every page, as in the picture of a run (train/curves.py)
+MEANINGS = {  # names that mean the same on every page, as in the picture of a run (screen/curves.py)
     "solved": "green", "mixed": "orange", "unsolved": "grey",
     "correct": "green", "incorrect": "vermilion", "unparseable": "orange", "timeout": "purple", "error": "sky",
     "not correct": "vermilion",

@@ -22,7 +22,7 @@ from outrider.importers.plain import PLAIN
 from outrider.measure import Evaluation
 from outrider.record.store import SCHEMA, SCHEMA_VERSION
 from outrider.report.data import Columns, Place, RunData
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
 _CONNECTIONS = count()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
+from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.measure import Evaluation
@@ -25,7 +26,6 @@ from outrider.report.data import RunData
 from outrider.report.opened import open_any
 from outrider.score.match import Matcher
 from outrider.tasks import Suite, Table, Task
-from outrider.train.options import EvaluateOptions
 
 _CHUNK = 2048  # responses judged together: enough to keep a pool busy
 

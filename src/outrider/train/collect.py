@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from outrider.config.train import RewardOptions
 from outrider.record import Rollout, SampleRequest
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
 from outrider.train.clock import Clock
-from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.disk import move
+from outrider.runs.folder import RunFolder
 from outrider.tasks.task import Task
 from outrider.train.collect import Collector
-from outrider.train.folder import RunFolder
-from outrider.train.options import EvaluateOptions
 
 _CHUNK = 100  # problems drawn together: enough rows for full waves, few enough to be gathered at once
 

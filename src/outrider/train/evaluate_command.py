@@ -7,19 +7,19 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.config import Evaluate
+from outrider.config.train import RewardOptions
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.device import engine
 from outrider.model.load import load_policy
 from outrider.record.disk import write_atomically
+from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, keep
-from outrider.train.folder import RunFolder
 from outrider.train.launch import launch
-from outrider.train.options import RewardOptions
 from outrider.train.ranks import Ranks
 
 

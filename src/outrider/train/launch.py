@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from outrider.errors import UserError
+from outrider.interrupts import deaf_to_interrupts
 from outrider.train.cores import usable_cores
-from outrider.train.interrupts import deaf_to_interrupts
 from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
 
 RankMain = Callable[..., int]

@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any
 
 from outrider.config import Recipe
+from outrider.credit.assign import assign
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
+from outrider.interrupts import Leave
 from outrider.learn.learner import Learner
 from outrider.record import Group, Ids, Problem
-from outrider.train.assign import assign
-from outrider.train.checkpoint import Checkpoint
+from outrider.runs.checkpoint import Checkpoint
 from outrider.train.clock import Clock, worked
 from outrider.train.collect import Collector
-from outrider.train.interrupts import Leave
 from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
 

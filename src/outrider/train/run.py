@@ -14,27 +14,27 @@ from outrider.config import Recipe, dump_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
+from outrider.interrupts import Leave, Terminated
 from outrider.learn.learner import Learner
 from outrider.model.device import engine
 from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
+from outrider.runs.checkpoint import Checkpoint, Checkpoints
+from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
+from outrider.screen.screen import Screen
+from outrider.screen.trackers import Tracker, missing_trackers, open_trackers
 from outrider.tasks.task import counted
-from outrider.train.checkpoint import Checkpoint, Checkpoints
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, keep
-from outrider.train.folder import RunFolder
 from outrider.train.foreseen import foreseen
-from outrider.train.interrupts import Leave, Terminated
 from outrider.train.launch import launch
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import RankLostError, Ranks
-from outrider.train.screen import Screen
-from outrider.train.trackers import Tracker, missing_trackers, open_trackers
 from outrider.train.verdict_watch import VerdictWatch
 
 RESUME = "`outrider train … --resume` goes on"

@@ -15,8 +15,8 @@ from outrider.errors import UserError
 from outrider.learn.sft import fine_tune
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
+from outrider.screen.progress import Progress
 from outrider.train.loop import MOST_NONFINITE
-from outrider.train.progress import Progress
 
 
 def sft_command(sft: Sft, out: Path) -> int:

@@ -52,7 +52,7 @@ class Row:
 def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> Row:
     """The row of a rollout after a prompt (its own, or the plain one), from one advantage per trainable token.
 
-    Its prefix is context here. Whether it is trained, and where, is the prefix policy (:mod:`outrider.train.paths`).
+    Its prefix is context here. Whether it is trained, and where, is the prefix policy (:mod:`outrider.credit.paths`).
 
     Raises:
         ValueError: there is not one advantage for each trainable token.

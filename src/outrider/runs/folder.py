@@ -15,8 +15,8 @@ from outrider.config import dump_yaml
 from outrider.errors import UserError
 from outrider.record.disk import disk_refused, move, sweep, write_atomically
 from outrider.record.store import RolloutStore
-from outrider.train.environment import changes_since, environment
-from outrider.train.lines import JsonLines
+from outrider.runs.environment import changes_since, environment
+from outrider.runs.lines import JsonLines
 
 _LOCK = ".lock"
 _ENVIRONMENT = "environment.json"

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Rollout
-from outrider.train.folder import RunFolder
+from outrider.runs.folder import RunFolder
 
 _LONGEST = 400
 _JUDGEMENT = 28

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from outrider.credit import Members
 from outrider.credit.members import Flags, Floats, Ints, families
 from outrider.record import Rollout
 
+PrefixPolicy = Literal["mask", "count_once", "repeat"]
 _NO_IDS = np.zeros(0, np.int32)
 
 

@@ -14,8 +14,8 @@ from outrider.measure.compare import Comparison, compare
 from outrider.measure.evaluation import Evaluation
 from outrider.measure.table import as_markdown, as_table
 from outrider.record.disk import disk_refused, write_atomically
-from outrider.train.folder import RunFolder
-from outrider.train.progress import Progress
+from outrider.runs.folder import RunFolder
+from outrider.screen.progress import Progress
 
 
 class Screen:
@@ -81,7 +81,7 @@ class Screen:
 
     def report(self, folder: RunFolder) -> None:
         """The table of the first and the last evaluation, and the curves; on the screen and in the folder."""
-        from outrider.train.curves import draw_curves
+        from outrider.screen.curves import draw_curves
 
         evaluations = folder.evaluations()
         if folder.metrics():

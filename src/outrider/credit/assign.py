@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from outrider.credit import Link, Members, advantages_of, members_by_stream, split
 from outrider.credit.members import Flags, Floats
-from outrider.objective.options import Prefix
-from outrider.objective.row import Row, row_of
+from outrider.credit.paths import Lesson, Paths, PrefixPolicy
 from outrider.record import Group, Ids, Problem, Rollout
-from outrider.train.paths import Lesson, Paths
+from outrider.record.row import Row, row_of
 
 
 class Assigned(NamedTuple):
@@ -28,7 +27,7 @@ def assign(
     step: int,
     always_trained: bool,
     encode: Callable[[Problem], Ids],
-    prefix: Prefix = "mask",
+    prefix: PrefixPolicy = "mask",
 ) -> Assigned:
     """Run each stream's credit chain over all of its groups.
 
@@ -37,7 +36,7 @@ def assign(
     marked with the reason for being unused: ``unscorable``, ``no tokens`` or ``no advantage``. A rollout that is
     marked already (a stage has dropped its group), or whose context says so, becomes no row at all: it counts in
     baselines and in no denominator. ``encode`` gives the plain prompt of a rollout that is to be trained after it.
-    ``prefix`` says what a branch trains, see :mod:`outrider.train.paths`.
+    ``prefix`` says what a branch trains, see :mod:`outrider.credit.paths`.
 
     Raises:
         ValueError: a rollout belongs to a stream without a chain.
@@ -75,7 +74,7 @@ class _Part(NamedTuple):
 
 
 def _lessons(
-    groups: Sequence[Group], chains: Mapping[str, Sequence[Link]], step: int, prefix: Prefix
+    groups: Sequence[Group], chains: Mapping[str, Sequence[Link]], step: int, prefix: PrefixPolicy
 ) -> list[dict[str, Lesson]]:
     """For each group what its rollouts train, by id. A stream's groups pass its chain together, for batch baselines."""
     streams: dict[str, list[_Part]] = {}
@@ -100,7 +99,9 @@ def _lessons(
     return lessons
 
 
-def _taught(part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: Prefix) -> list[Lesson]:
+def _taught(
+    part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: PrefixPolicy
+) -> list[Lesson]:
     """The prefix policy. The shares are of own tokens if there are no paths or ``by_segment``, else of whole paths."""
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):

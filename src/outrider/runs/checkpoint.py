@@ -19,7 +19,7 @@ from safetensors.torch import load, save
 
 from outrider.errors import UserError
 from outrider.record.disk import disk_refused, move, sync, write_atomically
-from outrider.train.interrupts import interrupts_held
+from outrider.interrupts import interrupts_held
 
 SCHEMA_VERSION = 1
 _NAME = re.compile(r"step-(\d{8})")

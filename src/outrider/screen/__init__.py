@@ -1,0 +1,1 @@
+"""What a person sees of a run: progress, results, curves, trackers, and single rollouts."""
