@@ -6,7 +6,8 @@ from outrider.config import Evaluate, load_options, load_recipe
 from outrider.credit import BASELINES, GroupMean
 from outrider.errors import UserError
 from outrider.explore import Uniform
-from outrider.objective.options import Clip, Kl, TokenMean
+from outrider.objective import Clip, TokenMean
+from outrider.objective.options import Kl
 from outrider.tasks import TASKS
 
 RECIPE = """\

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from outrider.errors import UserError
-from outrider.objective.kl import ESTIMATORS
+from outrider.objective import KL_ESTIMATORS
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import Tokens
@@ -60,7 +60,10 @@ def test_each_kl_estimator_has_the_gradient_that_is_stated() -> None:
 
     logps = logits.log_softmax(-1)
     drawn = logps.detach().exp()
-    found = {name: gradient((drawn * k(reference - logits.log_softmax(-1))).sum()) for name, k in ESTIMATORS.items()}
+    found = {
+        name: gradient((drawn * k().value(reference - logits.log_softmax(-1))).sum())
+        for name, k in KL_ESTIMATORS.items()
+    }
     reverse = gradient((logits.log_softmax(-1).exp() * (logits.log_softmax(-1) - reference)).sum())
     forward = gradient((reference.exp() * (reference - logits.log_softmax(-1))).sum())
     assert torch.allclose(found["k1"], torch.zeros(4).double(), atol=1e-15)
@@ -74,7 +77,7 @@ def test_kl_values_of_k1_and_k3_are_unbiased() -> None:
     policy, reference = (torch.randn(4).double().log_softmax(-1) for _ in range(2))
     exact = (policy.exp() * (policy - reference)).sum()
     for name in ("k1", "k3"):
-        assert torch.allclose((policy.exp() * ESTIMATORS[name](reference - policy)).sum(), exact)
+        assert torch.allclose((policy.exp() * KL_ESTIMATORS[name]().value(reference - policy)).sum(), exact)
 
 
 def test_kl_masked_without_signal_spares_silent_groups_and_no_others() -> None:

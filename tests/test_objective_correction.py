@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from outrider.objective import Correction, Mask, Recompute, Truncate
 from outrider.objective.correction import correct
-from outrider.objective.options import Correction, Mask, ObjectiveOptions, Recompute, Truncate
+from outrider.objective.options import ObjectiveOptions
 from outrider.record.row import Row
 from policy_rows import evaluate, row
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
+from outrider.objective import ClipCov, Forking, KlCov, Selection
 from outrider.objective.kl import moved
-from outrider.objective.options import ClipCov, Forking, KlCov, ObjectiveOptions, Selection
+from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.select import Selected, select
+from outrider.objective.selection import Selected, selected
 from outrider.record.row import Row
 from policy_rows import evaluate, ragged_rows, row
 
@@ -28,26 +29,26 @@ def test_forking_keeps_the_share_with_the_highest_entropy_over_all_rows() -> Non
         row([1.0] * 4, entropies=[0.1, 3.0, 0.2, 9.0], trainable=[True, True, True, False]),  # 9.0 was observed
         row([1.0] * 2, entropies=[2.0, 0.3]),
     ]
-    assert flat(rows, select(Forking(share=0.4), rows), "keeps_N") == [False, True, False, True, False]
-    assert flat(rows, select(Forking(share=0.01), rows), "keeps_N").count(True) == 1  # at least one
-    assert all(flat(rows, select(Forking(share=1.0), rows), "keeps_N"))
+    assert flat(rows, selected(Forking(share=0.4), rows), "keeps_N") == [False, True, False, True, False]
+    assert flat(rows, selected(Forking(share=0.01), rows), "keeps_N").count(True) == 1  # at least one
+    assert all(flat(rows, selected(Forking(share=1.0), rows), "keeps_N"))
     assert float(evaluate({"select": {"forking": {"share": 0.4}}}, np.full(6, -1.0), rows)[1]["selected"]) == 2
 
 
 def test_forking_keeps_all_equals_at_the_threshold() -> None:
     rows = [row([1.0] * 5, entropies=[1.0, 2.0, 1.0, 1.0, 0.5])]
-    assert flat(rows, select(Forking(share=0.4), rows), "keeps_N") == [True, True, True, True, False]
+    assert flat(rows, selected(Forking(share=0.4), rows), "keeps_N") == [True, True, True, True, False]
 
 
 def test_a_share_is_not_a_hair_below_itself() -> None:
     """0.29 * 100 is 28.999999999999996 in floating point."""
     rows = [row([1.0] * 100, entropies=np.arange(100).tolist())]
-    assert sum(flat(rows, select(Forking(share=0.29), rows), "keeps_N")) == 29
+    assert sum(flat(rows, selected(Forking(share=0.29), rows), "keeps_N")) == 29
 
 
 def test_a_sampler_without_entropies_is_refused_in_one_sentence() -> None:
     with pytest.raises(UserError, match=r"objective\.select\.forking needs the entropy of every token"):
-        select(Forking(), [row([1.0])])
+        selected(Forking(), [row([1.0])])
 
 
 COVARIANCES = [2.0, -2.0, 4.0, -4.0, 0.0]
@@ -63,12 +64,12 @@ def by_covariance() -> list[Row]:
 
 def test_kl_cov_holds_the_tokens_of_the_highest_covariance() -> None:
     rows = by_covariance()
-    assert flat(rows, select(KlCov(share=0.2, coef=3.0), rows), "penalties_N") == [0, 0, 3.0, 0, 0]
-    assert flat(rows, select(KlCov(share=0.4, coef=3.0), rows), "penalties_N") == [3.0, 0, 3.0, 0, 0]
+    assert flat(rows, selected(KlCov(share=0.2, coef=3.0), rows), "penalties_N") == [0, 0, 3.0, 0, 0]
+    assert flat(rows, selected(KlCov(share=0.4, coef=3.0), rows), "penalties_N") == [3.0, 0, 3.0, 0, 0]
     # never those that cost no entropy
-    assert flat(rows, select(KlCov(share=1.0, coef=3.0), rows), "penalties_N") == [3.0, 0, 3.0, 0, 0]
+    assert flat(rows, selected(KlCov(share=1.0, coef=3.0), rows), "penalties_N") == [3.0, 0, 3.0, 0, 0]
     equal = [row([1.0, 1.0], [-1.0, -2.0])]
-    assert flat(equal, select(KlCov(share=1.0), equal), "penalties_N") == [0, 0]
+    assert flat(equal, selected(KlCov(share=1.0), equal), "penalties_N") == [0, 0]
 
 
 def test_without_a_difference_no_token_has_a_covariance() -> None:
@@ -77,9 +78,9 @@ def test_without_a_difference_no_token_has_a_covariance() -> None:
     for value in (0.1, 0.35, 0.7, 1 / 3):
         for n in range(2, 54):
             alike = [row([value] * n, spread[:n])]
-            assert not any(flat(alike, select(KlCov(share=1.0), alike), "penalties_N"))
+            assert not any(flat(alike, selected(KlCov(share=1.0), alike), "penalties_N"))
             alike = [row(spread[:n], [-value] * n)]
-            assert not any(flat(alike, select(KlCov(share=1.0), alike), "penalties_N"))
+            assert not any(flat(alike, selected(KlCov(share=1.0), alike), "penalties_N"))
 
 
 def test_kl_cov_adds_the_distance_from_the_sampler_to_the_loss() -> None:
@@ -105,16 +106,11 @@ def test_the_penalty_of_kl_cov_has_no_gradient_where_a_token_moved_by_rounding_a
 
 def test_clip_cov_takes_the_gradient_of_tokens_in_the_range_alone() -> None:
     rows = by_covariance()
-    assert flat(rows, select(ClipCov(share=1.0, low=1.0, high=3.0), rows), "keeps_N") == [False, True, True, True, True]
-    assert flat(rows, select(ClipCov(share=1.0, low=1.0, high=5.0), rows), "keeps_N") == [
-        False,
-        True,
-        False,
-        True,
-        True,
-    ]
-    assert all(flat(rows, select(ClipCov(share=1.0, low=8.0, high=9.0), rows), "keeps_N"))  # none is in the range
-    one = flat(rows, select(ClipCov(share=2e-4, low=1.0, high=5.0), rows), "keeps_N")
+    narrow, wide = ClipCov(share=1.0, low=1.0, high=3.0), ClipCov(share=1.0, low=1.0, high=5.0)
+    assert flat(rows, selected(narrow, rows), "keeps_N") == [False, True, True, True, True]
+    assert flat(rows, selected(wide, rows), "keeps_N") == [False, True, False, True, True]
+    assert all(flat(rows, selected(ClipCov(share=1.0, low=8.0, high=9.0), rows), "keeps_N"))  # none is in the range
+    one = flat(rows, selected(ClipCov(share=2e-4, low=1.0, high=5.0), rows), "keeps_N")
     assert one.count(False) == 1
     assert one in ([False, True, True, True, True], [True, True, False, True, True])
 
@@ -124,7 +120,7 @@ def test_clip_cov_draws_by_the_identity_of_a_rollout() -> None:
     drawn = []
     for seed in range(400):
         rows = [Row(**{**_fields(r), "seed": seed * 2 + i}) for i, r in enumerate(by_covariance())]
-        drawn.append(flat(rows, select(ClipCov(share=2e-4, low=1.0, high=5.0), rows), "keeps_N").index(False))
+        drawn.append(flat(rows, selected(ClipCov(share=2e-4, low=1.0, high=5.0), rows), "keeps_N").index(False))
     assert set(drawn) == {0, 2}
     assert abs(drawn.count(0) - 200) < 50  # five standard deviations
 
@@ -137,8 +133,8 @@ def test_8192_tokens_lose_one_of_them_however_they_are_split() -> None:
     """A share of 0.0002 of 8,192 tokens is one; chosen in eight micro-batches it was eight elsewhere."""
     rng = np.random.default_rng(0)
     rows = [row(rng.normal(0, 2, 1024), rng.normal(-2, 1, 1024), seed=i) for i in range(8)]
-    assert flat(rows, select(ClipCov(share=2e-4, low=0.5, high=5.0), rows), "keeps_N").count(False) == 1
-    assert sum(p > 0 for p in flat(rows, select(KlCov(share=2e-4), rows), "penalties_N")) == 1
+    assert flat(rows, selected(ClipCov(share=2e-4, low=0.5, high=5.0), rows), "keeps_N").count(False) == 1
+    assert sum(p > 0 for p in flat(rows, selected(KlCov(share=2e-4), rows), "penalties_N")) == 1
 
 
 OPTIONS = [Forking(share=0.3), ClipCov(share=0.1, low=0.1, high=5.0), KlCov(share=0.1)]
@@ -148,7 +144,7 @@ OPTIONS = [Forking(share=0.3), ClipCov(share=0.1, low=0.1, high=5.0), KlCov(shar
 @given(st.permutations(range(12)))
 def test_the_order_of_rows_is_nothing(options: Selection, order: list[int]) -> None:
     rows = ragged_rows(12)
-    chosen, permuted = select(options, rows), select(options, [rows[i] for i in order])
+    chosen, permuted = selected(options, rows), selected(options, [rows[i] for i in order])
     for place, i in enumerate(order):
         for mine, other in zip(chosen[i], permuted[place], strict=True):
             assert (mine is None and other is None) or np.array_equal(mine, other)
@@ -164,6 +160,6 @@ def test_rows_that_weigh_nothing_are_not_selected_from() -> None:
 
 
 def test_nothing_to_select_from() -> None:
-    assert select(Forking(), []) == []
-    assert select(KlCov(), [row([1.0], trainable=[False])]) == [Selected()]
-    assert select(None, [row([1.0])]) == [Selected()]
+    assert selected(Forking(), []) == []
+    assert selected(KlCov(), [row([1.0], trainable=[False])]) == [Selected()]
+    assert selected(None, [row([1.0])]) == [Selected()]

@@ -38,6 +38,9 @@ def test_a_resolved_recipe_shows_every_field_of_every_part(name, profile):
 
     def check(part, data):
         if isinstance(part, BaseModel):
+            if isinstance(data, str):  # a piece without options
+                assert not type(part).model_fields
+                return
             if list(data) != list(type(part).model_fields):
                 [(_, data)] = data.items()  # a piece, under its name
             assert list(data) == list(type(part).model_fields)

@@ -22,7 +22,8 @@ GROUND = {"errors", "interrupts", "options", "pieces"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
-# layer: a recipe can be read, checked and printed where no torch is installed. New folders get a row here first.
+# layer: a recipe can be read, checked and printed where no torch is installed. Pieces of the objective are options
+# with a formula, which imports torch when it is called. New folders get a row here first.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "interrupts": set(),
@@ -38,7 +39,7 @@ LAYERS: dict[str, set[str]] = {
     "verify": VOCABULARY,
     "tasks": VOCABULARY | {"verify"},
     # the engines: they execute plans and advantages, and never ask which method made them
-    "*.options": VOCABULARY | {"credit"},
+    "*.options": VOCABULARY | {"credit", "objective"},
     "model": VOCABULARY | {"*.options"},
     "objective": VOCABULARY | {"*.options", "credit"},
     "sample": VOCABULARY | {"*.options", "model"},

@@ -20,3 +20,9 @@ class Options(BaseModel):
         allow_inf_nan=False,
         defer_build=True,  # a validator is made when it is first needed: a quarter of what importing the layers takes
     )
+
+
+def refuse_empty_range(low: float, high: float) -> None:
+    """Raise ValueError where no value lies between the two."""
+    if low > high:
+        raise ValueError(f"no value lies in [{low}, {high}]: low is above high")

@@ -16,6 +16,7 @@ class PieceOf:
 
     In a recipe a piece is a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``, which means its
     defaults. It parses to an instance of the named class and is dumped as the mapping, with every default filled in.
+    With ``bare`` a piece that has no options is dumped as its name.
     Errors inside carry the name in their location: ``explore.0.uniform.n``.
 
     >>> from typing import Annotated
@@ -28,9 +29,10 @@ class PieceOf:
     {'uniform': {'n': 4}}
     """
 
-    def __init__(self, table: Mapping[str, type[BaseModel]], noun: str) -> None:
+    def __init__(self, table: Mapping[str, type[BaseModel]], noun: str, bare: bool = False) -> None:
         self.table = table
         self.noun = noun
+        self.bare = bare
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         fields = {
@@ -42,8 +44,12 @@ class PieceOf:
         return core_schema.no_info_after_validator_function(
             lambda mapping: next(iter(mapping.values())),
             spelled_out,
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda piece: {self._name(piece): piece}),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._dumped),
         )
+
+    def _dumped(self, piece: BaseModel) -> Any:
+        bare = self.bare and not type(piece).model_fields
+        return self._name(piece) if bare else {self._name(piece): piece}
 
     def _spell_out(self, value: Any) -> dict[str, Any]:
         if isinstance(value, BaseModel):

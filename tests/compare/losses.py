@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from compare import TOLERANCE, WIDTH, Comparison, largest
+from outrider.objective import KL_ESTIMATORS, Mask, Truncate
 from outrider.objective.correction import correct
-from outrider.objective.kl import ESTIMATORS, log_ratio_of
-from outrider.objective.options import Mask, ObjectiveOptions, Truncate
+from outrider.objective.kl import log_ratio_of
+from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import Tokens
 from outrider.record.row import Row
@@ -195,7 +196,7 @@ def weighted_kl() -> tuple[float, float]:
 
 
 def estimators() -> tuple[float, float]:
-    worst = max(kl_difference(name, Scored.of(0)) for name in ESTIMATORS)
+    worst = max(kl_difference(name, Scored.of(0)) for name in KL_ESTIMATORS)
     return worst, worst
 
 
@@ -206,7 +207,7 @@ def kl_difference(name: str, data: Scored, most: float = math.inf) -> float:
     found = []
     for of in (
         lambda new: kl_penalty_forward(new, data.ref, {"k1": "kl", "k2": "mse", "k3": "low_var_kl"}[name]),
-        lambda new: ESTIMATORS[name](log_ratio_of(data.ref, new, data.mask > 0)[1]).clamp(-most, most),
+        lambda new: KL_ESTIMATORS[name]().value(log_ratio_of(data.ref, new, data.mask > 0)[1]).clamp(-most, most),
     ):
         new = data.new.clone().requires_grad_()
         values = of(new) * data.mask

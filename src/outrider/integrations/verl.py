@@ -20,7 +20,7 @@ from outrider.credit import Link, split
 from outrider.credit.arrays import Described, advantages_from_arrays, chain_of
 from outrider.credit.explain import worked_group
 from outrider.errors import UserError
-from outrider.objective.options import SURROGATES, Surrogate
+from outrider.objective import SURROGATES, Surrogate
 from outrider.pieces import PieceOf
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
     import torch
 
     from outrider.objective.kl import log_ratio_of
-    from outrider.objective.policy_loss import GAINS
-    from outrider.objective.ratio import Policy
+    from outrider.objective.ratio import TokenRatios
 
     def outrider_loss(
         old_log_prob: Tensor,
@@ -119,7 +118,8 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         live = response_mask.bool().reshape(-1)
         _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
         told = torch.where(live, advantages.reshape(-1), 0)
-        gain, marks = GAINS[type(options)](options, Policy(bounded, log_prob.reshape(-1), told, live, [width] * rows))
+        ratios = TokenRatios(bounded, log_prob.reshape(-1), told, live, [width] * rows)
+        gain, marks = options.gain(ratios)
         losses = -gain.reshape(rows, width)
         if rollout_is_weights is not None:
             losses = losses * rollout_is_weights

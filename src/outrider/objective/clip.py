@@ -1,36 +1,54 @@
-r"""PPO's clipped surrogate, and the one without a clip.
-
-.. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
-          g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ where } A_t < 0
-
-Clipped from above, a token that is good and already likelier, or bad and already less likely, has gradient zero; the
-dual clip adds: one that is bad and has become very much likelier. An advantage of 0 gains 0.
-
-Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729; at
-sequence level GSPO, arXiv 2507.18071.
-"""
+"""PPO's clipped surrogate."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from outrider.objective.options import Clip, Unclipped
-from outrider.objective.ratio import Marks, Policy, ratio_of
+from pydantic import Field
 
+from outrider.objective.ratio import Marks, RatioLevel, TokenRatios
+from outrider.objective.surrogate import Bounded
 
-def clip(options: Clip, policy: Policy) -> tuple[Tensor, Marks]:
-    """Gain per token; marks where a clip takes the gradient: ``clip_low``, ``clip_high``, and ``clip_dual``."""
-    ratio, advantages = ratio_of(policy, options.ratio), policy.advantages
-    low, high = 1 - options.low, 1 + options.high
-    gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
-    marks = {"clip_low": (ratio < low) & (advantages < 0), "clip_high": (ratio > high) & (advantages > 0)}
-    if options.dual is not None:
-        gain = torch.where(advantages < 0, torch.maximum(gain, options.dual * advantages), gain)
-        marks["clip_dual"] = (ratio > options.dual) & (advantages < 0)
-    return gain, marks
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def unclipped(options: Unclipped, policy: Policy) -> tuple[Tensor, Marks]:
-    """Gain per token: :math:`\\rho_t A_t`."""
-    return ratio_of(policy, options.ratio) * policy.advantages, {}
+class Clip(Bounded):
+    r"""PPO's clipped ratio; short form ``clip: [0.2, 0.28]``.
+
+    .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
+              g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ where } A_t < 0
+
+    Clipped from above, a token that is good and already likelier, or bad and already less likely, has gradient zero;
+    the dual clip adds: one that is bad and has become very much likelier. An advantage of 0 gains 0.
+
+    Marks where a clip takes the gradient: ``clip_low``, ``clip_high``, and ``clip_dual``.
+
+    Sources: PPO, arXiv 1707.06347, Eq. 7; clip-higher, DAPO, arXiv 2503.14476; dual clip, arXiv 1912.09729; at
+    sequence level GSPO, arXiv 2507.18071.
+    """
+
+    low: float = Field(0.2, ge=0, le=1, strict=True, description="ratios count down to 1 - low; 1: no bound")
+    high: float = Field(0.2, ge=0, strict=True, description="ratios count up to 1 + high")
+    dual: float | None = Field(None, gt=1, description="with a negative advantage, ratios count up to this (PPO's c)")
+    ratio: RatioLevel = Field("token", description="of each token, or of the response (GSPO, GSPO-token)")
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        return ("clip_low", "clip_high") if self.dual is None else ("clip_low", "clip_high", "clip_dual")
+
+    @property
+    def per_response(self) -> bool:
+        return self.ratio == "sequence"
+
+    def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
+        import torch
+
+        ratio, advantages = tokens.ratio(self.ratio), tokens.advantages
+        low, high = 1 - self.low, 1 + self.high
+        gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
+        marks = {"clip_low": (ratio < low) & (advantages < 0), "clip_high": (ratio > high) & (advantages > 0)}
+        if self.dual is not None:
+            gain = torch.where(advantages < 0, torch.maximum(gain, self.dual * advantages), gain)
+            marks["clip_dual"] = (ratio > self.dual) & (advantages < 0)
+        return gain, marks

@@ -7,8 +7,7 @@ term of token :math:`t` is multiplied by a constant weight made of
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-``truncate``: :math:`\min(w, \mathrm{cap})`; ``mask``: :math:`w` where :math:`\mathrm{low} \le w \le \mathrm{high}`,
-else 0. The product over a response is the unbiased one, and vanishes or explodes with its length; the geometric mean
+The product over a response is the unbiased one, and vanishes or explodes with its length; the geometric mean
 does neither and corrects little. Denominators, KL and entropy are not weighted: what is masked still counts as a row.
 
 Gauges, all before anything is cut, over the trainable tokens of a step: ``sampler_kl_k1`` and ``sampler_kl_k3``
@@ -29,19 +28,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.objective.options import Correction, Mask, Recompute, Truncate
+from outrider.options import Options
 from outrider.record.row import Row
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+WeightLevel = Literal["token", "sequence", "geometric"]
 _BOUND = 20.0
 
 
+class Correction(Options):
+    """What is done about a sampler whose log-probabilities are not the learner's. Fields are the recipe's options."""
+
+    @property
+    def weight_level(self) -> WeightLevel:
+        """What a weight is of: each token, or the response."""
+        return "token"
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether single tokens lose their policy gradient."""
+        return False
+
+    def importance(self, weights: Floats) -> tuple[Floats, Flags]:
+        """What each weight becomes, and which of them are cut or masked; from weights ``[tokens or rows]``."""
+        raise NotImplementedError
+
+
 def correct(
-    options: Correction, rows: Sequence[Row], logprobs_RN: Sequence[NDArray[np.floating]]
+    correction: Correction, rows: Sequence[Row], logprobs_RN: Sequence[NDArray[np.floating]]
 ) -> tuple[list[Row], dict[str, float]]:
     """Rows with the learner's log-probabilities and their weights, and the gauges.
 
@@ -53,29 +73,21 @@ def correct(
         (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
         for row, new_N in zip(rows, logprobs_RN, strict=True)
     ]
-    level = options.level if isinstance(options, (Truncate, Mask)) else "token"
-    parts = [_LEVELS[level](log_N) if len(log_N) else log_N for log_N in tokens_RN]
+    of_level = _LEVELS[correction.weight_level]
+    parts = [of_level(log_N) if len(log_N) else log_N for log_N in tokens_RN]
     weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))
-    cut = _cut(options, weights)
-    cut_R = np.split(cut, np.cumsum([len(part) for part in parts])[:-1])
+    importance, clamped = correction.importance(weights)
     corrected = []
-    for row, new_N, cut_n in zip(rows, logprobs_RN, cut_R, strict=True):
+    for row, new_N, part in zip(
+        rows, logprobs_RN, np.split(importance, np.cumsum([len(part) for part in parts])[:-1]), strict=True
+    ):
         importance_N = np.zeros(len(row.token_ids))
-        importance_N[row.trainable_N] = cut_n  # one of each token, or one for all
+        importance_N[row.trainable_N] = part  # one of each token, or one for all
         corrected.append(replace(row, old_logprobs_N=new_N, importance_N=importance_N))
-    clamped = np.zeros(len(cut), np.bool_) if isinstance(options, Recompute) else cut != weights
     return corrected, _gauges(np.concatenate(tokens_RN), weights, clamped)
 
 
-def _cut(options: Correction, weights: Floats) -> Floats:
-    if isinstance(options, Truncate):
-        return np.minimum(weights, options.cap)
-    if isinstance(options, Mask):
-        return np.where((options.low <= weights) & (weights <= options.high), weights, 0.0)
-    return np.ones_like(weights)
-
-
-def _gauges(log_N: Floats, weights: Floats, clamped: NDArray[np.bool_]) -> dict[str, float]:
+def _gauges(log_N: Floats, weights: Floats, clamped: Flags) -> dict[str, float]:
     if not len(log_N):
         return {}
     bounded = np.clip(log_N, -_BOUND, _BOUND)
@@ -92,7 +104,7 @@ def _gauges(log_N: Floats, weights: Floats, clamped: NDArray[np.bool_]) -> dict[
     }
 
 
-_LEVELS: dict[str, Callable[[Floats], Floats]] = {
+_LEVELS: dict[WeightLevel, Callable[[Floats], Floats]] = {
     "token": lambda log_N: log_N,
     "sequence": lambda log_N: log_N.sum(keepdims=True),
     "geometric": lambda log_N: log_N.mean(keepdims=True),

@@ -19,10 +19,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from outrider.errors import UserError
-from outrider.objective.options import Entropy
+from outrider.options import Options
 from outrider.record.row import Row
+
+
+class Entropy(Options):
+    """A bonus for the policy's entropy, constant or steered towards a target."""
+
+    bonus: float = Field(0.0, ge=0, description="coefficient; with a target, the first one")
+    target: float | None = Field(None, gt=0, description="nats per token below which the coefficient rises")
+    step: float = Field(1e-4, gt=0, description="with a target: change of the coefficient in one step of training")
+    most: float = Field(0.005, gt=0, description="with a target: largest coefficient")
+
+    @model_validator(mode="after")
+    def _begins_in_bounds(self) -> Entropy:
+        if self.target is not None and self.bonus > self.most:
+            raise ValueError(f"the bonus begins at {self.bonus}, above its largest value, most: {self.most}")
+        return self
 
 
 class EntropyBonus:

@@ -23,18 +23,49 @@ the gradients, arXiv 2506.09477.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from outrider.options import Options
+from outrider.record.row import Row
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_LOG_RATIO = 20.0
 
-ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {
-    "k1": lambda d: -d,
-    "k2": lambda d: d.square() / 2,
-    "k3": lambda d: d.exp() - d - 1,
-}
+
+class KlEstimator(Options):
+    """What the KL to a reference is estimated by, and on which rows it acts. Fields are the recipe's options."""
+
+    def value(self, difference: Tensor) -> Tensor:
+        """Of each token, from :math:`d`."""
+        raise NotImplementedError
+
+    def acts_on(self, rows: Sequence[Row]) -> list[bool]:
+        """For each row of an optimizer batch whether the KL acts on it."""
+        return [True] * len(rows)
+
+
+class K1(KlEstimator):
+    """:math:`-d`."""
+
+    def value(self, difference: Tensor) -> Tensor:
+        return -difference
+
+
+class K2(KlEstimator):
+    """:math:`d^2 / 2`."""
+
+    def value(self, difference: Tensor) -> Tensor:
+        return difference.square() / 2
+
+
+class K3(KlEstimator):
+    """:math:`e^d - d - 1`."""
+
+    def value(self, difference: Tensor) -> Tensor:
+        return difference.exp() - difference - 1
 
 
 def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
@@ -43,10 +74,13 @@ def moved(log_ratio_N: Tensor, old_logprobs_N: Tensor) -> Tensor:
     Two passes of one policy over other batches differ by a few units in the last place, and the sign of that noise
     would be a whole gradient. Within 64 units of the larger of 1 and the log-probability nothing has moved.
 
+    >>> import torch
     >>> old = torch.tensor([-2.0, -2.0])
     >>> moved(torch.tensor([1e-6, 0.5]), old).tolist()
     [0.0, 0.5]
     """
+    import torch
+
     rounding_N = 64 * torch.finfo(log_ratio_N.dtype).eps * old_logprobs_N.abs().clamp_min(1.0)
     return torch.where(log_ratio_N.abs() > rounding_N, log_ratio_N.abs(), 0.0)
 
@@ -56,5 +90,7 @@ def log_ratio_of(above_N: Tensor, below_N: Tensor, live_N: Tensor) -> tuple[Tens
 
     Masked at the source: a token that was not sampled has NaN here, and 0 times NaN poisons loss and gradient.
     """
+    import torch
+
     log_ratio = torch.where(live_N, above_N - below_N, 0.0)
     return log_ratio, log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

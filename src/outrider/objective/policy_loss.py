@@ -26,47 +26,26 @@ name                     there with                meaning
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.objective.cispo import cispo
-from outrider.objective.clip import clip, unclipped
+from outrider.objective import K3
 from outrider.objective.correction import correct
 from outrider.objective.entropy import EntropyBonus, mean_entropy
-from outrider.objective.gmpo import gmpo
-from outrider.objective.kl import ESTIMATORS, log_ratio_of, moved
-from outrider.objective.options import (
-    Cispo,
-    Clip,
-    ClipCov,
-    Forking,
-    Gmpo,
-    KlCov,
-    ObjectiveOptions,
-    Sapo,
-    Surrogate,
-    Unclipped,
-)
-from outrider.objective.ratio import Marks, Policy
-from outrider.objective.sapo import sapo
-from outrider.objective.select import Selected, select
+from outrider.objective.kl import log_ratio_of, moved
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.ratio import TokenRatios
+from outrider.objective.selection import Selected, selected
 from outrider.objective.tokens import Tokens, Told
 from outrider.objective.weights import token_weights
 from outrider.record.row import Row
 
 Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
 
-GAINS: dict[type[Surrogate], Callable[[Any, Policy], tuple[Tensor, Marks]]] = {
-    Clip: clip,
-    Unclipped: unclipped,
-    Cispo: cispo,
-    Gmpo: gmpo,
-    Sapo: sapo,
-}
+_K3 = K3()
 
 
 class PolicyLoss:
@@ -77,7 +56,7 @@ class PolicyLoss:
     The weight :math:`w` holds every denominator (:mod:`outrider.objective.weights`), :math:`g` is the surrogate's gain
     (:mod:`outrider.objective.clip` and its neighbours) and :math:`k` the KL to the reference
     (:mod:`outrider.objective.kl`). What else there may be: :math:`s` and :math:`p` of a selection
-    (:mod:`outrider.objective.select`), :math:`v` of an off-policy correction (:mod:`outrider.objective.correction`),
+    (:mod:`outrider.objective.selection`), :math:`v` of an off-policy correction (:mod:`outrider.objective.correction`),
     :math:`\alpha` of an entropy bonus (:mod:`outrider.objective.entropy`). :math:`b` is 0 in groups without any
     advantage if ``kl.mask_without_signal``: of a group, the rows of one stream.
 
@@ -88,9 +67,6 @@ class PolicyLoss:
     def __init__(self, options: ObjectiveOptions, max_tokens: int) -> None:
         self.options, self.max_tokens = options, max_tokens
         self.bonus = EntropyBonus(options.entropy)
-        self._gain = GAINS[type(options.surrogate)]
-        nothing = torch.zeros(0)
-        self._marks = list(self._gain(options.surrogate, Policy(nothing, nothing, nothing, nothing > 0, []))[1])
 
     @property
     def needs_reference(self) -> bool:
@@ -111,9 +87,9 @@ class PolicyLoss:
     def diagnostics(self) -> tuple[str, ...]:
         select = self.options.select
         return (
-            *("tokens", "entropy", "kl_old", "log_ratio_bounded", *self._marks),
-            *(("selected",) if isinstance(select, (Forking, ClipCov)) else ()),
-            *(("penalised", "penalty") if isinstance(select, KlCov) else ()),
+            *("tokens", "entropy", "kl_old", "log_ratio_bounded", *self.options.surrogate.diagnostics),
+            *(("selected",) if select is not None and select.leaves_out else ()),
+            *(("penalised", "penalty") if select is not None and select.penalises else ()),
             *(("importance",) if self.options.correction is not None else ()),
             *(("kl_reference",) if self.needs_reference else ()),
         )
@@ -131,13 +107,14 @@ class PolicyLoss:
         """Everything that is decided over a whole optimizer batch, before it is split."""
         weights = token_weights(rows, self.options, self.max_tokens)
         weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
-        selected = iter(select(self.options.select, weighed))
+        chosen_of = iter(selected(self.options.select, weighed))
+        acts = self.options.kl.estimator.acts_on(rows)
         signal = [row.has_signal for row in rows]
         loud = {(row.group, row.stream) for row, has in zip(rows, signal, strict=True) if has}
         told = []
-        for row, weight, has in zip(rows, weights, signal, strict=True):
-            chosen = next(selected) if weight > 0 else Selected()
-            pulled = not self.options.kl.mask_without_signal or (row.group, row.stream) in loud
+        for row, weight, has, acting in zip(rows, weights, signal, acts, strict=True):
+            chosen = next(chosen_of) if weight > 0 else Selected()
+            pulled = acting and (not self.options.kl.mask_without_signal or (row.group, row.stream) in loud)
             held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
             always = self.bonus.coefficient > 0 or (self.needs_reference and pulled)
             told.append(Told(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
@@ -149,12 +126,12 @@ class PolicyLoss:
         """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``)."""
         live = tokens.weights > 0
         log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
-        policy = Policy(bounded, logprobs_N, tokens.advantages, live, tokens.lengths)
-        gain, marks = self._gain(self.options.surrogate, policy)
+        ratios = TokenRatios(bounded, logprobs_N, tokens.advantages, live, tokens.lengths)
+        gain, marks = self.options.surrogate.gain(ratios)
         sums = {
             "tokens": live.sum(),
             "entropy": _sum(entropies_N, live),
-            "kl_old": _sum(ESTIMATORS["k3"](bounded.detach()), live),
+            "kl_old": _sum(_K3.value(bounded.detach()), live),
             "log_ratio_bounded": ((log_ratio != bounded) & live).sum(),
             **{name: _sum(mark, live) for name, mark in marks.items()},
         }
@@ -169,9 +146,9 @@ class PolicyLoss:
             sums |= {"penalised": _sum(tokens.penalties > 0, live), "penalty": _sum(penalty, live)}
         if ref_logprobs_N is not None:
             _, difference = log_ratio_of(ref_logprobs_N, logprobs_N, live)
-            kl = self.options.kl.coef * ESTIMATORS[self.options.kl.estimator](difference)
+            kl = self.options.kl.coef * self.options.kl.estimator.value(difference)
             per_token = per_token + (kl if tokens.pulled is None else kl * tokens.pulled)
-            sums["kl_reference"] = _sum(ESTIMATORS["k3"](difference.detach()), live)
+            sums["kl_reference"] = _sum(_K3.value(difference.detach()), live)
         if self.bonus.coefficient > 0:
             per_token = per_token - self.bonus.coefficient * entropies_N
         return (tokens.weights * per_token).sum(), {name: value.detach() for name, value in sums.items()}

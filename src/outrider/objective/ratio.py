@@ -20,18 +20,17 @@ Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from outrider.objective.options import RatioLevel
+RatioLevel = Literal["token", "sequence", "sequence_token"]
+Marks = dict[str, "Tensor"]
 
-Marks = dict[str, Tensor]
 
-
-class Policy(NamedTuple):
+class TokenRatios(NamedTuple):
     """What a surrogate sees of a micro-batch: every tensor is ``[N]``, the own tokens of its rows end to end.
 
     Attributes:
@@ -48,29 +47,23 @@ class Policy(NamedTuple):
     live: Tensor
     lengths: Sequence[int]
 
+    def ratio(self, level: RatioLevel) -> Tensor:
+        """The ratio ``[N]`` at a level."""
+        if level == "token":
+            return self.log_ratio.exp()
+        if level == "sequence":
+            return self.row_mean(self.log_ratio).exp()
+        own = self.log_ratio
+        return (own - own.detach() + self.row_mean(own.detach())).exp()
+
     def row_mean(self, values_N: Tensor) -> Tensor:
         """``[N]``: the mean over the trainable tokens of each token's row, from values that are 0 where not trained;
         0 in a row without any trainable token."""
+        import torch
+
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)
         row_N = torch.repeat_interleave(torch.arange(len(lengths), device=values_N.device), lengths)
         none = values_N.new_zeros(len(lengths))
         sums = none.index_add(0, row_N, values_N)
         counts = none.index_add(0, row_N, self.live.to(values_N.dtype))
         return (sums / counts.clamp_min(1)).index_select(0, row_N)
-
-
-def ratio_of(policy: Policy, level: RatioLevel) -> Tensor:
-    """The ratio ``[N]`` at a level."""
-    return _LEVELS[level](policy).exp()
-
-
-def _sequence_token(policy: Policy) -> Tensor:
-    own = policy.log_ratio
-    return own - own.detach() + policy.row_mean(own.detach())
-
-
-_LEVELS: dict[RatioLevel, Callable[[Policy], Tensor]] = {
-    "token": lambda policy: policy.log_ratio,
-    "sequence": lambda policy: policy.row_mean(policy.log_ratio),
-    "sequence_token": _sequence_token,
-}

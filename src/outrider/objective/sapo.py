@@ -1,26 +1,43 @@
-r"""SAPO: a smooth gate in place of a clip.
-
-.. math:: g_t = \frac{4}{\tau}\, \sigma\big(\tau (\rho_t - 1)\big)\, A_t, \qquad \tau = \tau_+ \text{ if } A_t > 0,
-          \text{ else } \tau_-
-
-At :math:`\rho_t = 1` the gradient is that of :math:`\rho_t A_t`; away from 1, on both sides and for both signs, it
-fades as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an offset of
-:math:`2 A_t / \tau` that means nothing.
-
-Source: arXiv 2511.20347 (its temperatures are 1 and 1.05).
-"""
+"""SAPO: a smooth gate in place of a clip."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from outrider.objective.options import Sapo
-from outrider.objective.ratio import Marks, Policy
+from pydantic import Field
+
+from outrider.objective.ratio import Marks, TokenRatios
+from outrider.objective.surrogate import Surrogate
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def sapo(options: Sapo, policy: Policy) -> tuple[Tensor, Marks]:
-    """Gain per token; marks ``gate``, the share of the gradient that passes: 1 on-policy."""
-    tau = torch.where(policy.advantages > 0, options.tau_positive, options.tau_negative)
-    gate = (tau * (policy.log_ratio.exp() - 1)).sigmoid()
-    return 4 / tau * gate * policy.advantages, {"gate": 4 * gate * (1 - gate)}
+class Sapo(Surrogate):
+    r"""A sigmoid gate in place of a clip.
+
+    .. math:: g_t = \frac{4}{\tau}\, \sigma\big(\tau (\rho_t - 1)\big)\, A_t, \qquad
+              \tau = \tau_+ \text{ if } A_t > 0, \text{ else } \tau_-
+
+    At :math:`\rho_t = 1` the gradient is that of :math:`\rho_t A_t`; away from 1, on both sides and for both signs, it
+    fades as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an offset of
+    :math:`2 A_t / \tau` that means nothing.
+
+    Marks ``gate``, the share of the gradient that passes: 1 on-policy.
+
+    Source: arXiv 2511.20347 (its temperatures are 1 and 1.05).
+    """
+
+    tau_positive: float = Field(1.0, gt=0, description="steepness where the advantage is positive")
+    tau_negative: float = Field(1.05, gt=0, description="steepness where it is negative; above the other: more careful")
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        return ("gate",)
+
+    def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
+        import torch
+
+        tau = torch.where(tokens.advantages > 0, self.tau_positive, self.tau_negative)
+        gate = (tau * (tokens.log_ratio.exp() - 1)).sigmoid()
+        return 4 / tau * gate * tokens.advantages, {"gate": 4 * gate * (1 - gate)}

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.objective.select import Selected
+from outrider.objective.selection import Selected
 from outrider.record.row import Row
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import UserError, nearest
-from outrider.objective.options import Aggregate, Constant, ObjectiveOptions, SequenceMean
+from outrider.objective.options import ObjectiveOptions
 from outrider.record.row import Row
 
 Floats = NDArray[np.float64]
@@ -49,13 +49,5 @@ def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: in
         mine = (streams == stream) & counted
         weighed = mine & (tokens > 0)
         if weighed.any():
-            weights[weighed] = options.streams[stream] / _denominator(options.aggregate, tokens[mine], max_tokens)
+            weights[weighed] = options.streams[stream] / options.aggregate.divisor(tokens[mine], max_tokens)
     return weights
-
-
-def _denominator(aggregate: Aggregate, tokens: Floats, max_tokens: int) -> Floats | float:
-    """Of the rows of one stream that have tokens, from the tokens of all its rows."""
-    if isinstance(aggregate, Constant):
-        return float(len(tokens) * (aggregate.length or max_tokens))
-    with_tokens = tokens[tokens > 0]
-    return with_tokens * len(with_tokens) if isinstance(aggregate, SequenceMean) else float(with_tokens.sum())

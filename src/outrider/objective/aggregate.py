@@ -1,0 +1,53 @@
+"""The contract of aggregation: the denominator of each stream, over a whole optimizer batch. NumPy only."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from outrider.options import Options
+
+Floats = NDArray[np.float64]
+
+
+class Aggregate(Options):
+    """The denominator of each stream, taken over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
+
+    denominator: Literal["all", "with_signal"] = Field(
+        "all", description="of all rows, or of those with an advantage alone; then the others are left out altogether"
+    )
+
+    def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
+        """What a token of each row is divided by: one number for all rows of a stream, or one of each row that has
+        tokens, in order.
+
+        ``tokens_R``: trainable tokens of each row of the stream, of one row at least more than 0.
+        """
+        raise NotImplementedError
+
+
+class TokenMean(Aggregate):
+    r"""The trainable tokens of the stream, :math:`\sum_i n_i`."""
+
+    def divisor(self, tokens_R: Floats, max_tokens: int) -> float:
+        return float(tokens_R[tokens_R > 0].sum())
+
+
+class SequenceMean(Aggregate):
+    r"""The mean over rows of the mean over their tokens: :math:`R\, n_i` with the :math:`R` rows that have a token."""
+
+    def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats:
+        with_tokens = tokens_R[tokens_R > 0]
+        return with_tokens * len(with_tokens)
+
+
+class Constant(Aggregate):
+    """The rows times a constant: no length enters."""
+
+    length: int | None = Field(None, ge=1, description="tokens per row; null: sample.max_tokens")
+
+    def divisor(self, tokens_R: Floats, max_tokens: int) -> float:
+        return float(len(tokens_R) * (self.length or max_tokens))

@@ -1,0 +1,45 @@
+"""Clip-Cov: a few of the tokens that cost the most entropy are not trained. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from outrider.objective.selection import Selected, Selection, covariances, least_of_highest, trainable
+from outrider.options import refuse_empty_range
+from outrider.record.identity import identity_seed, uniforms
+from outrider.record.row import Row
+
+
+class ClipCov(Selection):
+    """A few tokens, drawn from those of high covariance, lose their policy gradient.
+
+    Of the tokens whose covariance (:func:`outrider.objective.selection.covariances`) is in the range, a share of all
+    trainable tokens is drawn at random. The draw is by identity of rollout and position, so it is the same in every
+    epoch. None in the range: none is drawn. The released code draws among tokens that the ratio's clip leaves alone;
+    here both act.
+
+    Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).
+    """
+
+    leaves_out: ClassVar[bool] = True
+
+    share: float = Field(2e-4, gt=0, le=1, description="of the trainable tokens of an optimizer batch, at least one")
+    low: float = Field(1.0, description="least covariance of a token that may be drawn")
+    high: float = Field(5.0, description="largest covariance of such a token")
+
+    @model_validator(mode="after")
+    def _some_fit(self) -> ClipCov:
+        refuse_empty_range(self.low, self.high)
+        return self
+
+    def select(self, rows: Sequence[Row]) -> list[Selected]:
+        draws = []
+        for row, cov_N in zip(rows, covariances(rows), strict=True):
+            drawn_N = uniforms(np.array([identity_seed("clip_cov", row.seed)]), np.arange(len(cov_N)))[0]
+            draws.append(np.where((cov_N >= self.low) & (cov_N <= self.high), drawn_N, -1.0))
+        threshold = max(least_of_highest(trainable(rows, draws), self.share), 0.0)
+        return [Selected(keeps_N=draws_N < threshold) for draws_N in draws]

@@ -1,0 +1,28 @@
+"""Forking tokens: only where the policy hesitates is it trained. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from outrider.objective.entropy import entropies_of
+from outrider.objective.selection import Selected, Selection, least_of_highest, trainable
+from outrider.record.row import Row
+
+
+class Forking(Selection):
+    """Only the tokens with the highest entropy keep their policy gradient.
+
+    Source: arXiv 2506.01939 (share 0.2; its denominator counts all tokens too).
+    """
+
+    leaves_out: ClassVar[bool] = True
+
+    share: float = Field(0.2, gt=0, le=1, description="of the trainable tokens of an optimizer batch")
+
+    def select(self, rows: Sequence[Row]) -> list[Selected]:
+        entropies = [entropies_of(row, "objective.select.forking") for row in rows]
+        threshold = least_of_highest(trainable(rows, entropies), self.share)
+        return [Selected(keeps_N=(e >= threshold) & row.trainable_N) for row, e in zip(rows, entropies, strict=True)]

@@ -1,0 +1,37 @@
+"""KL-Cov: the tokens that cost the most entropy are held where they were. NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from outrider.objective.selection import Selected, Selection, covariances, least_of_highest, trainable
+from outrider.record.row import Row
+
+
+class KlCov(Selection):
+    r"""The tokens of the highest covariance are held near the policy that sampled them.
+
+    The share with the highest covariance (:func:`outrider.objective.selection.covariances`) is held by the penalty
+    :math:`\mathrm{coef}\, |\log\pi - \log\pi_\mathrm{old}|`, the estimator of the released code, on top of its policy
+    gradient. The paper's surrogate is ``unclipped``. Only positive covariances are chosen: where all advantages are
+    equal, none is. In the first update of a step the penalty and its gradient are 0, up to what a pass over another
+    batch differs by in rounding (:func:`outrider.objective.kl.moved`); with matrix products in bfloat16 that is too
+    little, and the signs of that noise are gradients, as in the released code.
+
+    Source: arXiv 2505.22617, Eqs. 13 and 14 (share 2e-3 for 7B, 2e-4 for 32B, coefficient 1).
+    """
+
+    penalises: ClassVar[bool] = True
+
+    share: float = Field(2e-3, gt=0, le=1, description="of the trainable tokens of an optimizer batch, at least one")
+    coef: float = Field(1.0, gt=0, description="of their distance")
+
+    def select(self, rows: Sequence[Row]) -> list[Selected]:
+        every = covariances(rows)
+        threshold = least_of_highest(trainable(rows, every), self.share)
+        chosen = [(cov_N >= threshold) & (cov_N > 0) for cov_N in every]
+        return [Selected(penalties_N=np.where(chosen_N, self.coef, 0.0)) for chosen_N in chosen]

@@ -1,0 +1,39 @@
+"""Masked importance weights between sampler and learner. NumPy only."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from outrider.objective.correction import Correction, Flags, Floats, WeightLevel
+from outrider.options import refuse_empty_range
+
+
+class Mask(Correction):
+    r"""Old log-probabilities are the learner's own, and what has an importance weight out of range is not trained on.
+
+    :math:`w` where :math:`\mathrm{low} \le w \le \mathrm{high}`, else 0.
+
+    Sources: Liu et al. 2025, "When speed kills stability" (sequence level) and IcePop (token level, [0.5, 5]).
+    """
+
+    level: WeightLevel = Field("sequence", description="of each token; of the response: product or geometric mean")
+    low: float = Field(0.0, ge=0, description="smallest importance weight that counts")
+    high: float = Field(2.0, gt=0, description="largest importance weight that counts")
+
+    @model_validator(mode="after")
+    def _some_fit(self) -> Mask:
+        refuse_empty_range(self.low, self.high)
+        return self
+
+    @property
+    def weight_level(self) -> WeightLevel:
+        return self.level
+
+    @property
+    def leaves_out(self) -> bool:
+        return self.level == "token"
+
+    def importance(self, weights: Floats) -> tuple[Floats, Flags]:
+        masked = np.where((self.low <= weights) & (weights <= self.high), weights, 0.0)
+        return masked, masked != weights

@@ -1,0 +1,52 @@
+"""The contract of a surrogate: what a token gains by its ratio and its advantage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import model_validator
+
+from outrider.objective.ratio import Marks, TokenRatios
+from outrider.options import Options
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Surrogate(Options):
+    """The function whose gradient is followed. Fields are the recipe's options.
+
+    On-policy, where every ratio is 1, the gradient of the gain is that of the policy gradient: the advantage of each
+    token by its log-probability.
+    """
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        """The names of its marks, the same for every batch."""
+        return ()
+
+    @property
+    def per_response(self) -> bool:
+        """Whether a response has one ratio, through which all of its tokens are trained: none can be left out then."""
+        return False
+
+    def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
+        """The gain of each token ``[N]``, and by name what is to be averaged over tokens and shown, ``[N]`` each.
+
+        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and marks are not looked at, but their
+        log-probability may be NaN, which must reach no gradient.
+        """
+        raise NotImplementedError
+
+
+class Bounded(Surrogate):
+    """A surrogate with bounds below and above, for which a recipe may write ``[low, high]``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pair(cls, given: Any) -> Any:
+        if not isinstance(given, (list, tuple)):
+            return given
+        if len(given) != 2:
+            raise ValueError(f"a range has two numbers, [low, high], and this one has {len(given)}")
+        return {"low": given[0], "high": given[1]}

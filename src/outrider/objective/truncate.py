@@ -1,0 +1,27 @@
+"""Truncated importance weights between sampler and learner. NumPy only."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from outrider.objective.correction import Correction, Flags, Floats, WeightLevel
+
+
+class Truncate(Correction):
+    r"""Old log-probabilities are the learner's own, and importance weights are cut: :math:`\min(w, \mathrm{cap})`.
+
+    Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training" (cap 2, token
+    level).
+    """
+
+    level: WeightLevel = Field("token", description="of each token; of the response: product or geometric mean")
+    cap: float = Field(2.0, gt=0, description="largest importance weight")
+
+    @property
+    def weight_level(self) -> WeightLevel:
+        return self.level
+
+    def importance(self, weights: Floats) -> tuple[Floats, Flags]:
+        cut = np.minimum(weights, self.cap)
+        return cut, cut != weights
