@@ -1,0 +1,519 @@
+"""The rules that every piece of the objective keeps, as one matrix of pieces and rules.
+
+A new piece joins by a line in its table: options, and an example that was worked by hand. A piece without one fails
+``test_every_piece_is_in_the_matrix``. ``test_the_matrix_catches_what_is_wrong`` breaks pieces on purpose.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from outrider.objective import (
+    AGGREGATES,
+    CORRECTIONS,
+    K1,
+    K2,
+    K3,
+    KL_ESTIMATORS,
+    SELECTIONS,
+    SURROGATES,
+    Aggregate,
+    Cispo,
+    Clip,
+    ClipCov,
+    Constant,
+    Correction,
+    Forking,
+    Gmpo,
+    KlCov,
+    KlEstimator,
+    Mask,
+    Recompute,
+    Sapo,
+    Selection,
+    SequenceMean,
+    Surrogate,
+    TokenMean,
+    Truncate,
+    Unclipped,
+)
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.ratio import TokenRatios
+from outrider.objective.selection import Selected, selected
+from outrider.objective.weights import token_weights
+from outrider.record.row import Row
+
+# Surrogates: for a response of one token, the derivative of its gain by log pi, with advantage 1 and with -1.
+
+RATIOS = (0.5, 0.75, 1.0, 1.25, 2.0, 8.0)  # two lie between the bounds below and above, if those are mixed up
+
+
+class Slopes(NamedTuple):
+    """A surrogate and its slopes at ``RATIOS``, by hand.
+
+    Attributes:
+        good: with advantage 1.
+        bad: with advantage -1.
+        marks: name to what is marked, at the ratios with advantage 1 and then with -1.
+    """
+
+    piece: Surrogate
+    good: tuple[float, ...]
+    bad: tuple[float, ...]
+    marks: dict[str, list[float]]
+
+
+def gate(tau: float, ratio: float) -> float:
+    """4 s (1 - s) of a sigmoid s at tau (ratio - 1), which is 1 / cosh^2 of half of that."""
+    return 1 / math.cosh(tau * (ratio - 1) / 2) ** 2
+
+
+SAPO = [*(gate(1.0, ratio) for ratio in RATIOS), *(gate(2.0, ratio) for ratio in RATIOS)]
+_ALL, _PASS = tuple(RATIOS), tuple(-ratio for ratio in RATIOS)
+SURROGATE_CASES = {
+    # good: nothing to gain beyond 1.28; bad: nothing to lose below 0.8
+    "clip": Slopes(
+        Clip(low=0.2, high=0.28),
+        (0.5, 0.75, 1.0, 1.25, 0.0, 0.0),
+        (0.0, 0.0, -1.0, -1.25, -2.0, -8.0),
+        {"clip_low": [0] * 6 + [1, 1, 0, 0, 0, 0], "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6},
+    ),
+    # and what is bad costs no more than 3 times its advantage
+    "clip with dual": Slopes(
+        Clip(low=0.2, high=0.28, dual=3.0),
+        (0.5, 0.75, 1.0, 1.25, 0.0, 0.0),
+        (0.0, 0.0, -1.0, -1.25, -2.0, 0.0),
+        {
+            "clip_low": [0] * 6 + [1, 1, 0, 0, 0, 0],
+            "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6,
+            "clip_dual": [0] * 11 + [1],
+        },
+    ),
+    "clip of the response": Slopes(
+        Clip(low=0.2, high=0.28, ratio="sequence"),
+        (0.5, 0.75, 1.0, 1.25, 0.0, 0.0),
+        (0.0, 0.0, -1.0, -1.25, -2.0, -8.0),
+        {"clip_low": [0] * 6 + [1, 1, 0, 0, 0, 0], "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6},
+    ),
+    "clip by GSPO-token": Slopes(
+        Clip(low=0.2, high=0.28, ratio="sequence_token"),
+        (0.5, 0.75, 1.0, 1.25, 0.0, 0.0),
+        (0.0, 0.0, -1.0, -1.25, -2.0, -8.0),
+        {"clip_low": [0] * 6 + [1, 1, 0, 0, 0, 0], "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6},
+    ),
+    "unclipped": Slopes(Unclipped(), _ALL, _PASS, {}),
+    "unclipped, of the response": Slopes(Unclipped(ratio="sequence"), _ALL, _PASS, {}),
+    # the weight is at least 0.8 and at most 5, whatever the sign
+    "cispo": Slopes(
+        Cispo(low=0.2, high=4.0),
+        (0.8, 0.8, 1.0, 1.25, 2.0, 5.0),
+        (-0.8, -0.8, -1.0, -1.25, -2.0, -5.0),
+        {"clip_low": [1, 1, 0, 0, 0, 0] * 2, "clip_high": [0, 0, 0, 0, 0, 1] * 2},
+    ),
+    # log 2 is 0.69: beyond 0.4 nothing to gain, below -0.6 nothing to lose
+    "gmpo": Slopes(
+        Gmpo(low=0.6, high=0.4),
+        (0.5, 0.75, 1.0, 1.25, 0.0, 0.0),
+        (0.0, -0.75, -1.0, -1.25, -2.0, -8.0),
+        {"clip_low": [0] * 6 + [1, 0, 0, 0, 0, 0], "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6},
+    ),
+    # the slope of rho by log pi is rho
+    "sapo": Slopes(
+        Sapo(tau_positive=1.0, tau_negative=2.0),
+        tuple(ratio * share for ratio, share in zip(RATIOS, SAPO[: len(RATIOS)], strict=True)),
+        tuple(-ratio * share for ratio, share in zip(RATIOS, SAPO[len(RATIOS) :], strict=True)),
+        {"gate": SAPO},
+    ),
+}
+
+
+class Slope(NamedTuple):
+    """Gains, marks, and the derivative of each gain by each log pi, ``[N, N]``."""
+
+    gain: Tensor
+    marks: dict[str, Tensor]
+    slopes: Tensor
+
+
+def slope(
+    piece: Surrogate, ratios: list[float], advantages: list[float], lengths: list[int], untrained: int = -1
+) -> Slope:
+    """Of a batch of rows; ``untrained`` is a token that was observed, whose log-probability is NaN."""
+    live = torch.tensor([n != untrained for n in range(len(ratios))])
+    start = torch.tensor([math.log(0.01 * ratio) for ratio in ratios], dtype=torch.float64)
+    start[~live] = math.nan
+    told = torch.tensor(advantages, dtype=torch.float64)
+
+    def ratios_of(logprobs: Tensor) -> TokenRatios:
+        log_ratio = torch.where(live, logprobs - math.log(0.01), 0.0)
+        return TokenRatios(log_ratio, logprobs, told, live, lengths)
+
+    gain, marks = piece.gain(ratios_of(start))
+    slopes = torch.autograd.functional.jacobian(lambda logprobs: piece.gain(ratios_of(logprobs))[0], start)
+    return Slope(gain, marks, slopes)
+
+
+def check_slopes_by_hand(case: Slopes) -> None:
+    for sign, expected, first in ((1.0, case.good, 0), (-1.0, case.bad, len(RATIOS))):
+        for place, (ratio, by_hand) in enumerate(zip(RATIOS, expected, strict=True)):
+            _, marks, slopes = slope(case.piece, [ratio], [sign], [1])
+            assert slopes.item() == pytest.approx(by_hand), (ratio, sign)
+            assert {name: float(mark) for name, mark in marks.items()} == pytest.approx(
+                {name: marked[first + place] for name, marked in case.marks.items()}
+            ), (ratio, sign)
+
+
+def check_marks_are_those_declared(case: Slopes) -> None:
+    nothing = torch.zeros(0)
+    for marks in (
+        case.piece.gain(TokenRatios(nothing, nothing, nothing, nothing > 0, []))[1],
+        slope(case.piece, [2.0, 0.5], [1.0, -1.0], [1, 1]).marks,
+    ):
+        assert tuple(marks) == case.piece.diagnostics
+
+
+def check_on_policy_it_is_the_policy_gradient(case: Slopes) -> None:
+    found = slope(case.piece, [1.0] * 4, [2.0, 2.0, -0.5, -0.5], [2, 2]).slopes.sum(0)
+    assert found.tolist() == pytest.approx([2.0, 2.0, -0.5, -0.5])
+
+
+def check_what_is_not_trained_reaches_nothing(case: Slopes) -> None:
+    """NaN times 0 is NaN: the token has to be masked before."""
+    ratios, advantages = [2.0, 1.0, 0.5], [1.0, 0.0, 1.0]
+    found = slope(case.piece, ratios, advantages, [3], untrained=1)
+    live = [0, 2]
+    alone = slope(case.piece, [2.0, 0.5], [1.0, 1.0], [2])
+    assert torch.allclose(found.gain[live], alone.gain)
+    assert torch.allclose(found.slopes[live][:, live], alone.slopes)
+    assert found.slopes[live][:, 1].tolist() == [0.0, 0.0]
+
+
+def check_rows_are_apart(case: Slopes) -> None:
+    """So a micro-batch may be cut and ordered as one likes."""
+    ratios, advantages = [2.0, 0.5, 1.5, 8.0], [1.0, 1.0, -1.0, -1.0]
+    both = slope(case.piece, ratios, advantages, [1, 3])
+    first, second = (
+        slope(case.piece, ratios[:1], advantages[:1], [1]),
+        slope(case.piece, ratios[1:], advantages[1:], [3]),
+    )
+    assert torch.allclose(both.gain, torch.cat([first.gain, second.gain]))
+    assert torch.allclose(both.slopes, torch.block_diag(first.slopes, second.slopes))
+
+
+def check_no_advantage_no_gradient(case: Slopes) -> None:
+    assert not slope(case.piece, [2.0, 0.5, 8.0], [0.0] * 3, [2, 1]).slopes.any()
+
+
+def check_twice_the_advantage_twice_the_gradient(case: Slopes) -> None:
+    once = slope(case.piece, [2.0, 0.5, 8.0], [1.0, -1.0, -0.5], [1, 1, 1]).slopes
+    assert torch.allclose(slope(case.piece, [2.0, 0.5, 8.0], [2.0, -2.0, -1.0], [1, 1, 1]).slopes, 2 * once)
+
+
+def check_a_token_is_trained_by_itself_or_with_its_response(case: Slopes) -> None:
+    slopes = slope(case.piece, [1.1, 0.9, 1.0], [1.0, 1.0, 1.0], [3]).slopes
+    others = slopes - torch.diag(torch.diag(slopes))
+    assert bool((others != 0).any()) == case.piece.per_response
+
+
+SURROGATE_RULES = [
+    check_slopes_by_hand,
+    check_marks_are_those_declared,
+    check_on_policy_it_is_the_policy_gradient,
+    check_what_is_not_trained_reaches_nothing,
+    check_rows_are_apart,
+    check_no_advantage_no_gradient,
+    check_twice_the_advantage_twice_the_gradient,
+    check_a_token_is_trained_by_itself_or_with_its_response,
+]
+
+# Selections: of three rows with seven trainable tokens, and one that was observed, which is the most extreme of all.
+
+LOGPROBS = [[-1.0, -3.0, -90.0], [-2.0, -2.0, -4.0], [-1.0, -1.0]]  # the trained ones have a mean of -2
+TOLD = [[2.0, 2.0, 90.0], [-1.0, -1.0, -1.0], [-0.5, -0.5]]  # and of 0
+ENTROPIES = [[0.5, 2.0, 9.0], [1.0, 1.0, 1.5], [0.0, 0.25]]
+# their products: 2, -2 | 0, 0, 2 | -0.5, -0.5
+
+
+class Choice(NamedTuple):
+    """A selection, and what it chooses in the rows above, by hand; None: it says nothing of that kind."""
+
+    piece: Selection
+    keeps: list[list[bool]] | None = None
+    penalties: list[list[float]] | None = None
+
+
+SELECTION_CASES = {
+    # floor(0.6 * 7) = 4 of 7: 2, 1.5, and both of 1.0
+    "forking": Choice(Forking(share=0.6), keeps=[[False, True, False], [True, True, True], [False, False]]),
+    # 3 of 7: 2, 1.5 and one of 1.0, but equals go together
+    "forking, equals": Choice(Forking(share=0.45), keeps=[[False, True, False], [True, True, True], [False, False]]),
+    # all of 7 may be drawn of those in [1, 3]: the two of covariance 2
+    "clip_cov": Choice(
+        ClipCov(share=1.0, low=1.0, high=3.0), keeps=[[False, True, True], [True, True, False], [True, True]]
+    ),
+    # one of 7, and two are equal
+    "kl_cov": Choice(KlCov(share=0.2, coef=3.0), penalties=[[3.0, 0, 0], [0, 0, 3.0], [0, 0]]),
+    # all of 7, but those above 0 alone
+    "kl_cov, all": Choice(KlCov(share=1.0, coef=0.5), penalties=[[0.5, 0, 0], [0, 0, 0.5], [0, 0]]),
+}
+
+
+def rows_of_three() -> list[Row]:
+    return [
+        Row(
+            context_ids=np.array([7], np.int32),
+            token_ids=np.arange(len(logprobs), dtype=np.int32),
+            old_logprobs_N=np.array(logprobs, np.float32),
+            advantages_N=np.array(told),
+            trainable_N=np.array([logprob > -90 for logprob in logprobs]),
+            entropies_N=np.array(entropies, np.float32),
+            seed=seed,
+        )
+        for seed, (logprobs, told, entropies) in enumerate(zip(LOGPROBS, TOLD, ENTROPIES, strict=True))
+    ]
+
+
+def as_lists(found: list[Selected], name: str) -> list[list[float]] | None:
+    parts = [getattr(one, name) for one in found]
+    return None if all(part is None for part in parts) else [part.tolist() for part in parts]
+
+
+def check_choice_by_hand(case: Choice) -> None:
+    found = selected(case.piece, rows_of_three())
+    assert as_lists(found, "keeps_N") == case.keeps
+    assert as_lists(found, "penalties_N") == case.penalties
+
+
+def check_it_says_what_it_declares(case: Choice) -> None:
+    assert case.piece.leaves_out == (case.keeps is not None)
+    assert case.piece.penalises == (case.penalties is not None)
+
+
+def check_the_order_of_rows_is_nothing(case: Choice) -> None:
+    rows = rows_of_three()
+    straight = selected(case.piece, rows)
+    for order in itertools.permutations(range(3)):
+        found = selected(case.piece, [rows[place] for place in order])
+        for name in ("keeps_N", "penalties_N"):
+            assert as_lists(found, name) == as_lists([straight[place] for place in order], name)
+
+
+def check_without_a_trainable_token_it_says_nothing(case: Choice) -> None:
+    observed = [replace(row, trainable_N=np.zeros_like(row.trainable_N)) for row in rows_of_three()]
+    assert selected(case.piece, observed) == [Selected()] * 3
+    assert selected(case.piece, []) == []
+
+
+SELECTION_RULES = [
+    check_choice_by_hand,
+    check_it_says_what_it_declares,
+    check_the_order_of_rows_is_nothing,
+    check_without_a_trainable_token_it_says_nothing,
+]
+
+# Corrections, aggregates and KL estimators: numbers to numbers.
+
+WEIGHTS = np.array([0.25, 1.0, 3.0])
+
+
+class Cut(NamedTuple):
+    """A correction, what the weights 0.25, 1 and 3 become, and which of them count as cut."""
+
+    piece: Correction
+    importance: list[float]
+    cut: list[bool]
+
+
+CORRECTION_CASES = {
+    "recompute": Cut(Recompute(), [1, 1, 1], [False, False, False]),
+    "truncate": Cut(Truncate(cap=2.0), [0.25, 1, 2], [False, False, True]),
+    "mask": Cut(Mask(low=0.5, high=2.0), [0, 1, 0], [True, False, True]),
+    "mask by token": Cut(Mask(level="token", low=0.0, high=2.0), [0.25, 1, 0], [False, False, True]),
+}
+
+
+def check_cut_by_hand(case: Cut) -> None:
+    importance, cut = case.piece.importance(WEIGHTS)
+    assert importance.tolist() == case.importance
+    assert cut.tolist() == case.cut
+
+
+def check_equal_engines_are_not_corrected(case: Cut) -> None:
+    importance, cut = case.piece.importance(np.ones(3))
+    assert importance.tolist() == [1, 1, 1]
+    assert not cut.any()
+
+
+def check_leaving_out_needs_the_level_of_tokens(case: Cut) -> None:
+    zero = 0 in case.importance
+    assert case.piece.leaves_out == (zero and case.piece.weight_level == "token")
+
+
+class Weighed(NamedTuple):
+    """An aggregate, and the weight of each token in rows of 2, 0 and 6, where a response has 10 at most."""
+
+    piece: Aggregate
+    weights: tuple[float, float, float]
+
+
+AGGREGATE_CASES = {
+    "token_mean": Weighed(TokenMean(), (1 / 8, 0, 1 / 8)),
+    "sequence_mean": Weighed(SequenceMean(), (1 / 4, 0, 1 / 12)),
+    "constant": Weighed(Constant(), (1 / 30, 0, 1 / 30)),
+    "constant of its own": Weighed(Constant(length=5), (1 / 15, 0, 1 / 15)),
+}
+
+
+def check_weights_by_hand(case: Weighed) -> None:
+    rows = [
+        Row(np.zeros(1, np.int32), np.zeros(n, np.int32), np.zeros(n, np.float32), np.ones(n), np.arange(n) < trained)
+        for n, trained in ((2, 2), (3, 0), (7, 6))
+    ]
+    options = ObjectiveOptions(aggregate=case.piece)
+    assert token_weights(rows, options, 10).tolist() == pytest.approx(case.weights)
+    assert token_weights(rows[::-1], options, 10).tolist() == pytest.approx(case.weights[::-1])
+
+
+class Pull(NamedTuple):
+    """A KL estimator, and its values where the reference is less likely by e, as likely, and likelier by e^2."""
+
+    piece: KlEstimator
+    values: tuple[float, float, float]
+
+
+KL_CASES = {
+    "k1": Pull(K1(), (1.0, 0.0, -2.0)),
+    "k2": Pull(K2(), (0.5, 0.0, 2.0)),
+    "k3": Pull(K3(), (math.exp(-1), 0.0, math.exp(2) - 3)),
+}
+
+
+def check_values_by_hand(case: Pull) -> None:
+    assert case.piece.value(torch.tensor([-1.0, 0.0, 2.0])).tolist() == pytest.approx(case.values)
+
+
+def check_it_says_of_each_row_whether_it_acts(case: Pull) -> None:
+    rows = rows_of_three()
+    straight = case.piece.acts_on(rows)
+    assert len(straight) == 3
+    assert case.piece.acts_on(rows[::-1]) == straight[::-1]
+
+
+MATRIX = {
+    "surrogate": (SURROGATES, SURROGATE_CASES, SURROGATE_RULES),
+    "selection": (SELECTIONS, SELECTION_CASES, SELECTION_RULES),
+    "correction": (
+        CORRECTIONS,
+        CORRECTION_CASES,
+        [check_cut_by_hand, check_equal_engines_are_not_corrected, check_leaving_out_needs_the_level_of_tokens],
+    ),
+    "aggregate": (AGGREGATES, AGGREGATE_CASES, [check_weights_by_hand]),
+    "KL estimator": (KL_ESTIMATORS, KL_CASES, [check_values_by_hand, check_it_says_of_each_row_whether_it_acts]),
+}
+EVERY = [(kind, name, rule) for kind, (_, cases, rules) in MATRIX.items() for name in cases for rule in rules]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "rule"), EVERY, ids=[f"{name}-{rule.__name__[6:]}" for _, name, rule in EVERY]
+)
+def test_every_piece_keeps_every_rule(kind, name, rule) -> None:
+    rule(MATRIX[kind][1][name])
+
+
+@pytest.mark.parametrize("kind", MATRIX)
+def test_every_piece_is_in_the_matrix(kind: str) -> None:
+    table, cases, _ = MATRIX[kind]
+    assert {type(case.piece) for case in cases.values()} == set(table.values())
+
+
+def swapped(self: Clip, tokens: TokenRatios) -> tuple[Tensor, dict[str, Tensor]]:
+    """The bounds change places where the advantage is negative: with equal ones nobody would see it."""
+    bad = tokens.advantages < 0
+    low, high = torch.where(bad, 1 - self.high, 1 - self.low), torch.where(bad, 1 + self.low, 1 + self.high)
+    ratio = tokens.ratio(self.ratio)
+    gain = torch.minimum(ratio * tokens.advantages, ratio.clamp(low, high) * tokens.advantages)
+    return gain, {"clip_low": (ratio < low) & bad, "clip_high": (ratio > high) & (tokens.advantages > 0)}
+
+
+WRONG = {
+    "bounds that are swapped between signs": ("clip", Clip, "gain", swapped),
+    "a clip that is open for what is bad": (
+        "clip",
+        Clip,
+        "gain",
+        lambda self, t: (t.ratio(self.ratio).clamp(1 - self.low, 1 + self.high) * t.advantages, {}),
+    ),
+    "a mark that is not declared": ("clip", Clip, "diagnostics", property(lambda self: ("clip_low",))),
+    "a gradient through the weight": (
+        "cispo",
+        Cispo,
+        "gain",
+        lambda self, t: (t.log_ratio.exp() * t.advantages * t.logprobs, {}),
+    ),
+    "a mean over the whole batch": (
+        "gmpo",
+        Gmpo,
+        "gain",
+        lambda self, t: (t.advantages * t.log_ratio.mean().exp(), {}),
+    ),
+    "one temperature for both signs": (
+        "sapo",
+        Sapo,
+        "gain",
+        lambda self, t: (4 * (t.ratio("token") - 1).sigmoid() * t.advantages, {}),
+    ),
+    "the lowest entropies": (
+        "forking",
+        Forking,
+        "select",
+        lambda self, rows: [Selected(keeps_N=(r.entropies_N <= 1.0) & r.trainable_N) for r in rows],
+    ),
+    "a threshold of each row": (
+        "kl_cov",
+        KlCov,
+        "select",
+        lambda self, rows: [Selected(penalties_N=self.coef * (r.advantages_N == r.advantages_N.max())) for r in rows],
+    ),
+    "observed tokens count": (
+        "clip_cov",
+        ClipCov,
+        "select",
+        lambda self, rows: [Selected(keeps_N=r.old_logprobs_N * r.advantages_N < self.low) for r in rows],
+    ),
+    "a cap on the wrong side": (
+        "truncate",
+        Truncate,
+        "importance",
+        lambda self, w: (np.maximum(w, self.cap), w < self.cap),
+    ),
+    "rows without a token count": (
+        "sequence_mean",
+        SequenceMean,
+        "divisor",
+        lambda self, tokens_R, most: tokens_R[tokens_R > 0] * len(tokens_R),
+    ),
+    "the other direction": ("k3", K3, "value", lambda self, d: (-d).exp() + d - 1),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_the_matrix_catches_what_is_wrong(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its rules alone: no test of the piece itself is asked."""
+    name, owner, attribute, mutated = WRONG[what]
+    monkeypatch.setattr(owner, attribute, mutated)
+    [(_, cases, rules)] = [entry for entry in MATRIX.values() if name in entry[1]]
+    caught = []
+    for rule in rules:
+        try:
+            rule(cases[name])
+        except AssertionError:
+            caught.append(rule.__name__)
+    assert caught, what
