@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,15 +12,30 @@ import torch
 from torch import Tensor
 
 from outrider.errors import UserError
-from outrider.objective import KL_ESTIMATORS
+from outrider.objective import K3, KL_ESTIMATORS
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import Tokens
+from outrider.record.row import Row
 from policy_rows import evaluate, one_row, ragged_rows, row
 
 
 def objective(max_tokens: int = 10, **options: object) -> PolicyLoss:
     return PolicyLoss(ObjectiveOptions(**options), max_tokens)
+
+
+class K3OnFailures(K3):
+    """What a newcomer writes to pull back what failed alone."""
+
+    def acts_on(self, rows: Sequence[Row]) -> list[bool]:
+        return [not row.success for row in rows]
+
+
+def test_a_kl_on_failures_alone_is_one_class() -> None:
+    loss = objective(kl=1.0)
+    loss.options.kl.estimator = K3OnFailures()
+    rows = [replace(row([1.0, 1.0]), success=success) for success in (True, False)]
+    assert [told.pulled for told in loss.prepare(rows)] == [False, True]
 
 
 def test_kl_is_k3_and_counts_are_exact() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,8 @@ class Row:
         mode: the distribution of the old log-probabilities.
         entropies_N: float32, nats, of the policy that sampled; None where the sampler records none.
         seed: the identity of the rollout's draws.
+        success: whether the rollout's verdict is correct.
+        reward: the rollout's; NaN where it is unscorable, or there is none.
         importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
     """
 
@@ -38,6 +41,8 @@ class Row:
     mode: Mode = RAW
     entropies_N: NDArray[np.float32] | None = None
     seed: int = 0
+    success: bool = False
+    reward: float = math.nan
     importance_N: NDArray[np.float64] | None = None
 
     @property
@@ -76,6 +81,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
         mode=rollout.mode,
         entropies_N=rollout.entropies_T,
         seed=rollout.seed,
+        success=rollout.success,
+        reward=math.nan if rollout.reward is None else rollout.reward,
     )
 
 
