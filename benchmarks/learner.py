@@ -39,7 +39,7 @@ def packed(policy: Policy, batch: list[Row], micro_tokens: int):
     options = load_recipe("grpo").learn.model_copy(update={"micro_tokens": micro_tokens})
     learner = Learner(model, options, ImitationLoss())
     tokens = sum(row.length for row in batch)
-    return lambda: tokens if learner.update(batch) else 0
+    return lambda: tokens if learner.update(batch).metrics else 0
 
 
 def padded(policy: Policy, batch: list[Row]):

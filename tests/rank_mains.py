@@ -38,7 +38,7 @@ def trainer(ranks: Ranks) -> Trainer:
 def draw(ranks: Ranks, out: Path) -> int:
     """One step's rollouts, as they are after gathering."""
     made = trainer(ranks)
-    groups = made.explorer.explore(1, 6, made.collect)
+    groups = made.explorer.explore(1, 6, made.collect).groups
     if ranks.main:
         out.write_bytes(pickle.dumps([r for group in groups for r in group.rollouts]))
     return 0
@@ -48,7 +48,7 @@ def learn(ranks: Ranks, rows: Path, out: Path) -> int:
     """Three updates from given rows, then the weights."""
     made = trainer(ranks)
     batch: list[Row] = pickle.loads(rows.read_bytes())
-    metrics = [made.learner.update(batch) for _ in range(3)]
+    metrics = [made.learner.update(batch).metrics for _ in range(3)]
     if ranks.main:
         out.write_bytes(pickle.dumps(([p.detach() for p in made.learner.parameters], metrics)))
     return 0

@@ -87,7 +87,7 @@ def perverse(success: bool, member: int) -> float:
 class Run:
     """Steps of an explorer, and everything that its last stage decided.
 
-    ``plans`` holds that stage's requests of each step, ``drawn`` every rollout.
+    ``plans`` holds that stage's requests of each step, ``drawn`` every rollout, ``metrics`` the last step's.
     """
 
     stages: Sequence[Stage]
@@ -98,10 +98,11 @@ class Run:
     step: int = 0
     plans: list[list[tuple[Any, ...]]] = field(default_factory=list)
     drawn: dict[str, Rollout] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stage = self.stages[-1]
         self.explorer = Explorer(self.stages, ProblemStream(self.train), Engine(), self.seed)
+        self.stage = self.explorer.stages[-1]
         self.name = f"{len(self.stages) - 1}-{type(self.stage).__name__.lower()}"
 
     def steps(self, n: int) -> list[list[Group]]:
@@ -110,7 +111,9 @@ class Run:
     def next(self) -> list[Group]:
         self.step += 1
         self.plans.append([])
-        return self.explorer.explore(self.step, self.world.problems, self.draw, progress=(self.step - 1) / STEPS)
+        progress = (self.step - 1) / STEPS
+        groups, self.metrics = self.explorer.explore(self.step, self.world.problems, self.draw, progress)
+        return groups
 
     def draw(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         self.plans[-1] += [described(r) for r in requests if r.stage == self.name]

@@ -306,7 +306,7 @@ def test_what_a_width_lacks_is_counted(rounds, short):
     run = Run([Uniform(n=2), stage], World(3, Uniform, always(Outcome.INCORRECT)))
     groups = run.next()
     assert [g.size for g in groups] == [16 - short] * 3
-    assert stage.metrics()["short"] == 3 * short
+    assert run.stage.metrics()["short"] == 3 * short
 
 
 def test_outcomes_are_those_of_the_pivots():

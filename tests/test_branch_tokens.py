@@ -88,7 +88,7 @@ def test_the_tokens_of_a_path_are_what_the_model_saw(select, segment, which, num
     )
     draw = Seen(rate, longest)
     explorer = Explorer([Uniform(n=3), stage], ProblemStream(lambda i: Problem(f"p{i}", "")), ScriptedEngine(), seed)
-    for g in explorer.explore(1, 2, draw):
+    for g in explorer.explore(1, 2, draw).groups:
         by_id = {r.id: r for r in g.rollouts}
 
         def path(r: Rollout, by_id: dict[str, Rollout] = by_id) -> list[int]:

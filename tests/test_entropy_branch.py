@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.explore import EntropyBranch, Uniform, View
+from outrider.explore import EntropyBranch, Setting, Uniform, View
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct
 from scripted import Ragged, Run, World, by_rate
 from small import LONG, ScriptedEngine
@@ -113,7 +113,7 @@ def test_every_problem_ends_with_the_total_exactly(initial, more, branches, thre
         groups = run.next()
         assert [g.size for g in groups] == [total] * 4
         new = [r for g in groups for r in g.rollouts if r.stage == run.name]
-        metrics = stage.metrics()
+        metrics = run.stage.metrics()
         assert metrics["branches"] == sum(r.parent is not None for r in new)
         assert metrics["fresh"] == sum(r.parent is None for r in new)
         siblings = Counter((r.parent, r.branch_at) for r in new if r.parent is not None)
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_said():
     full = [rollout(m, [1, 1]) for m in range(4)]
     stage = EntropyBranch(segment=EVERY, total=4)
     with pytest.raises(ValueError, match=r"total is 4 rollouts of a problem, but the stages before it draw 4"):
-        stage.check([Uniform(n=4)], problems=1)
+        stage.check(Setting([Uniform(n=4)], 1, 64, ["main"], "countdown"))
     assert stage.plan(view(*full)) == []  # it may happen all the same, if another stage gives some problems more
     with pytest.raises(UserError, match="needs the entropy of every token"):
         EntropyBranch(segment=EVERY, total=6).plan(view(rollout(0, [1, 1], entropies_T=None)))

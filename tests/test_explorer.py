@@ -84,7 +84,7 @@ def explorer(*stages: Stage) -> Explorer:
 
 def test_stages_follow_one_another_round_by_round() -> None:
     made = explorer(Uniform(n=4), Doubling())
-    groups = made.explore(7, 2, draw)
+    groups, metrics = made.explore(7, 2, draw)
     assert [g.id for g in groups] == ["train:7:p0", "train:7:p1"]
     for group in groups:
         # 4 uniform with 2 successes, then 2 (members 4 and 5, one success), then 3
@@ -92,12 +92,12 @@ def test_stages_follow_one_another_round_by_round() -> None:
         assert [r.stage for r in group.rollouts] == ["0-uniform"] * 4 + ["1-doubling"] * 5
         assert [r.stream for r in group.rollouts] == ["main"] * 4 + ["branch"] * 5
         assert len({r.seed for r in group.rollouts}) == 9
-    assert made.metrics() == {"explore/1-doubling/seen": 2.0}
+    assert metrics == {"explore/1-doubling/seen": 2.0}
     assert made.stream.position == 2
 
 
 def test_a_new_problem_joins_and_a_request_for_nothing_vanishes() -> None:
-    groups = explorer(Newcomer()).explore(1, 1, draw)
+    groups = explorer(Newcomer()).explore(1, 1, draw).groups
     assert [(g.problem.id, g.size) for g in groups] == [("p0", 0), ("p99", 2)]
 
 
@@ -256,7 +256,7 @@ class Dropping(Uniform):
 
 
 def test_a_dropped_group_stays_with_its_reason_and_an_unknown_one_is_a_bug() -> None:
-    first, second = explorer(Dropping(n=2)).explore(1, 2, draw)
+    first, second = explorer(Dropping(n=2)).explore(1, 2, draw).groups
     assert [r.unused for g in (first, second) for r in g.rollouts] == ["dropping: first"] * 2 + [""] * 2
     assert [
         r.unused

@@ -61,7 +61,7 @@ def test_skipped_rows_change_no_denominator() -> None:
     batch = rows()
     live = [row for row in batch if row.has_signal]
     made = learner(copy.deepcopy(model))
-    assert made.update(batch)["rows_skipped"] == len(batch) - len(live) > 0
+    assert made.update(batch).metrics["rows_skipped"] == len(batch) - len(live) > 0
     assert not torch.allclose(gradient(model, batch, {}), gradient(model, live, {}), rtol=1e-3)
 
 
@@ -83,8 +83,8 @@ def test_a_batch_without_signal_moves_nothing_and_says_so() -> None:
     made.update(rows())  # so that AdamW has momentum that could move on
     before = copy.deepcopy(model.state_dict())
     silent = [row for row in rows() if not row.has_signal]
-    assert made.update(silent) == {"rows_skipped": len(silent), "skipped_no_signal": 1.0}
-    assert made.update([]).get("updates") is None
+    assert made.update(silent).metrics == {"rows_skipped": len(silent), "skipped_no_signal": 1.0}
+    assert made.update([]).metrics.get("updates") is None
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
@@ -94,21 +94,21 @@ def test_a_non_finite_gradient_moves_nothing_and_is_counted() -> None:
     before = copy.deepcopy(model.state_dict())
     broken = rows()
     broken[1].advantages_N[:] = np.inf
-    assert made.update(broken)["skipped_nonfinite"] == 1.0
+    assert made.update(broken).metrics["skipped_nonfinite"] == 1.0
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert made.optimizer_steps == 0
-    assert "skipped_nonfinite" not in made.update(rows())
+    assert "skipped_nonfinite" not in made.update(rows()).metrics
 
 
 def test_kl_at_the_reference_is_zero_and_pulls_back_afterwards() -> None:
     model = random_model("qwen2")
     made = learner(model, {"kl": 1.0})
     silent = [row for row in rows() if not row.has_signal]
-    first = made.update(silent)
+    first = made.update(silent).metrics
     assert first["kl_reference"] == pytest.approx(0.0, abs=1e-7)  # trained on: a KL needs no advantage
     for _ in range(3):
         made.update(rows())
-    assert made.update(rows())["kl_reference"] > 1e-4
+    assert made.update(rows()).metrics["kl_reference"] > 1e-4
 
 
 def test_rows_of_different_modes_are_refused() -> None:
@@ -161,16 +161,16 @@ def test_a_resumed_learner_ends_with_the_same_weights(objective: dict[str, objec
 
 def test_a_reset_makes_the_policy_the_reference_and_forgets_momentum() -> None:
     made = learner(random_model("qwen2"), RESET)
-    first = made.update(rows(seed=0))
+    first = made.update(rows(seed=0)).metrics
     assert "reference_resets" not in first
     assert made.reference is not None
     assert not torch.equal(next(made.reference.parameters()), next(made.model.parameters()))
-    assert made.update(rows(seed=1))["reference_resets"] == 1.0
+    assert made.update(rows(seed=1)).metrics["reference_resets"] == 1.0
     for old, new in zip(made.reference.parameters(), made.model.parameters(), strict=True):
         assert torch.equal(old, new)
     assert made.optimizer.state == {}
-    assert made.update(rows(seed=2))["kl_reference"] == pytest.approx(0.0, abs=1e-7)
-    assert "reference_resets" not in learner(random_model("qwen2"), {"kl": 0.5}).update(rows())
+    assert made.update(rows(seed=2)).metrics["kl_reference"] == pytest.approx(0.0, abs=1e-7)
+    assert "reference_resets" not in learner(random_model("qwen2"), {"kl": 0.5}).update(rows()).metrics
 
 
 def test_correction_measures_what_the_sampler_was_off_by() -> None:
@@ -178,7 +178,7 @@ def test_correction_measures_what_the_sampler_was_off_by() -> None:
     model = random_model("qwen2").double()
     exact = learner(copy.deepcopy(model)).logprobs(rows())
     off = [replace(row, old_logprobs_N=lp - 0.1) for row, lp in zip(rows(), exact, strict=True)]
-    metrics = learner(model, {"correction": {"truncate": {"cap": 1.05}}}).update(off)
+    metrics = learner(model, {"correction": {"truncate": {"cap": 1.05}}}).update(off).metrics
     assert metrics["sampler_kl_k1"] == pytest.approx(-0.1)
     assert (metrics["weight_p01"], metrics["weight_p99"]) == (pytest.approx(np.exp(0.1)),) * 2
     assert (metrics["weight_clamped"], metrics["importance"]) == (1.0, pytest.approx(1.05))
@@ -187,8 +187,8 @@ def test_correction_measures_what_the_sampler_was_off_by() -> None:
 
 def test_the_second_epoch_is_off_policy_and_the_old_log_probabilities_stay() -> None:
     made = learner(random_model("qwen2").double(), {"correction": "recompute"}, epochs=2, lr=1e-3)
-    both = made.update(rows())
-    once = learner(random_model("qwen2").double(), {"correction": "recompute"}, lr=1e-3).update(rows())
+    both = made.update(rows()).metrics
+    once = learner(random_model("qwen2").double(), {"correction": "recompute"}, lr=1e-3).update(rows()).metrics
     assert (both["updates"], once["updates"]) == (2.0, 1.0)
     assert once["kl_old"] == pytest.approx(0.0, abs=1e-15)
     assert both["kl_old"] > 1e-8
@@ -210,7 +210,7 @@ def test_a_batch_of_3072_problems_for_several_epochs_fits_into_bounded_memory() 
         lambda module, args, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
     )
     tracemalloc.start()
-    metrics = made.update(batch)
+    metrics = made.update(batch).metrics
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert metrics["updates"] == 2.0  # one optimizer batch an epoch
@@ -230,7 +230,7 @@ def test_schedule(schedule: str, progress: float, expected: float) -> None:
 
 def test_warm_up_counts_optimizer_steps() -> None:
     made = learner(random_model("qwen2"), warmup="4 updates", lr=1.0)
-    rates = [made.update(rows())["learning_rate"] for _ in range(5)]
+    rates = [made.update(rows()).metrics["learning_rate"] for _ in range(5)]
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0]
 
 
@@ -239,7 +239,7 @@ def test_imitation_learns_what_it_is_shown() -> None:
     use_plans(model)
     made = Learner(model, LearnOptions(lr=3e-3), ImitationLoss())
     shown = [imitation_row(np.array([1, 4], np.int32), np.array([9, 8, 2], np.int32))]
-    losses = [made.update(shown)["loss"] for _ in range(60)]
+    losses = [made.update(shown).metrics["loss"] for _ in range(60)]
     assert losses[-1] < 0.05 < 1.0 < losses[0]
 
 

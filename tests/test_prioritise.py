@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from outrider.config.train import EvaluateOptions, RewardOptions
 from outrider.errors import UserError
-from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Stage, Uniform, View
+from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Setting, Stage, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, Verdict, correct, incorrect
@@ -56,14 +56,16 @@ class Run:
     """Steps of an explorer over scripted successes; remembers the requests of each round."""
 
     def __init__(self, stage: Stage, succeeds: Succeeds, base: int = 4, problems: Sequence[Problem] = PROBLEMS) -> None:
-        self.stage, self.succeeds = stage, succeeds
+        self.succeeds = succeeds
         stream = ProblemStream(lambda index: problems[index % len(problems)])
         self.explorer = Explorer([Uniform(n=base), stage], stream, ScriptedEngine(), seed=1)
+        self.stage = self.explorer.stages[-1]
         self.rounds: list[list[SampleRequest]] = []
 
     def step(self, step: int, problems: int) -> list[Group]:
         self.rounds = []
-        return self.explorer.explore(step, problems, self.draw)
+        groups, self.metrics = self.explorer.explore(step, problems, self.draw)
+        return groups
 
     def draw(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         self.rounds.append(list(requests))
@@ -257,14 +259,18 @@ def test_branches_and_dropped_groups():
     assert plan(Prioritise(total=33, rounds=1), [g.left_out("other: reason") for g in groups]) == {}
 
 
+def setting(before: Sequence[Stage]) -> Setting:
+    return Setting(before, problems=16, max_tokens=64, streams=["main", "branch"], task="countdown")
+
+
 def test_a_total_that_leaves_nothing_is_refused():
     with pytest.raises(ValueError, match=r"total is 64 .* draw 64 for 16 problems, so none is left"):
-        Prioritise(total=64).check([Uniform(n=4)], 16)
+        Prioritise(total=64).check(setting([Uniform(n=4)]))
     with pytest.raises(ValueError, match=r"total is 100 .* draw 160 for 16 problems, so none is left"):
-        Prioritise(total=100).check([Uniform(n=4), EntropyBranch(total=10)], 16)
+        Prioritise(total=100).check(setting([Uniform(n=4), EntropyBranch(total=10)]))
     with pytest.raises(ValueError, match=r"total is 80 .* draw 80 for 16 problems, so none is left"):
-        Prioritise(total=80).check([Uniform(n=4), Greedy(max_tokens=8)], 16)
-    Prioritise(total=65).check([Uniform(n=4), Branch(), Refill()], 16)
+        Prioritise(total=80).check(setting([Uniform(n=4), Greedy(max_tokens=8)]))
+    Prioritise(total=65).check(setting([Uniform(n=4), Branch(), Refill()]))
     run = Run(Prioritise(), lambda request, member: False)
     with pytest.raises(UserError, match="none has any yet: put uniform before it"):
         Explorer([Prioritise()], ProblemStream(PROBLEMS.__getitem__), ScriptedEngine(), 0).explore(1, 3, run.draw)
@@ -323,12 +329,12 @@ def test_unsolved_problems_are_seeded_until_they_succeed():
     run = Run(Prioritise(total=12, seed=Seed(k=2)), succeeds, base=2, problems=PROBLEMS[:2])
     run.step(1, 2)
     assert all(r.context.kind == "plain" for requests in run.rounds for r in requests)
-    assert run.explorer.metrics()["explore/1-prioritise/unseeded"] == 4  # p1, with an empty corpus
+    assert run.metrics["explore/1-prioritise/unseeded"] == 4  # p1, with an empty corpus
     run.step(2, 2)
     seeds = [{r.problem.id: r.context for r in requests} for requests in run.rounds]
     assert seeds[1] == {"p0": Context(), "p1": Context("seeded", ("p0",), "as_generated")}
     assert seeds[2] == {"p0": Context(), "p1": Context()}
-    metrics = {key.rpartition("/")[2]: value for key, value in run.explorer.metrics().items()}
+    metrics = {key.rpartition("/")[2]: value for key, value in run.metrics.items()}
     assert (metrics["seeded"], metrics["unseeded"], metrics["fewer"], metrics["rescued"]) == (2, 0, 2, 1)
     assert (metrics["corpus"], metrics["corpus_seeded"]) == (2, 1)
 
@@ -354,7 +360,7 @@ def test_a_resumed_run_plans_as_the_uninterrupted_one():
         resumed.step(step, 8)
         assert plans(resumed) == plans(whole)
         assert any(r.context.kind == "seeded" for r in whole.rounds[1])
-    assert resumed.explorer.metrics() == whole.explorer.metrics()
+    assert resumed.metrics == whole.metrics
     assert resumed.explorer.state_dict() == whole.explorer.state_dict()
     with pytest.raises(ValueError, match="keeps no state"):
         Prioritise().load_state_dict({"seed": {}})

@@ -224,7 +224,7 @@ def test_an_adapter_over_frozen_bfloat16_learns_in_float32(folders: dict[str, st
     assert {p.dtype for p in policy.model.parameters() if p.requires_grad} == {torch.float32}
     learner = learner_of(shaken(policy), torch.bfloat16, lr=1e-6)
     before = [p.detach().clone() for p in learner.parameters]
-    assert np.isfinite(learner.update(rows())["grad_norm"])
+    assert np.isfinite(learner.update(rows()).metrics["grad_norm"])
     assert all((p != b).any() for p, b in zip(learner.parameters, before, strict=True))
     assert len(LocalSampler(policy, SampleOptions(max_tokens=4)).sample([request("p", [5, 6], n=2)])) == 2
 

@@ -20,7 +20,7 @@ from outrider.errors import UserError
         (
             "remax",
             "sample.max_tokens=50",
-            "explore.1 takes responses to have at most 96 tokens, but sample.max_tokens is",
+            "explore.1: takes responses to have at most 96 tokens, but sample.max_tokens is",
         ),
         (
             "grpo",
@@ -28,7 +28,7 @@ from outrider.errors import UserError
             "credit.main.0 takes responses to have at most 80 tokens, but sample.max_tokens is 96",
         ),
         ("grpo", "credit.main=[greedy]", "credit.main compares with the rollouts of a stage 'greedy', which explore"),
-        ("tree-grpo", "explore.1.segment=turns", "explore.1 cuts rollouts at their turns, but in task 'countdown'"),
+        ("tree-grpo", "explore.1.segment=turns", "explore.1: cuts rollouts at their turns, but in task 'countdown'"),
         (
             "grpo",
             "explore=[{uniform: {n: 4}}, {entropy_branch: {total: 4, segment: chunk}}]",
@@ -40,10 +40,10 @@ from outrider.errors import UserError
             "explore.1: prioritise.total is 256 rollouts a step, but the stages before it draw 256 for 32",
         ),
         ("dars-hw", "explore=[cures, {rebalance: {n_max: 31}}]", "rebalance.n_max comes to 31, below the 32 rollouts"),
-        ("deep-grpo", "explore.1.segment={chunk: {tokens: 96}}", "explore.1 cuts responses every 96 tokens, but none"),
+        ("deep-grpo", "explore.1.segment={chunk: {tokens: 96}}", "explore.1: cuts responses every 96 tokens, but none"),
         ("grpo", "explore=[entropy_branch]", "explore.0: entropy_branch continues rollouts"),
         ("xrpo", "explore.1.seed.embed=tfid", "'tfid' is not an embedder (did you mean 'tfidf'?)"),
-        ("deep-grpo", "explore.1.stream=brunch", "explore.1 draws for the loss stream 'brunch', which has no chain"),
+        ("deep-grpo", "explore.1.stream=brunch", "explore.1: draws for the loss stream 'brunch', which has no chain"),
     ],
 )
 def test_stages_that_cannot_work_where_they_stand(recipe: str, override: str, expected: str) -> None:

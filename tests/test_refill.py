@@ -83,7 +83,7 @@ def test_a_small_task_trains_on_what_it_has():
     groups = made.next()
     assert {group.problem.id for group in groups} == {p.id for p in five}
     # two began, three were left for the first round, none for the second: short of both, by no limit of its own
-    assert {key: stage.metrics()[key] for key in ("attempts", "problems", "missing", "capped")} == {
+    assert {key: made.stage.metrics()[key] for key in ("attempts", "problems", "missing", "capped")} == {
         "attempts": 1.0, "problems": 3.0, "missing": 2.0, "capped": 0.0,
     }  # fmt: skip
 

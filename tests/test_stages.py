@@ -169,7 +169,7 @@ class Life:
         self.states, self.groups, self.metrics = [self.state(self.run)], [], []
         for _ in range(STEPS):
             self.groups.append(self.run.next())
-            self.metrics.append(self.run.explorer.metrics())
+            self.metrics.append(self.run.metrics)
             self.states.append(self.state(self.run))
 
     @staticmethod
@@ -237,7 +237,7 @@ def check_resume(life: Life) -> None:
         run = life.again(after)
         for metrics in life.metrics[after:]:
             run.next()
-            assert json.dumps(run.explorer.metrics()) == json.dumps(metrics)  # equal NaN included
+            assert json.dumps(run.metrics) == json.dumps(metrics)  # equal NaN included
         assert run.plans == life.run.plans[after:]
         assert life.state(run) == life.states[-1]
 
@@ -267,7 +267,7 @@ def check_metrics(life: Life) -> None:
     """The same names in every step, those of an empty one too, and numbers."""
     nothing = life.begin(life.case, WORLDS["empty batch"])
     nothing.next()
-    for metrics in (*life.metrics, nothing.explorer.metrics()):
+    for metrics in (*life.metrics, nothing.metrics):
         assert metrics.keys() == life.metrics[0].keys()
         assert all(type(value) is float for value in metrics.values())
 

@@ -97,7 +97,7 @@ def simulate(stage: Timed, problems: int, steps: int, power: float = 1) -> list[
     SECONDS.clear(), ROUNDS.clear()
     explorer = Explorer([Uniform(n=4), stage], ProblemStream(lambda i: Problem(str(i), "")), Engine(), seed=0)
     judged = partial(draw, power=power)
-    return [group for step in range(steps) for group in explorer.explore(step + 1, problems, judged)]
+    return [group for step in range(steps) for group in explorer.explore(step + 1, problems, judged).groups]
 
 
 class Waves(Stage):

@@ -13,7 +13,7 @@ from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, split
 from outrider.credit import Link as AnyLink
 from outrider.errors import nearest
-from outrider.explore import STAGES, Stage
+from outrider.explore import STAGES, Setting, Stage
 from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
@@ -97,20 +97,18 @@ class Recipe(Options):
     @model_validator(mode="after")
     def _stages_agree(self) -> Recipe:
         for i, stage in enumerate(self.explore):
+            setting = Setting(
+                self.explore[:i],
+                self.train.problems,
+                self.sample.max_tokens,
+                self.credit,
+                self.task.name,
+                self.task.turns,
+            )
             try:
-                stage.check(self.explore[:i], self.train.problems)
+                stage.check(setting)
             except ValueError as error:
                 raise ValueError(f"explore.{i}: {error}") from None
-            if stage.needs_turns and not self.task.turns:
-                raise ValueError(
-                    f"explore.{i} cuts rollouts at their turns, but in task {self.task.name!r} they are single turns; "
-                    "give it another segment, chunk or delimiter"
-                )
-            if stage.loss_stream not in self.credit:
-                raise ValueError(
-                    f"explore.{i} draws for the loss stream {stage.loss_stream!r}, which has no chain in credit "
-                    f"({nearest(stage.loss_stream, self.credit)})"
-                )
         return self
 
     @model_validator(mode="after")
@@ -126,21 +124,13 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Recipe:
-        limits = {f"explore.{i}": stage.response_limit for i, stage in enumerate(self.explore)}
         for stream, chain in self.credit.items():
-            limits |= {f"credit.{stream}.{i}": link.response_limit for i, link in enumerate(split(chain).before)}
-        for place, limit in limits.items():
-            if limit not in (None, self.sample.max_tokens):
-                raise ValueError(
-                    f"{place} takes responses to have at most {limit} tokens, but sample.max_tokens is "
-                    f"{self.sample.max_tokens}"
-                )
-        for i, stage in enumerate(self.explore):
-            if stage.cuts_every is not None and stage.cuts_every >= self.sample.max_tokens:
-                raise ValueError(
-                    f"explore.{i} cuts responses every {stage.cuts_every} tokens, but none is longer than "
-                    f"{self.sample.max_tokens} (sample.max_tokens), so nothing would ever be cut"
-                )
+            for i, link in enumerate(split(chain).before):
+                if link.response_limit not in (None, self.sample.max_tokens):
+                    raise ValueError(
+                        f"credit.{stream}.{i} takes responses to have at most {link.response_limit} tokens, but "
+                        f"sample.max_tokens is {self.sample.max_tokens}"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.explore.outcome import scorable, trainable
-from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter, Turns
+from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter
 from outrider.explore.select import SELECTORS, Outcome, Pivot, Selector, Source
 from outrider.explore.select.utility import Utility
-from outrider.explore.stage import Bounds, Stage, bounds_after
+from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
 from outrider.pieces import PieceOf
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed
@@ -76,18 +76,6 @@ class Branch(Stage):
             )
         return self
 
-    @property
-    def loss_stream(self) -> str:
-        return self.stream
-
-    @property
-    def needs_turns(self) -> bool:
-        return isinstance(self.segment, Turns)
-
-    @property
-    def cuts_every(self) -> int | None:
-        return self.segment.tokens if isinstance(self.segment, Chunk) else None
-
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most is None:
             return before
@@ -101,15 +89,17 @@ class Branch(Stage):
             new = min(new, problems * (self.select.fills - before.first[0]))
         return before.more(new if self.cap is None else min(new, self.cap))
 
-    def check(self, before: Sequence[Stage], problems: int) -> None:
-        if not before:
+    def check(self, setting: Setting) -> None:
+        if not setting.before:
             raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")
-        width, (drawn, _) = self.select.fills, bounds_after(before, problems).first
+        width, (drawn, _) = self.select.fills, setting.bounds.first
         if width is not None and drawn >= width:
             raise ValueError(
                 f"branch fills problems up to {width} rollouts (width), but the stages before it draw {drawn} for "
                 "each, so none is left to branch"
             )
+        self.segment.check(setting)
+        setting.refuse_stream(self.stream)
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:

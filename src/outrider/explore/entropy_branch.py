@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +12,9 @@ from pydantic import Field, PrivateAttr
 from outrider.errors import UserError
 from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
 from outrider.explore.outcome import trainable
-from outrider.explore.segment import Chain, Chunk, Turns, sampled
+from outrider.explore.segment import Chain, Turns, sampled
 from outrider.explore.select import Pivot
-from outrider.explore.stage import Bounds, Stage, bounds_after
+from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
 
@@ -70,31 +70,21 @@ class EntropyBranch(Stage):
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
     _rises: list[float] = PrivateAttr(default_factory=list)
 
-    @property
-    def loss_stream(self) -> str:
-        return self.stream
-
-    @property
-    def needs_turns(self) -> bool:
-        return isinstance(self.segment, Turns)
-
-    @property
-    def cuts_every(self) -> int | None:
-        return self.segment.tokens if isinstance(self.segment, Chunk) else None
-
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         after = before.more((self.total - before.first[0]) * problems)
         return after if before.most is None else after._replace(fewest=max(before.fewest, self.total * problems))
 
-    def check(self, before: Sequence[Stage], problems: int) -> None:
-        if not before:
+    def check(self, setting: Setting) -> None:
+        if not setting.before:
             raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
-        drawn, _ = bounds_after(before, problems).first
+        drawn, _ = setting.bounds.first
         if drawn >= self.total:
             raise ValueError(
                 f"entropy_branch.total is {self.total} rollouts of a problem, but the stages before it draw {drawn}, "
                 "so nothing is left to branch"
             )
+        self.segment.check(setting)
+        setting.refuse_stream(self.stream)
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:

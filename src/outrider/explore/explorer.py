@@ -26,6 +26,13 @@ class _Plan(NamedTuple):
     dropped: dict[str, str]
 
 
+class Explored(NamedTuple):
+    """A step's groups, and the stages' numbers of it as ``explore/<stage>/<name>``."""
+
+    groups: list[Group]
+    metrics: dict[str, float]
+
+
 class Explorer:
     """Plans a step's rollouts and has them drawn and judged, round by round.
 
@@ -33,7 +40,7 @@ class Explorer:
     in one place. What comes back is the same everywhere.
 
     Args:
-        stages: the recipe's, in order.
+        stages: the recipe's, in order. The explorer works on copies.
         stream: where the problems of a step come from.
         engine: the policy and its tokenizer, as stages may use them.
         seed: the run's master seed.
@@ -50,9 +57,9 @@ class Explorer:
         share: Share[Any] = lambda make: make(),
         prompt_limit: int = sys.maxsize,
     ) -> None:
-        self._metrics: dict[str, float] = {}
         self._prompt_limit = prompt_limit
-        self.stages, self.stream, self._engine, self._seed, self._share = stages, stream, engine, seed, share
+        self.stages = [stage.model_copy(deep=True) for stage in stages]  # state stays here: a recipe is data
+        self.stream, self._engine, self._seed, self._share = stream, engine, seed, share
 
     def prepare(self) -> None:
         """Let every stage load what it needs.
@@ -62,7 +69,7 @@ class Explorer:
         """
         self._share(self._prepare)
 
-    def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> list[Group]:
+    def explore(self, step: int, problems: int, draw: Draw, progress: float = 0.0) -> Explored:
         """One step: take problems, then let each stage plan from the groups so far until it asks for nothing.
 
         Raises:
@@ -79,8 +86,7 @@ class Explorer:
             dropped = plan.dropped
             groups = {key: g.left_out(dropped[g.id]) if g.id in dropped else g for key, g in groups.items()}
         finished = list(groups.values())
-        self._metrics = self._share(lambda: self._observe(finished))
-        return finished
+        return Explored(finished, self._share(lambda: self._observe(finished)))
 
     @staticmethod
     def _join(groups: dict[str, Group], requests: Sequence[SampleRequest], drawn: list[Rollout], step: int) -> None:
@@ -117,10 +123,6 @@ class Explorer:
             for i, stage in enumerate(self.stages)
             for key, value in stage.metrics().items()
         }
-
-    def metrics(self) -> dict[str, float]:
-        """The stages' numbers of the last step as ``explore/<stage>/<name>``."""
-        return self._metrics
 
     def state_dict(self) -> dict[str, Any]:
         stages = [{"stage": _name(stage, i), "state": stage.state_dict()} for i, stage in enumerate(self.stages)]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pydantic import Field
 
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
 from outrider.record import Context, SampleRequest, SamplingParams
 
@@ -31,13 +29,10 @@ class Greedy(Stage):
 
     max_tokens: int = Field(ge=1, description="most response tokens; the same as sample.max_tokens")
 
-    @property
-    def response_limit(self) -> int | None:
-        return self.max_tokens
-
-    def check(self, before: Sequence[Stage], problems: int) -> None:
-        if not before:
+    def check(self, setting: Setting) -> None:
+        if not setting.before:
             raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")
+        setting.refuse_limit(self.max_tokens)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         each = before.more(problems)

@@ -14,7 +14,7 @@ from outrider.errors import UserError
 from outrider.explore.apportion import apportion
 from outrider.explore.outcome import evidence, outcome
 from outrider.explore.seed import Seed
-from outrider.explore.stage import Bounds, Stage, bounds_after
+from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -104,16 +104,16 @@ class Prioritise(Stage):
     _extra: Counter[str] = PrivateAttr(default_factory=Counter)
     _weights: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def check(self, before: Sequence[Stage], problems: int) -> None:
-        drawn = bounds_after(before, problems)
-        if not before or drawn.first[0] == 1:
+    def check(self, setting: Setting) -> None:
+        drawn = setting.bounds
+        if not setting.before or drawn.first[0] == 1:
             raise ValueError(
                 "prioritise ranks problems by their rollouts so far: put uniform before it, at least 2 for each"
             )
         if drawn.fewest >= self.total:
             raise ValueError(
                 f"prioritise.total is {self.total} rollouts a step, but the stages before it draw {drawn.fewest} for "
-                f"{problems} problems, so none is left to allocate"
+                f"{setting.problems} problems, so none is left to allocate"
             )
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage, bounds_after
+from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest
 
@@ -62,10 +62,10 @@ class Rebalance(Stage):
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def check(self, before: Sequence[Stage], problems: int) -> None:
+    def check(self, setting: Setting) -> None:
         least = min(self.n_max, self.n_max if self.n_max_end is None else self.n_max_end)
-        _, n = bounds_after(before, problems).first
-        if not before:
+        _, n = setting.bounds.first
+        if not setting.before:
             raise ValueError("rebalance adds to a first pass: put uniform before it")
         if least < n:
             raise ValueError(f"rebalance.n_max comes to {least}, below the {n} rollouts of the first pass, which count")

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import outcome, scorable
-from outrider.explore.stage import Stage
+from outrider.explore.stage import Setting, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -61,8 +61,8 @@ class Refill(Stage):
     _seed: int = PrivateAttr(0)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def check(self, before: Sequence[Stage], problems: int) -> None:
-        if not before:
+    def check(self, setting: Setting) -> None:
+        if not setting.before:
             raise ValueError("refill replaces groups that are not mixed, and as the first stage it finds none")
 
     def plan(self, view: View) -> list[SampleRequest]:

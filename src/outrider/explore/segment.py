@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from outrider.explore.stage import Setting
 from outrider.explore.view import Engine
 from outrider.options import Options
 from outrider.record import Rollout
@@ -52,6 +53,9 @@ class Segmenter(Options):
         """
         raise NotImplementedError
 
+    def check(self, setting: Setting) -> None:
+        """Refuse, when a recipe is read, a setting in which it would never cut. Raises ValueError."""
+
     @property
     def reads_text(self) -> bool:
         """Whether the text of the tokens is needed."""
@@ -92,6 +96,13 @@ class Chunk(Segmenter):
 
     tokens: int = Field(50, ge=1, description="length of a segment")
 
+    def check(self, setting: Setting) -> None:
+        if self.tokens >= setting.max_tokens:
+            raise ValueError(
+                f"cuts responses every {self.tokens} tokens, but none is longer than {setting.max_tokens} "
+                "(sample.max_tokens), so nothing would ever be cut"
+            )
+
     def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         return list(range(self.tokens, len(sampled_T), self.tokens))
 
@@ -126,6 +137,13 @@ class Turns(Segmenter):
     >>> Turns().bounds([], np.array([True, True, False, False, True]))
     [4]
     """
+
+    def check(self, setting: Setting) -> None:
+        if not setting.turns:
+            raise ValueError(
+                f"cuts rollouts at their turns, but in task {setting.task!r} they are single turns; give it another "
+                "segment, chunk or delimiter"
+            )
 
     def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         return [int(t) + 1 for t in np.flatnonzero(~sampled_T[:-1] & sampled_T[1:])]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from outrider.errors import nearest
 from outrider.explore.view import View
 from outrider.options import Options
 from outrider.record import Group, Problem, SampleRequest
@@ -36,6 +37,44 @@ def bounds_after(stages: Sequence[Stage], problems: int) -> Bounds:
     return bounds
 
 
+class Setting(NamedTuple):
+    """The recipe around a stage, as far as a stage has to agree with it.
+
+    Attributes:
+        before: the stages before it, in order.
+        problems: with which a step begins.
+        max_tokens: of a response.
+        streams: the loss streams that have a credit chain.
+        task: its name.
+        turns: whether its rollouts have turns.
+    """
+
+    before: Sequence[Stage]
+    problems: int
+    max_tokens: int
+    streams: Collection[str]
+    task: str
+    turns: bool = False
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of the step when the turn of the stage comes."""
+        return bounds_after(self.before, self.problems)
+
+    def refuse_limit(self, max_tokens: int) -> None:
+        """Raise ValueError where responses have another limit than the one that a stage goes by."""
+        if max_tokens != self.max_tokens:
+            raise ValueError(
+                f"takes responses to have at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"
+            )
+
+    def refuse_stream(self, stream: str) -> None:
+        """Raise ValueError where the rollouts of a stage would get no credit."""
+        if stream not in self.streams:
+            hint = nearest(stream, self.streams)
+            raise ValueError(f"draws for the loss stream {stream!r}, which has no chain in credit ({hint})")
+
+
 class Stage(Options):
     """One way of spending the rollout budget. Fields are the recipe's options; state lives in ``PrivateAttr``.
 
@@ -48,36 +87,16 @@ class Stage(Options):
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError
 
-    @property
-    def loss_stream(self) -> str:
-        """The loss stream of its rollouts; a recipe needs a credit chain for it."""
-        return "main"
-
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         """Bounds after its turn, from those before it, in a step that begins with so many problems."""
         return before._replace(most=None)
 
-    def check(self, before: Sequence[Stage], problems: int) -> None:
-        """Refuse, when a recipe is read, stages ``before`` this one or a number of problems that it cannot work with.
+    def check(self, setting: Setting) -> None:
+        """Refuse, when a recipe is read, a setting that it cannot work in.
 
         Raises:
             ValueError: one sentence.
         """
-
-    @property
-    def needs_turns(self) -> bool:
-        """Whether it finds nothing to do in rollouts of a single turn."""
-        return False
-
-    @property
-    def response_limit(self) -> int | None:
-        """The limit on responses that it goes by, which has to be the sampler's; None: none."""
-        return None
-
-    @property
-    def cuts_every(self) -> int | None:
-        """Tokens from cut to cut, where it cuts responses at fixed distances; None otherwise."""
-        return None
 
     def prepare(self) -> None:
         """Load what is needed, once and before anything is sampled.

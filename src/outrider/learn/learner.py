@@ -72,6 +72,13 @@ class Sum(Protocol):
     def __call__(self, tensor: Tensor) -> Tensor: ...
 
 
+class Updated(NamedTuple):
+    """What a step's updates were like, and the groups whose every optimizer batch was not finite."""
+
+    metrics: dict[str, float]
+    lost_groups: frozenset[str]
+
+
 class Learner:
     """AdamW over a causal LM.
 
@@ -107,14 +114,13 @@ class Learner:
         if options.gradient_checkpointing:
             recompute_layers(model)
         self.steps = self.optimizer_steps = 0
-        self.lost_groups: frozenset[str] = frozenset()
 
-    def update(self, rows: Sequence[Row], progress: float = 0.0) -> dict[str, float]:
+    def update(self, rows: Sequence[Row], progress: float = 0.0) -> Updated:
         """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
 
-        Returns means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and learning
-        rate, counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``, and the gauges of
-        the objective. Afterwards ``lost_groups`` names the groups whose every optimizer batch was not finite.
+        Its metrics are means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and
+        learning rate, counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``, and the
+        gauges of the objective.
 
         Raises:
             ValueError: log-probabilities of several modes, or of a truncated one.
@@ -129,14 +135,14 @@ class Learner:
                 (lost if result.get("skipped_nonfinite") else trained).update(row.group for row in batch)
                 for name, value in result.items():
                     totals[name] = value if name in _LAST else totals.get(name, 0.0) + value
-        self.lost_groups = frozenset(lost - trained)
         tokens = max(totals.pop("tokens", 0.0), 1.0)
         per = {"loss": max(totals.get("updates", 0.0), 1.0)} | dict.fromkeys(_COUNTS | _LAST, 1.0)
         self.steps += 1
         if self.loss.reset_every and self.steps % self.loss.reset_every == 0:
             self.reset_reference()
             gauges = gauges | {"reference_resets": 1.0}
-        return {name: value / per.get(name, tokens) for name, value in totals.items()} | gauges
+        means = {name: value / per.get(name, tokens) for name, value in totals.items()}
+        return Updated(means | gauges, frozenset(lost - trained))
 
     @torch.no_grad()
     def logprobs(self, rows: Sequence[Row]) -> list[NDArray[np.floating]]:

@@ -31,4 +31,4 @@ def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[
     for step in range(options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
         rows = [solution_row(policy, task.train(index)) for index in indices]
-        report(step, learner.update(rows, progress=step / options.steps))
+        report(step, learner.update(rows, progress=step / options.steps).metrics)

@@ -109,22 +109,22 @@ class Trainer:
         """One step: explore, credit, update."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.leave.open():
-            explored = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
+            explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
             kept, prefix = self.learner.loss.trains_all, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix)
         self.settled = b""  # from here on the weights are between two steps
         with self.clock.phase("learn"):
-            learned = self.learner.update(rows, self.progress)
+            learned, lost_groups = self.learner.update(rows, self.progress)
         with self.clock.phase("sync"):
             self.collect.sampler.updated(step)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
         self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
-        groups = [g.left_out("non-finite update") if g.id in self.learner.lost_groups else g for g in groups]
+        groups = [g.left_out("non-finite update") if g.id in lost_groups else g for g in groups]
         with self.clock.phase("record"):
-            metrics = step_metrics(groups, self.counters.tokens) | prefixed("learn", learned) | self.explorer.metrics()
+            metrics = step_metrics(groups, self.counters.tokens) | prefixed("learn", learned) | planned
         return groups, metrics
 
     @property
