@@ -97,7 +97,7 @@ class Splits:
         """Over ``parts`` micro-batches, rows in order or (-1) in reverse."""
         self.made.loss.load_state_dict(self.begun)
         self.made.options = self.made.options.model_copy(update={"micro_tokens": BUDGETS[parts]})
-        self.metrics = self.made.update(BATCH[::order])
+        self.metrics = self.made.update(BATCH[::order]).metrics
         return torch.cat([p.grad.reshape(-1) for p in self.made.parameters])
 
 
@@ -168,7 +168,7 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
     def work(rank: int) -> None:
         made = ranks[rank]
         made.rank, made.size, made.add = rank, 2, lambda tensor: meeting.add(rank, tensor)
-        seen[rank] = [made.update(ragged_rows(16, seed)) for seed in range(3)]
+        seen[rank] = [made.update(ragged_rows(16, seed)).metrics for seed in range(3)]
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
     for thread in threads:
@@ -177,7 +177,7 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
         thread.join()
     alone = learner(copy.deepcopy(model), objective, minibatches=2)
     for seed in range(3):
-        expected = alone.update(ragged_rows(16, seed))
+        expected = alone.update(ragged_rows(16, seed)).metrics
         for rank in range(2):
             assert seen[rank][seed] == pytest.approx(expected, rel=1e-6, abs=1e-9)
     for made in ranks:
