@@ -50,3 +50,9 @@ def test_the_page_of_the_comparison_has_every_line_of_it() -> None:
     assert text.endswith(NOT_COMPARED)
     silent = [row for row in rows if row[0] != "theirs" and float(row[2]) > 1e-6 and not row[3]]
     assert not silent
+
+
+def test_the_glossary_has_at_most_thirty_words_in_order_and_once_each() -> None:
+    words = re.findall(r"^\| ([a-z ]+) \|", (PAGE.parent / "glossary.md").read_text(), re.MULTILINE)[1:]
+    assert 20 <= len(words) <= 30
+    assert words == sorted(set(words))

@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+import outrider
 
 ROOT = Path(__file__).parents[1]
 LIGHT_FOLDERS = ["record", "explore", "credit", "measure", "config"]
@@ -219,3 +222,31 @@ def links() -> list[tuple[Path, str]]:
 def test_the_documents_link_to_files_that_exist():
     assert len(links()) > 10
     assert [f"{page.name}: {target}" for page, target in links() if not (page.parent / target).exists()] == []
+
+
+# the door
+
+
+def test_what_hosts_and_indexes_read_is_well_formed():
+    forms = [yaml.safe_load(path.read_text()) for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml")]
+    assert len(forms) >= 3
+    for form in forms:
+        assert {"name", "description", "body"} <= form.keys()
+        ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+        assert len(set(ids)) == len(ids)
+    [job] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    oldest = re.search(r">=(3\.\d+)", (ROOT / "pyproject.toml").read_text())[1]
+    assert job["strategy"]["matrix"]["python"][0] == oldest
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == outrider.__version__
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+
+
+def test_the_folders_files_and_tables_that_contributing_names_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:src|tests|tools|benchmarks|\.ci)/[\w./*-]*)`", text))
+    assert len(named) > 15
+    assert [name for name in named if not list(ROOT.glob(name)) and not name.endswith("/mine.py")] == []
+    for table, file in re.findall(r"`([A-Z_]+)` (?:of|in) `([\w/.]+)`", text):
+        assert re.search(rf"^{table}\b.* = {{", (ROOT / file).read_text(), re.MULTILINE), table
