@@ -9,7 +9,7 @@ DEMO ?= train grpo train.tokens=1200000
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
-.PHONY: help demo test test-all check bench format
+.PHONY: help demo test test-all check docs bench format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -33,6 +33,9 @@ check: .venv/installed ## linter, formatter, type checker, file budgets, import 
 	@echo "== budgets of files and functions" && $(BIN)/python tools/check_budgets.py
 	@echo "== layers" && $(BIN)/python tools/check_layers.py
 
+docs: .venv/docs ## build the documentation into site/; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
+
 bench: .venv/installed ## speed ratios of sampler, learner and one whole step on this machine
 	@for file in $(BENCHMARKS); do echo "== $$file" && $(BIN)/python "$$file" || exit; done
 
@@ -51,4 +54,8 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 	echo "== .venv: $$($$found --version)" && $$found -m venv .venv
 	@echo "== install: about 75 packages, 1.6 GB on disk with a CPU build of PyTorch; a few minutes"
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.venv/docs: .venv/installed
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[docs]'
 	@touch $@

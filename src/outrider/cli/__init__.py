@@ -57,7 +57,7 @@ def _told(mistake: object) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    parser = _parser()
+    parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
     # argparse gives up on positionals after an option, but `train grpo --dry-run seed=3` is natural to write
     if rest and (not hasattr(arguments, "overrides") or any(word.startswith("-") for word in rest)):
@@ -78,7 +78,8 @@ def _run(argv: Sequence[str] | None) -> int:
         return TERMINATED
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line; building it imports no command's work."""
     parser = argparse.ArgumentParser(
         prog="outrider",
         description="Exploration in reinforcement learning with verifiable rewards.",

@@ -61,13 +61,13 @@ class Recipe(Options):
 
     name: str = Field("recipe", min_length=1, description="names the run folder; the file's name if not given")
     from_profile: str | None = Field(None, description="the profile that these values come from; set by the loader")
-    paper: str = ""
-    summary: str = ""
+    paper: str = Field("", description="where the method is from")
+    summary: str = Field("", description="one sentence for `outrider recipes`")
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")
     policy: TrainedPolicyOptions = Field(default_factory=TrainedPolicyOptions)
     seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
-    task: AnyTask
-    explore: list[AnyStage] = Field(min_length=1)
+    task: AnyTask = Field(description="where problems come from, and how answers are judged")
+    explore: list[AnyStage] = Field(min_length=1, description="stages, which plan a step's rollouts in turn")
     credit: dict[str, Chain] = Field(description="one chain per loss stream")
     reward: RewardOptions = Field(default_factory=RewardOptions)
     objective: ObjectiveOptions = Field(default_factory=ObjectiveOptions)

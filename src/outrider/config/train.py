@@ -56,11 +56,11 @@ class RewardOptions(Options):
     ``incorrect + score * (correct - incorrect)``.
     """
 
-    correct: float = 1.0
-    incorrect: float = 0.0
-    unparseable: float | None = 0.0
-    timeout: float | None = None
-    error: float | None = None
+    correct: float = Field(1.0, description="of a right answer")
+    incorrect: float = Field(0.0, description="of a wrong answer")
+    unparseable: float | None = Field(0.0, description="of a response without an answer; null: unscorable")
+    timeout: float | None = Field(None, description="where the judge took too long; null: unscorable")
+    error: float | None = Field(None, description="where the judge failed; null: unscorable")
 
     def of(self, verdict: Verdict) -> float:
         """The reward of a verdict; NaN where it is unscorable."""

@@ -147,7 +147,7 @@ class Random(Embedder):
     True
     """
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, description="of the order")
 
     _places: dict[str, int] = PrivateAttr(default_factory=dict)
 

@@ -24,8 +24,10 @@ class LearnOptions(Options):
     lr: float = Field(1e-6, gt=0, description="peak learning rate")
     warmup: str = Field("0 steps", description="linear warm-up: '20 steps' of the loop, or '320 updates'")
     schedule: Literal["constant", "cosine", "linear"] = Field("constant", description="after the warm-up")
-    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
-    weight_decay: float = Field(0.0, ge=0)
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        (0.9, 0.999), description="of AdamW"
+    )
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW, a share of lr")
     decay: Literal["matrices", "all"] = Field("matrices", description="what decays; all: biases and norms as well")
     clip_norm: float = Field(1.0, gt=0, description="largest gradient norm")
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")

@@ -43,8 +43,8 @@ class LoraOptions(Options):
     Source: LoRA, arXiv 2106.09685.
     """
 
-    rank: int = Field(16, ge=1)
-    alpha: float = Field(32.0, gt=0)
+    rank: int = Field(16, ge=1, description="of each adapter (r)")
+    alpha: float = Field(32.0, gt=0, description="scale; what is added is alpha / rank times the product")
     targets: Literal["all-linear"] | list[str] = Field(
         "all-linear", description="names of linear layers, such as [q_proj, v_proj]; all-linear: all but the head"
     )

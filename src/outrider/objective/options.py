@@ -59,16 +59,20 @@ class ObjectiveOptions(Options):
     K3()
     """
 
-    surrogate: Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")] = Field(default_factory=Clip)
+    surrogate: Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")] = Field(
+        default_factory=Clip, description="the function whose gradient is followed"
+    )
     select: Annotated[Selection, PieceOf(SELECTIONS, "token selection")] | None = Field(
         None, description="tokens that are treated otherwise, chosen over the whole optimizer batch"
     )
-    kl: Kl = Field(default_factory=Kl)
-    entropy: Entropy = Field(default_factory=Entropy)
+    kl: Kl = Field(default_factory=Kl, description="a KL to a reference model")
+    entropy: Entropy = Field(default_factory=Entropy, description="a bonus for the policy's entropy")
     correction: Annotated[Correction, PieceOf(CORRECTIONS, "correction")] | None = Field(
         None, description="null: old log-probabilities are the sampler's"
     )
-    aggregate: Annotated[Aggregate, PieceOf(AGGREGATES, "way to aggregate")] = Field(default_factory=TokenMean)
+    aggregate: Annotated[Aggregate, PieceOf(AGGREGATES, "way to aggregate")] = Field(
+        default_factory=TokenMean, description="the denominator of every token"
+    )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(
         {"main": 1.0}, min_length=1, description="weight (lambda) of each loss stream, its KL and its entropy included"
     )

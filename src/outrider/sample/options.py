@@ -16,7 +16,7 @@ class SampleOptions(Options):
     """How responses are drawn, and by which engine path."""
 
     temperature: float = Field(1.0, ge=0, description="0 is greedy")
-    top_p: float = Field(1.0, gt=0, le=1)
+    top_p: float = Field(1.0, gt=0, le=1, description="1 is off")
     top_k: int = Field(0, ge=0, description="0 is off")
     max_tokens: int = Field(128, ge=1, description="most response tokens, end token included")
     stop: list[Annotated[str, Field(min_length=1)]] = Field(

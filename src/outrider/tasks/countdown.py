@@ -44,7 +44,9 @@ class Countdown(Task):
     True
     """
 
-    sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field((3, 4, 5, 6), min_length=1)
+    sizes: tuple[Annotated[int, Field(ge=2, le=8)], ...] = Field(
+        (3, 4, 5, 6), min_length=1, description="how many numbers a problem gives; each is a level"
+    )
     highest: int = Field(12, ge=2, le=99, description="largest given number")
     cap: int = Field(60, ge=4, le=999, description="largest value of any step, target included")
     pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
