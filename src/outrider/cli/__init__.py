@@ -10,6 +10,7 @@ from outrider.cli import (
     analyse,
     bench,
     compare,
+    completion,
     evaluate,
     recipes,
     report,
@@ -24,7 +25,7 @@ from outrider.cli.streams import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unre
 from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated, terminable
 
-COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, version)
+COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, completion, version)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

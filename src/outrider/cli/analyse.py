@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.arguments import Commands, folder
-from outrider.config import load_options, read_yaml
 from outrider.interrupts import SAME, Terminated
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     """``outrider analyse tokens``."""
     from outrider.analyse.asked import Tokens
     from outrider.analyse.selection import select, token_parts
+    from outrider.config import load_options
 
     data = _given(arguments, "model", "temperature") | ({} if arguments.mass is None else {"masses": arguments.mass})
     asked = load_options(Tokens, data, [], "analyse tokens")
@@ -62,6 +62,7 @@ def run_shift(arguments: argparse.Namespace) -> int:
     """``outrider analyse shift``."""
     from outrider.analyse.asked import Shift
     from outrider.analyse.selection import select, token_parts
+    from outrider.config import load_options
 
     asked = load_options(Shift, _given(arguments, "before", "after", "temperature"), [], "analyse shift")
     plan = select(arguments.run_folder, asked)
@@ -76,6 +77,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
     """``outrider analyse intervene``. Task, sampling and held-out problems are the run's own unless overridden."""
     from outrider.analyse.asked import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select
+    from outrider.config import load_options, read_yaml
     from outrider.runs.folder import RunFolder
 
     config = RunFolder.existing(arguments.run_folder).config

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from outrider.config import dump_yaml
 from outrider.errors import UserError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -28,6 +27,8 @@ def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
 
 def print_yaml(data: dict[str, Any]) -> int:
     """The whole of ``--dry-run``."""
+    from outrider.config import dump_yaml
+
     sys.stdout.write(dump_yaml(data))
     return 0
 

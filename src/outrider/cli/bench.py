@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from outrider.bench.dry import plan
-from outrider.bench.spec import Bench, Tune, load_recipes, parse_tuned, refuse_unlike, settle
 from outrider.cli.arguments import Commands, folder
-from outrider.config import Recipe, load_options
 from outrider.errors import UserError
 from outrider.interrupts import SAME, Terminated
+
+if TYPE_CHECKING:
+    from outrider.bench.spec import Tune
+    from outrider.config import Recipe
 
 
 def add_to(commands: Commands) -> None:
@@ -43,6 +44,10 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the bench together and run it, or show it."""
+    from outrider.bench.dry import plan
+    from outrider.bench.spec import Bench, load_recipes, refuse_unlike, settle
+    from outrider.config import load_options
+
     words = arguments.overrides
     names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
     if not names:
@@ -85,6 +90,8 @@ def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
         if tune:
             raise UserError(f"--tune-{next(iter(tune))} is given, but --tune is not")
         return asked
+    from outrider.bench.spec import parse_tuned
+
     key, values = parse_tuned(arguments.tune)
     if "tokens" not in tune and "tokens" not in given:
         raise UserError("--tune needs --tune-tokens where the budget is not in tokens")
@@ -95,6 +102,8 @@ def _refuse_untunable(tune: Tune | None, recipes: dict[str, Recipe]) -> None:
     """Every recipe has the tuned key and takes every value of it: now, not after an hour."""
     if tune is None:
         return
+    from outrider.config import Recipe, load_options
+
     for name, recipe in recipes.items():
         for value in tune.values:
             load_options(Recipe, recipe.resolved(), [f"{tune.key}={json.dumps(value)}"], name)

@@ -6,9 +6,6 @@ import argparse
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.cli.task import add_task, task_asked
-from outrider.config import Evaluate, load_options
-from outrider.config.protocol import protocol
-from outrider.tasks import Suite
 
 
 def add_to(commands: Commands) -> None:
@@ -30,6 +27,10 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the evaluation together and run it, or show it."""
+    from outrider.config import Evaluate, load_options
+    from outrider.config.protocol import protocol
+    from outrider.tasks import Suite
+
     data = {"model": arguments.model, "task": task_asked(arguments), **protocol(arguments.protocol)}
     short = {"n": arguments.n, "problems": arguments.problems}
     said = {key: value for key, value in short.items() if value is not None}

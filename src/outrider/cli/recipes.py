@@ -6,7 +6,6 @@ import argparse
 import sys
 
 from outrider.cli.arguments import Commands
-from outrider.config import list_recipes, load_recipe, profile_text, recipe_text
 
 
 def add_to(commands: Commands) -> None:
@@ -16,13 +15,15 @@ def add_to(commands: Commands) -> None:
     )
     actions = parser.add_subparsers(metavar="show NAME")
     show = actions.add_parser("show", help="print a recipe's file, and its credit on a worked group")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="RECIPE")
     show.set_defaults(run=run_show)
     parser.set_defaults(run=run_list)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Name, paper and summary of every shipped recipe, one line each."""
+    from outrider.config import list_recipes
+
     recipes = list_recipes()
     name_width, paper_width = max(len(r.name) for r in recipes), max(len(r.paper) for r in recipes)
     for recipe in recipes:
@@ -35,6 +36,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     from rich.console import Console  # not at the top: other commands need no rich
 
     from outrider.cli.worked import credit_table
+    from outrider.config import load_recipe, profile_text, recipe_text
 
     _, text = recipe_text(arguments.name)
     recipe = load_recipe(arguments.name)

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from pydantic import Field
-
 from outrider.cli.arguments import Commands, add_columns, columns, folder
 from outrider.cli.task import add_task, task_asked
-from outrider.config import load_options
-from outrider.config.recipe import AnyTask
-from outrider.options import Options
-
-
-class _Asked(Options):
-    """What is scored."""
-
-    task: AnyTask
-    problems: int | None = Field(None, ge=1)
 
 
 def add_to(commands: Commands) -> None:
@@ -35,10 +23,13 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the task together and score the file."""
+    from outrider.config import load_options
+    from outrider.config.score import Score
+
     data = {"task": task_asked(arguments)}
     if arguments.problems is not None:
         data["problems"] = arguments.problems
-    asked = load_options(_Asked, data, [], "score")
+    asked = load_options(Score, data, [], "score")
     from rich.console import Console
 
     from outrider.score.score import score_command

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
-from outrider.config import load_sft, read_yaml
 
 
 def add_to(commands: Commands) -> None:
@@ -22,6 +21,8 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the settings and run them, or show them."""
+    from outrider.config import load_sft, read_yaml
+
     sft = load_sft(read_yaml(arguments.task, arguments.task), arguments.overrides)
     if arguments.dry_run:
         return print_yaml(sft.model_dump(mode="json"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from outrider.config import read_yaml, recipe_text
 from outrider.errors import UserError
 
 
@@ -23,6 +22,8 @@ def task_asked(arguments: argparse.Namespace) -> Any:
     Raises:
         UserError: ``--task`` is no YAML, or ``--data`` stands without ``--suite``.
     """
+    from outrider.config import read_yaml, recipe_text
+
     if arguments.suite is not None:
         return {"suite": {"suite": arguments.suite, "data": arguments.data}}
     if arguments.data is not None:

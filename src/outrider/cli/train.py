@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
-from outrider.config import Recipe, load_recipe
+
+if TYPE_CHECKING:
+    from outrider.config import Recipe
 
 
 def add_to(commands: Commands) -> None:
@@ -23,6 +26,8 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load the recipe and train it, or show it."""
+    from outrider.config import load_recipe
+
     recipe = load_recipe(arguments.recipe, arguments.overrides)
     if arguments.dry_run:
         print_yaml(recipe.resolved())

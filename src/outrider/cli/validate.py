@@ -6,9 +6,6 @@ import argparse
 from typing import Any
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
-from outrider.config import Validate, load_options, load_recipe, read_yaml, recipe_text
-from outrider.model.options import PolicyOptions
-from outrider.tasks import TASKS
 
 
 def add_to(commands: Commands) -> None:
@@ -23,6 +20,8 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the checks together and run them, or show them."""
+    from outrider.config import Validate, load_options
+
     for_recipe = [override for override in arguments.overrides if override.startswith("profile=")]
     data = asked(arguments.task, for_recipe)
     if arguments.model is not None:
@@ -38,6 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def asked(text: str, profile: list[str]) -> dict[str, Any]:
     """The task that is meant, and with a recipe its model and length of responses."""
+    from outrider.config import load_recipe, read_yaml, recipe_text
+    from outrider.model.options import PolicyOptions
+    from outrider.tasks import TASKS
+
     if text in TASKS or text.lstrip().startswith("{"):
         return {"task": read_yaml(text, f"TASK {text}")}
     file, written = recipe_text(text)
