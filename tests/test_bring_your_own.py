@@ -15,7 +15,7 @@ def test_the_recipe_of_the_page_reads_the_tables_of_the_page(tmp_path, monkeypat
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(code, "bring-your-own.md", "exec"), {})
     text, verl = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    Path("verl.yaml").write_text(f"extends: grpo\nprofile: null\npolicy: {{chat: true}}\n{verl}")
+    Path("verl.yaml").write_text(f"extends: grpo\nmodel: base:countdown\npolicy: {{chat: true}}\n{verl}")
     assert load_recipe("verl.yaml").task.conversational
     Path("sums.yaml").write_text(text)
     recipe = load_recipe("sums.yaml", ["policy.lora={rank: 8, alpha: 16}", "policy.export=adapter"])
@@ -32,11 +32,11 @@ def test_the_page_names_every_template_and_option():
         assert all(f"policy.{name}=" in PAGE for name in options.model_fields)
 
 
-def test_the_profiles_of_the_page_are_there():
+def test_the_settings_of_the_page_are_there():
     table = PAGE.partition("## The papers' runs")[2].partition("```")[0]
     known = {info.name for info in list_recipes()}
     for line in re.findall(r"^\| `.*\|$", table, re.MULTILINE):
-        recipes, profiles = (re.findall(r"`([\w.-]+)`", cell) for cell in line.split("|")[1:3])
+        recipes, settings = (re.findall(r"`([\w.-]+)`", cell) for cell in line.split("|")[1:3])
         for recipe in set(recipes) & known:
-            for profile in profiles:
-                assert load_recipe(recipe, profile=profile).from_profile == profile
+            for setting in settings:
+                assert load_recipe(recipe, setting=setting).from_setting == setting

@@ -47,12 +47,14 @@ def test_recipes_are_listed_one_a_line(capsys):
     assert "arXiv 2402.03300" in grpo
 
 
-def test_a_recipe_is_shown_as_it_was_written_with_the_profile_it_shares(capsys):
+def test_a_recipe_is_shown_as_it_was_written_with_its_setting(capsys):
     assert main(["recipes", "show", "grpo"]) == 0
-    shown, folder = capsys.readouterr().out, Path(outrider.__file__).parent / "recipes"
-    assert shown.startswith((folder / "grpo.yaml").read_text())
-    assert (folder / "profiles/countdown.yaml").read_text() in shown
+    shown, folder = capsys.readouterr().out, Path(outrider.__file__).parent
+    assert shown.startswith((folder / "recipes/grpo.yaml").read_text())
+    assert (folder / "settings/countdown.yaml").read_text() in shown
     assert "credit.main, on a worked group" in shown
+    assert main(["recipes", "show", "dars-et", "--setting", "released"]) == 0
+    assert (folder / "settings/openr1-7b.yaml").read_text() in capsys.readouterr().out
     assert main(["recipes", "show", "gropo"]) == 2
     assert capsys.readouterr().err == "outrider: there is no recipe 'gropo' (did you mean 'grpo'?)\n"
 
@@ -139,8 +141,20 @@ def test_sft_starts_from_the_base_models_own_settings(called, capsys):
         (["train", "grpo", "lr=1e-4"], "lr=1e-4: lr is not a key (did you mean 'learn.lr'?)"),
         (["train", "grpo", "seed"], "an override is written key=value, as in train.steps=200, not 'seed'"),
         (
-            ["train", "grpo", "profile=cuontdown"],
-            "grpo.yaml: there is no profile 'cuontdown' (did you mean 'countdown'?)",
+            ["train", "grpo", "--setting", "cuontdown"],
+            "grpo.yaml: there is no setting 'cuontdown' (did you mean 'countdown'?)",
+        ),
+        (
+            ["train", "grpo", "profile=gsm8k-0.5b"],
+            "profile=gsm8k-0.5b: a recipe's setting (once: its profile) is chosen by --setting gsm8k-0.5b",
+        ),
+        (
+            ["validate", "grpo", "profile=null"],
+            "profile=null: a recipe's setting (once: its profile) is chosen by --setting paper",
+        ),
+        (
+            ["validate", "countdown", "--setting", "paper"],
+            "--setting paper: countdown is a task already; a setting is for a recipe",
         ),
         (
             ["evaluate", "m", "--task", "cuontdown"],

@@ -56,6 +56,7 @@ def script(tmp_path_factory):
         ("outrider train grpo --re", {"--resume"}),
         ("outrider bench grpo dr-", {"dr-grpo"}),
         ("outrider recipes show rlo", {"rloo"}),
+        ("outrider train grpo --setting gsm", {"gsm8k-0.5b", "gsm8k-7b"}),
         ("outrider report ru", {"runs"}),
         ("outrider analyse sh", {"shift"}),
         ("outrider train nosuch", {""}),

@@ -20,9 +20,8 @@ credit:
   main: [group_mean]
 """
 
-PROFILES = """\
-profile: small
-profiles:
+SETTINGS = """\
+settings:
   small:
     learn: {lr: 0.01, betas: [0.5, 0.6]}
     explore.0.n: 2
@@ -39,7 +38,7 @@ def write(tmp_path, monkeypatch):
     """Writes x.yaml into an empty working directory, so that sentences name it by that."""
     monkeypatch.chdir(tmp_path)
 
-    def write(text=RECIPE + PROFILES, old="", new=""):
+    def write(text=RECIPE + SETTINGS, old="", new=""):
         assert old in text
         Path("x.yaml").write_text(text.replace(old, new))
         return "x.yaml"
@@ -91,7 +90,7 @@ def sentence(*arguments, **options):
             "seed: -1\ntrain: {steps: -1, keep: 0}",
             "x.yaml: seed is -1, but should be at least 0, and 2 more",
         ),
-        ("model: base:countdown\n", "", "x.yaml: model is missing"),
+        ("explore:\n  - uniform: {n: 8}\n", "", "x.yaml: explore is missing"),
         ("paper: none", "learn: {lr: .nan}", "x.yaml: learn.lr is NaN, but should be a finite number"),
         ("paper: none", "evaluate: {greedy: yes}", 'x.yaml: evaluate.greedy is "yes", but should be true or false'),
         (
@@ -178,25 +177,36 @@ def sentence(*arguments, **options):
             "  main: &c [group_mean]\n  branch: *c",
             "x.yaml, line 8: write the value of *c out, aliases are not read",
         ),
-        # profiles
-        ("profile: small", "profile: smal", "x.yaml: there is no profile 'smal' (did you mean 'small'?)"),
-        ("profile: small", "profile: wrong", "x.yaml: profiles.wrong.learn.lrr is not a key (did you mean 'lr'?)"),
-        ("lr: 0.01", "lr: 0", "x.yaml: profiles.small.learn.lr is 0, but should be greater than 0"),
+        # settings
+        ("  small:", "  smal:", "x.yaml: there is no setting 'small' (did you mean 'smal'?)"),
+        ("betas", "bettas", "x.yaml: settings.small.learn.bettas is not a key (did you mean 'betas'?)"),
+        ("lr: 0.01", "lr: 0", "x.yaml: settings.small.learn.lr is 0, but should be greater than 0"),
+        ("  small:", "  small: 3\n  other:", "x.yaml: settings.small must be a mapping of keys to values"),
         (
-            "explore.0.n: 2",
-            "explore.1.n: 2",
-            "x.yaml: profiles.small.explore has no member '1', it has 1, counted from 0",
+            "  small:",
+            "  small: {extends: 3}\n  o:",
+            "x.yaml: settings.small.extends is the name of another setting, not 3",
+        ),
+        (
+            "  small:",
+            "  small: {extends: o}\n  o: {extends: small}\n  p:",
+            "x.yaml: the setting 'small' extends itself",
         ),
         (
             "explore.0.n: 2",
-            "profile: wrong",
-            "x.yaml: profiles.small.profile is not a key (did you mean 'from_profile'?)",
+            "explore.1.n: 2",
+            "x.yaml: settings.small.explore has no member '1', it has 1, counted from 0",
+        ),
+        (
+            "explore.0.n: 2",
+            "setting: wrong",
+            "x.yaml: settings.small.setting is not a key (did you mean 'from_setting'?)",
         ),
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence_with_its_place(write, old, new, expected):
-    text = RECIPE if old in RECIPE else RECIPE + PROFILES
-    assert sentence(write(text, old, new)) == expected
+    text = RECIPE if old in RECIPE else RECIPE + SETTINGS
+    assert sentence(write(text, old, new), setting=None if old in RECIPE else "small") == expected
 
 
 @pytest.mark.parametrize(
@@ -205,16 +215,18 @@ def test_a_mistake_in_a_file_is_one_sentence_with_its_place(write, old, new, exp
         ("", "x.yaml is empty"),
         ("- 1", "x.yaml must be a mapping of keys to values"),
         ("just text", "x.yaml must be a mapping of keys to values"),
-        ("profiles: 3", "x.yaml: profiles must be a mapping of keys to values"),
-        ("profile: a\nprofiles: {a: }", "x.yaml: profiles.a is empty"),
-        ("profile: a", "x.yaml: there is no profile 'a' (known: countdown)"),
-        ("profile: [a]\nprofiles: {a: {}}", "x.yaml: there is no profile ['a'] (known: a, countdown)"),
+        ("settings: 3", "x.yaml: settings must be a mapping of keys to values"),
+        ("profile: a", "x.yaml: profile: a setting is chosen by --setting NAME"),
+        ("profiles: {a: {}}", "x.yaml: profiles: they are settings now: settings: {NAME: …}"),
+        ("setting: a", "x.yaml: setting: a setting is chosen by --setting NAME"),
+        (
+            "settings: {countdwn: {seed: 3}}",
+            "x.yaml: settings.countdwn: there is no such setting (did you mean 'countdown'?)",
+        ),
         ("a: \x07", "x.yaml: unacceptable character #x0007"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_refused(write, text, expected):
-    if text.startswith("profiles: 3"):
-        text += "\nprofile: a"
     assert sentence(write(text)).startswith(expected)
 
 
@@ -251,7 +263,7 @@ def test_files_that_cannot_be_read(write, tmp_path):
     ],
 )
 def test_a_mistake_in_an_override_names_the_override(write, override, expected):
-    assert sentence(write(), ["seed=1", override, "reward.error=0"]) == f"{override}: {expected}"
+    assert sentence(write(), ["seed=1", override, "reward.error=0"], setting="small") == f"{override}: {expected}"
 
 
 def test_where_several_overrides_may_be_at_fault_all_are_named(write):
@@ -275,7 +287,7 @@ def test_a_fixed_mistake_is_not_blamed_and_a_later_one_is(write):
     )
 
 
-# What overrides and profiles mean.
+# What overrides and settings mean.
 
 
 def test_overrides_are_yaml_values_at_dotted_keys(write):
@@ -309,7 +321,7 @@ def test_a_mapping_is_merged_a_list_replaced_and_a_name_means_defaults(write):
     path = write(old="task: countdown", new="task: {countdown: {highest: 9, cap: 49}}")
 
     def load(*overrides):
-        return load_recipe(path, ["profile=null", *overrides])
+        return load_recipe(path, overrides)
 
     assert load("task.countdown={cap: 30}").task == TASKS["countdown"](highest=9, cap=30)
     assert load("task=countdown").task == TASKS["countdown"]()
@@ -326,18 +338,18 @@ def test_a_piece_written_as_a_whole_replaces_one_of_the_same_name(write):
     path = write(old="task: countdown", new="task: {countdown: {highest: 9, cap: 49}}")
 
     def load(*overrides):
-        return load_recipe(path, ["profile=null", *overrides])
+        return load_recipe(path, overrides)
 
     assert load("task={countdown: {cap: 30}}").task == TASKS["countdown"](cap=30)
     assert load("task={countdown: }").task == TASKS["countdown"]()
     assert load("task={countdown: {cap: 30}}", "task.cap=31", "task.countdown.highest=7").task == TASKS["countdown"](
         cap=31, highest=7
     )
-    dapo = load_recipe("dapo", ["profile=null", "task={table: {heldout_data: a.jsonl}}"]).task
+    dapo = load_recipe("dapo", ["task={table: {heldout_data: a.jsonl}}"], setting="paper").task
     assert dapo == TASKS["table"](heldout_data="a.jsonl")
     assert load("objective={aggregate: {token_mean: {}}}").objective.aggregate == TokenMean()
-    Path("mine.yaml").write_text("extends: dapo\nprofile: null\ntask: {table: {heldout_data: a.jsonl}}\n")
-    assert load_recipe("mine.yaml").task == TASKS["table"](heldout_data="a.jsonl")
+    Path("mine.yaml").write_text("extends: dapo\ntask: {table: {heldout_data: a.jsonl}}\n")
+    assert load_recipe("mine.yaml", setting="paper").task == TASKS["table"](heldout_data="a.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -365,24 +377,21 @@ def test_another_task_replaces_the_one_in_the_file(write):
     assert f"task.{other}." in sentence(path, [f"task={{{other}: {{highest: 9}}}}"])  # and not countdown's `highest`
 
 
-def test_a_profile_lies_over_the_file_and_under_the_overrides(write):
+def test_a_setting_of_the_file_lies_over_its_values_and_under_the_overrides(write):
     path = write()
-    plain, small, large = (load_recipe(path, [f"profile={name}"]) for name in ("null", "small", "large"))
-    assert (plain.learn.lr, plain.explore[0].n, plain.from_profile) == (1e-6, 8, None)
-    assert (small.learn.lr, small.explore[0].n, small.from_profile) == (0.01, 2, "small")
+    plain, small, large = (load_recipe(path, setting=name) for name in (None, "small", "large"))
+    assert (plain.learn.lr, plain.explore[0].n, plain.from_setting) == (1e-6, 8, None)
+    assert (small.learn.lr, small.explore[0].n, small.from_setting) == (0.01, 2, "small")
     assert small.learn.betas == (0.5, 0.6)
     assert (large.learn.lr, large.explore[0].n, large.task.highest) == (0.02, 8, 20)
-    assert load_recipe(path) == small  # the file's own choice
-    assert load_recipe(path, profile="large") == large
-    assert load_recipe(path, ["profile=small"], profile="large") == small  # what is typed is stronger
-    assert load_recipe(path, ["learn.lr=3.0", "profile=large"]).learn.lr == 3.0  # in whichever order
+    assert load_recipe(path, ["learn.lr=3.0"], "large").learn.lr == 3.0
     assert load_recipe(path).name == "x"
 
 
-def test_a_profile_reaches_a_list_by_its_position(write):
+def test_a_setting_reaches_a_list_by_its_position(write):
     path = write(old="explore.0.n: 2", new="explore:\n      - uniform: {n: 5}")
-    assert load_recipe(path, ["explore.0.n=6"]).explore == [Uniform(n=6)]
-    assert load_recipe(path).explore == [Uniform(n=5)]
+    assert load_recipe(path, ["explore.0.n=6"], "small").explore == [Uniform(n=6)]
+    assert load_recipe(path, setting="small").explore == [Uniform(n=5)]
 
 
 def test_as_many_minibatches_as_problems_are_fine(write):
@@ -404,10 +413,10 @@ def test_an_evaluation_may_truncate_and_be_greedy():
 
 def test_the_fingerprint_follows_what_decides_a_run_and_nothing_else(write):
     path = write()
-    recipe = load_recipe(path)
+    recipe = load_recipe(path, setting="small")
     for same in ("train.save_every=7", "train.keep=9", "train.trackers=[]", "paper=other", "name=other"):
-        assert load_recipe(path, [same]).fingerprint() == recipe.fingerprint()
-        assert recipe.difference(load_recipe(path, [same])) == []
+        assert load_recipe(path, [same], "small").fingerprint() == recipe.fingerprint()
+        assert recipe.difference(load_recipe(path, [same], "small")) == []
     changes = {
         "learn.lr=0.5": ["learn.lr: 0.01 -> 0.5"],
         "explore=[uniform, uniform]": ["explore.0.uniform.n: 2 -> 8", "explore.1.uniform.n: absent -> 8"],
@@ -416,7 +425,7 @@ def test_the_fingerprint_follows_what_decides_a_run_and_nothing_else(write):
         "train.tokens=2_000_000": ["train.tokens: 1600000 -> 2000000"],
     }
     for override, lines in changes.items():
-        other = load_recipe(path, [override])
+        other = load_recipe(path, [override], "small")
         assert recipe.difference(other) == lines
         assert other.fingerprint() != recipe.fingerprint()
 
@@ -430,14 +439,14 @@ def test_the_order_of_streams_is_no_difference(write):
     assert one.fingerprint() == other.fingerprint()
 
 
-def test_a_recipe_extends_another_with_its_profiles(write):
-    path = write("extends: deep-grpo\nlearn: {lr: 3.0e-6}\nprofiles: {countdown: {explore: [{uniform: {n: 5}}]}}")
-    plain, small = (load_recipe(path, [f"profile={name}"]) for name in ("null", "countdown"))
-    deep = load_recipe("deep-grpo", ["profile=null"])
+def test_a_recipe_extends_another_with_its_settings(write):
+    path = write("extends: deep-grpo\nlearn: {lr: 3.0e-6}\nsettings: {countdown: {explore: [{uniform: {n: 5}}]}}")
+    plain, small = (load_recipe(path, setting=name) for name in ("paper", "countdown"))
+    deep = load_recipe("deep-grpo", setting="paper")
     assert plain.difference(deep) == ["learn.lr: 3e-06 -> 1e-06"]
     assert [stage.model_dump() for stage in small.explore] == [{"n": 5}]
-    assert small.credit == deep.credit
-    assert (small.name, small.from_profile, small.model) == ("x", "countdown", "base:countdown")
+    assert (small.credit, small.learn.lr) == (deep.credit, 3e-6)
+    assert (small.name, small.from_setting, small.model) == ("x", "countdown", "base:countdown")
 
 
 def test_a_recipe_cannot_extend_what_is_none(write):

@@ -122,13 +122,13 @@ def test_what_an_adapter_and_low_numbers_save() -> None:
 
 
 def test_a_dry_run_says_it_in_comments(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
-    assert main(["train", "deep-grpo", "profile=gsm8k-0.5b", "model=base:countdown", "--dry-run"]) == 0
+    assert main(["train", "deep-grpo", "--setting", "gsm8k-0.5b", "model=base:countdown", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "# at most 4,608 rollouts and 3,538,944 generated tokens a step (64 problems, 768 tokens" in shown
     assert "GiB for 448,128 parameters: weights" in shown
     (tmp_path / "again.yaml").write_text(shown)
     assert load_recipe(str(tmp_path / "again.yaml")).train.problems == 64
-    assert main(["train", "dapo", "profile=null", "--dry-run"]) == 0
+    assert main(["train", "dapo", "--setting", "paper", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "and what refill adds" in shown
     assert "# memory: Qwen/Qwen2.5-32B has no config.json on this machine, so nothing is said of it" in shown

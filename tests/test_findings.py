@@ -95,7 +95,7 @@ def test_advice_names_recipes_stages_and_options_that_exist() -> None:
         options |= set(re.findall(r"\b(?:objective|learn|sample|reward)\.[a-z_.]+[a-z](?:=[\[\]\w.,]*[\w\]])?", text))
     assert {"clip-higher", "dapo", "dr-grpo", "xrpo"} <= recipes <= RECIPES
     for option in sorted(options):
-        load_recipe("grpo", [option if "=" in option else f"{option}={VALUES[option]}"], profile="countdown")
+        load_recipe("grpo", [option if "=" in option else f"{option}={VALUES[option]}"], setting="countdown")
 
 
 def test_the_page_of_findings_lists_them_all_in_order() -> None:

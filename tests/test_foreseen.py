@@ -24,14 +24,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def said(name: str, *overrides: str, heldout: int | None = None) -> list[str]:
-    return foreseen(load_recipe(name, overrides), heldout)
+def said(name: str, *overrides: str, heldout: int | None = None, setting: str = "countdown") -> list[str]:
+    return foreseen(load_recipe(name, overrides, setting), heldout)
 
 
 @pytest.mark.parametrize("name", [info.name for info in list_recipes()])
-@pytest.mark.parametrize("profile", ["countdown", "null"])
-def test_nothing_is_said_of_a_shipped_recipe(name: str, profile: str) -> None:
-    assert said(name, f"profile={profile}") == []
+@pytest.mark.parametrize("setting", ["countdown", "paper"])
+def test_nothing_is_said_of_a_shipped_recipe(name: str, setting: str) -> None:
+    assert said(name, setting=setting) == []
 
 
 # nothing to learn from
@@ -88,7 +88,7 @@ def test_a_reward_for_errors_is_told() -> None:
 
 # too short
 
-PAPER = ("profile=null", "evaluate={problems: 1, n: 1}")
+FEW = "evaluate={problems: 1, n: 1}"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ PAPER = ("profile=null", "evaluate={problems: 1, n: 1}")
     ],
 )
 def test_a_run_that_ends_before_something_begins_is_told(name: str, overrides: list[str], sentence: str) -> None:
-    assert said(name, *PAPER, *overrides) == ([sentence] if sentence else [])
+    assert said(name, FEW, *overrides, setting="paper") == ([sentence] if sentence else [])
 
 
 def test_a_bench_says_it_of_each_recipe(capsys: pytest.CaptureFixture[str]) -> None:

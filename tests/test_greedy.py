@@ -140,9 +140,9 @@ def test_it_teaches_nothing_itself_and_the_others_are_compared_with_it() -> None
 # The recipe
 
 
-@pytest.mark.parametrize("profile", ["countdown", "null"])
-def test_the_recipe_gives_greedy_rollouts_the_length_of_the_others(profile) -> None:
-    recipe = load_recipe("remax", [f"profile={profile}"])
+@pytest.mark.parametrize("setting", ["countdown", "paper"])
+def test_the_recipe_gives_greedy_rollouts_the_length_of_the_others(setting) -> None:
+    recipe = load_recipe("remax", setting=setting)
     stage = recipe.explore[-1]
     assert isinstance(stage, GreedyStage)
     assert stage.max_tokens == recipe.sample.max_tokens

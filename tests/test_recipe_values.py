@@ -9,8 +9,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from outrider.config import list_recipes, load_recipe, recipe_of_run
-from outrider.config.load import recipe_text
+from outrider.config import list_recipes, load_recipe, recipe_of_run, text_of
 from outrider.errors import UserError
 from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
@@ -22,8 +21,8 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 NAMES = [info.name for info in list_recipes()]
 
 
-def own(name: str, profile: str = "null"):
-    return load_recipe(name, [f"profile={profile}"])
+def own(name: str, setting: str = "paper"):
+    return load_recipe(name, setting=setting)
 
 
 # warm-up: of steps or of updates
@@ -144,7 +143,7 @@ def test_a_frameworks_default_that_no_script_sets_is_in_released_alone(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_with_a_paper_says_what_its_script_leaves_unset(name):
-    _, text = recipe_text(name)
+    _, text = text_of("recipe", name)
     if re.search(r"^paper: arXiv", text, re.MULTILINE):
         [said] = re.findall(r"^# Unset: (.+)$", text, re.MULTILINE)
         assert len(said) > 5
@@ -178,7 +177,7 @@ def test_released_has_what_the_framework_adds(name, found):
 
 def test_dars_with_breadth_runs_as_long_as_the_paper_says_and_in_released_as_the_script():
     for name in ("dars-hw-breadth", "dars-et-breadth", "breadth-naive"):
-        steps = [own(name, profile).train.steps for profile in ("null", "openr1-7b", "openr1-1.5b", "math-llama-8b")]
+        steps = [own(name, setting).train.steps for setting in ("paper", "openr1-7b", "openr1-1.5b", "math-llama-8b")]
         assert steps == [75, 75, 105, 70]  # appendix E
         assert own(name, "released").train.steps == 86
     learn = own("dars-hw", "released").learn
@@ -199,7 +198,7 @@ def test_treepo_follows_its_script():
 
 
 def test_remax_says_what_of_its_trainer_it_leaves_out():
-    _, text = recipe_text("remax")
+    _, text = text_of("recipe", "remax")
     assert all(value in text for value in ("gamma 0.99", "top-p 0.9", "clipped at 5"))
 
 
@@ -210,7 +209,7 @@ def test_clip_cov_is_the_authors_own_script():
 
 @pytest.mark.parametrize("name", ["cispo", "clip-higher", "forking-tokens", "greso", "prorl"])
 def test_what_only_builds_on_dapo_has_no_released_script(name):
-    with pytest.raises(UserError, match="there is no profile 'released'"):
+    with pytest.raises(UserError, match="there is no setting 'released'"):
         own(name, "released")
 
 
@@ -221,7 +220,7 @@ MEASURED = sorted(path for path in RESULTS.glob("*/recipes/*.yaml") if path.stem
 
 
 @pytest.mark.parametrize("path", MEASURED, ids=[f"{path.parts[-3]}-{path.stem}" for path in MEASURED])
-def test_the_countdown_profile_is_what_the_results_were_measured_with(path):
+def test_the_setting_countdown_is_what_the_results_were_measured_with(path):
     """But for budget, evaluation and ranks, which the bench sets."""
-    differences = load_recipe(str(path)).difference(load_recipe(path.stem, ["profile=countdown"]))
+    differences = load_recipe(str(path)).difference(load_recipe(path.stem, setting="countdown"))
     assert [d for d in differences if not d.startswith(("train.", "evaluate.", "task.countdown.pool"))] == []

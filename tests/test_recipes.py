@@ -15,16 +15,16 @@ from outrider.errors import UserError
 from outrider.record import Outcome
 from scripted import Ragged, Run, World, always
 
-SHIPPED = [(info.name, profile) for info, profile in itertools.product(list_recipes(), ("countdown", None))]
+SHIPPED = [(info.name, setting) for info, setting in itertools.product(list_recipes(), ("countdown", "paper"))]
 
 
-def load_shipped(name, profile):
-    return load_recipe(name, [f"profile={profile or 'null'}"])
+def load_shipped(name, setting):
+    return load_recipe(name, setting=setting)
 
 
-@pytest.mark.parametrize(("name", "profile"), SHIPPED)
-def test_a_resolved_recipe_loads_as_itself(tmp_path, name, profile):
-    recipe = load_shipped(name, profile)
+@pytest.mark.parametrize(("name", "setting"), SHIPPED)
+def test_a_resolved_recipe_loads_as_itself(tmp_path, name, setting):
+    recipe = load_shipped(name, setting)
     (tmp_path / "resolved.yaml").write_text(dump_yaml(recipe.resolved()))
     again = load_recipe(str(tmp_path / "resolved.yaml"))
     assert again == recipe == pickle.loads(pickle.dumps(recipe))  # it is sent to the other ranks
@@ -32,9 +32,9 @@ def test_a_resolved_recipe_loads_as_itself(tmp_path, name, profile):
     assert again.fingerprint() == recipe.fingerprint()
 
 
-@pytest.mark.parametrize(("name", "profile"), SHIPPED)
-def test_a_resolved_recipe_shows_every_field_of_every_part(name, profile):
-    recipe = load_shipped(name, profile)
+@pytest.mark.parametrize(("name", "setting"), SHIPPED)
+def test_a_resolved_recipe_shows_every_field_of_every_part(name, setting):
+    recipe = load_shipped(name, setting)
 
     def check(part, data):
         if isinstance(part, BaseModel):
@@ -77,7 +77,7 @@ def test_grpo_and_dr_grpo_differ_on_countdown_only_in_what_the_papers_differ_in(
     ]
 
 
-def test_the_countdown_profile_has_room_for_the_longest_solution():
+def test_the_setting_countdown_has_room_for_the_longest_solution():
     # 6 numbers up to 12 and values up to 60: the longest solution of many, one token a character, and the end token
     task = load_recipe("grpo").task
     longest = max(len(task.train(i).metadata["solution"]) for i in range(3000))
@@ -92,7 +92,7 @@ def test_every_recipe_of_the_exploration_methods_is_shipped():
     assert set(wanted.split()) <= {info.name for info in list_recipes()}
 
 
-@pytest.mark.parametrize("profile", ["countdown", None])
+@pytest.mark.parametrize("setting", ["countdown", "paper"])
 @pytest.mark.parametrize(
     ("name", "seeded", "novel", "planned"),
     [  # section 4.3 of the paper: what each variant removes
@@ -103,8 +103,8 @@ def test_every_recipe_of_the_exploration_methods_is_shipped():
         ("xrpo-no-plan", True, True, False),
     ],
 )
-def test_an_ablation_of_xrpo_leaves_out_what_it_names_and_nothing_else(name, seeded, novel, planned, profile):
-    recipe, whole = load_shipped(name, profile), load_shipped("xrpo", profile)
+def test_an_ablation_of_xrpo_leaves_out_what_it_names_and_nothing_else(name, seeded, novel, planned, setting):
+    recipe, whole = load_shipped(name, setting), load_shipped("xrpo", setting)
     stage = recipe.explore[1]
     assert (stage.seed is not None) == seeded
     assert any(isinstance(link, Novelty) for link in recipe.credit["main"]) == novel
@@ -123,8 +123,8 @@ def test_an_ablation_of_xrpo_leaves_out_what_it_names_and_nothing_else(name, see
     ],
 )
 def test_dars_as_in_the_paper_and_as_released(name, schedule, n_max, released):
-    for profile, cap, bonus in ((None, n_max, 0.0), ("released", released, 0.001)):
-        recipe = load_recipe(name, [f"profile={profile or 'null'}"])
+    for setting, cap, bonus in (("paper", n_max, 0.0), ("released", released, 0.001)):
+        recipe = load_recipe(name, setting=setting)
         stage = recipe.explore[1]
         assert (stage.schedule, stage.n_max, recipe.objective.entropy.bonus) == (schedule, cap, bonus)
         assert (recipe.learn.epochs * recipe.learn.minibatches, recipe.learn.lr) == (
@@ -136,29 +136,32 @@ def test_dars_as_in_the_paper_and_as_released(name, schedule, n_max, released):
 
 @pytest.mark.parametrize(("name", "n"), [("depth-naive", 32), ("breadth-naive", 8)])
 def test_the_comparators_of_dars_as_released_keep_their_one_pass(name, n):
-    recipe = load_recipe(name, ["profile=released"])
+    recipe = load_recipe(name, setting="released")
     assert ([stage.n for stage in recipe.explore], recipe.objective.entropy.bonus) == ([n], 0.001)
 
 
-def test_what_nobody_has_released_has_no_such_profile():
-    with pytest.raises(UserError, match="there is no profile 'released'"):
-        load_recipe("dars-pivots", ["profile=released"])
+def test_what_nobody_has_released_has_no_such_setting():
+    with pytest.raises(UserError, match="there is no setting 'released'"):
+        load_recipe("dars-pivots", setting="released")
 
 
-def test_an_inherited_profile_is_changed_in_places_replaced_or_left_behind(tmp_path):
+def test_an_inherited_setting_is_changed_in_places_or_left_behind(tmp_path):
     base, own = tmp_path / "base.yaml", tmp_path / "own.yaml"
     base.write_text(
         "extends: dars-hw\n"
-        "profiles: {mine: {explore.1.n_max: 40, seed: 3, learn.lr: 0.5}, released: {explore.1.n_max: 48}, old: {}}"
+        "settings: {mine: {extends: countdown, explore.1.n_max: 40, seed: 3, learn.lr: 0.5},\n"
+        "           released: {explore.1.n_max: 48}, old: {extends: paper}}"
     )
-    released = load_recipe(str(base), ["profile=released"])
+    released = load_recipe(str(base), setting="released")
     assert (released.explore[1].n_max, released.objective.entropy.bonus) == (48, 0.001)
     head = f"extends: {base}\nexplore: [{{uniform: {{n: 4}}}}]\n"
-    own.write_text(head + "profiles: {mine: {explore: [{uniform: {n: 5}}], learn: {epochs: 2}}, old: null}")
-    mine = load_recipe(str(own), ["profile=mine"])
+    own.write_text(head + "settings: {mine: {explore: [{uniform: {n: 5}}], learn: {epochs: 2}}, old: null}")
+    mine = load_recipe(str(own), setting="mine")
     assert ([stage.n for stage in mine.explore], mine.seed, mine.learn.lr, mine.learn.epochs) == ([5], 3, 0.5, 2)
-    with pytest.raises(UserError, match=r"there is no profile 'old' \(known: countdown, .*mine, .*released\)"):
-        load_recipe(str(own), ["profile=old"])
+    assert (mine.model, mine.from_setting) == ("base:countdown", "mine")
+    assert [stage.n for stage in load_recipe(str(own), setting="released").explore] == [4]  # said after what it extends
+    with pytest.raises(UserError, match=r"there is no setting 'old' \(known: countdown, .*mine, .*paper, .*released\)"):
+        load_recipe(str(own), setting="old")
 
 
 @dataclass
@@ -176,23 +179,23 @@ class Long(Run):
 
 
 @pytest.mark.parametrize(
-    ("name", "profile", "leaves"),
+    ("name", "setting", "leaves"),
     [
-        ("treerl", None, 30),  # M (1 + N L T) = 6 (1 + 2 * 1 * 2)
+        ("treerl", "paper", 30),  # M (1 + N L T) = 6 (1 + 2 * 1 * 2)
         ("treerl", "countdown", 12),  # 4 (1 + 2 * 1)
-        ("tree-grpo", None, 6),  # m k = 2 * 3
+        ("tree-grpo", "paper", 6),  # m k = 2 * 3
         ("tree-grpo", "countdown", 12),  # 4 * 3
-        ("treepo", None, 16),  # the width
+        ("treepo", "paper", 16),  # the width
         ("treepo", "countdown", 16),
-        ("deep-grpo", None, 72),  # 8 roots and 8 branches of each failure
-        ("deep-grpo-p2b4", None, 72),
-        ("deep-grpo-expand-all", None, 72),
-        ("arpo", None, 16),  # M
+        ("deep-grpo", "paper", 72),  # 8 roots and 8 branches of each failure
+        ("deep-grpo-p2b4", "paper", 72),
+        ("deep-grpo-expand-all", "paper", 72),
+        ("arpo", "paper", 16),  # M
     ],
 )
-def test_a_tree_recipe_has_the_leaves_of_its_paper(name, profile, leaves):
+def test_a_tree_recipe_has_the_leaves_of_its_paper(name, setting, leaves):
     """Of a problem that nobody solves, whose responses are as long as they may be."""
-    recipe = load_shipped(name, profile)
+    recipe = load_shipped(name, setting)
     run = Long(recipe.explore, World(1, Ragged, always(Outcome.INCORRECT)), most=recipe.sample.max_tokens)
     (group,) = run.next()
     assert group.size == leaves

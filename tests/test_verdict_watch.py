@@ -88,14 +88,14 @@ def test_it_is_on_the_screen_and_in_the_folder(tmp_path: Path, capsys):
         "prompt": ":{problem}=",
     }
     (tmp_path / "held.jsonl").write_text('{"problem": "9+9"}\n')
-    small = ["model=base:countdown", "profile=null", "train.steps=2", "train.problems=2", "explore=[{uniform: {n: 8}}]"]
+    small = ["model=base:countdown", "train.steps=2", "train.problems=2", "explore=[{uniform: {n: 8}}]"]
     limits = [
         "sample.max_tokens=4",
         "evaluate={problems: 1, n: 1, before: false, after: false}",
         "train.ranks=1",
         "train.trackers=[]",
     ]
-    recipe = load_recipe("grpo", [*small, *limits, f"task={json.dumps({'table': table})}"])
+    recipe = load_recipe("grpo", [*small, *limits, f"task={json.dumps({'table': table})}"], setting="paper")
     assert train(recipe, tmp_path / "run") == 0
     expected = "warning: step 1: error: 16 of 16 responses (KeyError: 'the grader is broken'); the verifier fails"
     assert capsys.readouterr().err.count(expected) == 1

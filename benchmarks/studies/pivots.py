@@ -4,7 +4,7 @@ Claims (arXiv 2602.14169; GSM8K, Qwen2.5-0.5B): P1B8 beats P2B4 beats P1B4 at eq
 (Figure 5); lambda 1 is best of 0.1 to 10 (Table 4); gamma 2 is best of -20 to 5, where -20 means the prompt (Table 6).
 
 Ours: ``outrider bench`` on the shipped recipes and those in ``recipes/``, differences from ``deep-grpo`` at the end of
-equal budgets, on the same problems and seeds, with 95 % intervals. The profile ``countdown`` caps the branches of a
+equal budgets, on the same problems and seeds, with 95 % intervals. The setting ``countdown`` caps the branches of a
 step at 256, so there P1B4 and P2B4 branch twice as many pivots as P1B8 and no fewer rollouts. The sweep of pivots lifts
 the cap for all, as in the paper, and so is a bench of its own with a base of its own; the other two share one, capped.
 

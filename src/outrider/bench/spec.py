@@ -80,8 +80,8 @@ class Bench(Options):
         return {"tokens": self.tokens, "steps": self.steps, "seconds": self.seconds}
 
 
-def load_recipes(names: Sequence[str], overrides: Sequence[str]) -> dict[str, Recipe]:
-    """Recipes by their names, from shipped names or files, with the same overrides for all.
+def load_recipes(names: Sequence[str], overrides: Sequence[str], setting: str | None = None) -> dict[str, Recipe]:
+    """Recipes by their names, from shipped names or files, with the same setting and overrides for all.
 
     Raises:
         UserError: a recipe cannot be read, two have one name, or an override sets what the bench sets.
@@ -93,7 +93,7 @@ def load_recipes(names: Sequence[str], overrides: Sequence[str]) -> dict[str, Re
                 raise UserError(f"{override}: {written} is set by the bench; use {_OWN[written]}")
     recipes: dict[str, Recipe] = {}
     for name in names:
-        recipe = load_recipe(name, overrides)
+        recipe = load_recipe(name, overrides, setting)
         if recipe.name in recipes:
             raise UserError(f"two recipes are called {recipe.name!r}; give one of the files another `name`")
         if not all(c.isalnum() or c in "-_.+" for c in recipe.name) or recipe.name.startswith("."):

@@ -15,6 +15,7 @@ from outrider.cli import (
     recipes,
     report,
     score,
+    settings,
     sft,
     show,
     train,
@@ -25,7 +26,10 @@ from outrider.cli.streams import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unre
 from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated, terminable
 
-COMMANDS = (train, bench, evaluate, score, report, compare, show, analyse, sft, recipes, validate, completion, version)
+COMMANDS = (
+    *(train, bench, evaluate, score, report, compare, show, analyse, sft),
+    *(recipes, settings, validate, completion, version),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,6 +25,13 @@ def add_overrides(parser: argparse.ArgumentParser, example: str) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the whole resolved configuration and stop")
 
 
+def add_setting(parser: argparse.ArgumentParser) -> None:
+    """``--setting``: where a recipe is tried."""
+    parser.add_argument(
+        "--setting", metavar="SETTING", help="a shipped setting (see `outrider settings`) or a YAML file (countdown)"
+    )
+
+
 def print_yaml(data: dict[str, Any]) -> int:
     """The whole of ``--dry-run``."""
     from outrider.config import dump_yaml

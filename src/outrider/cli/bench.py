@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.arguments import Commands, folder
+from outrider.cli.arguments import Commands, add_setting, folder
 from outrider.errors import UserError
 from outrider.interrupts import SAME, Terminated
 
@@ -24,6 +24,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "overrides", nargs="+", metavar="RECIPE|key=value", help="recipes, and overrides that hold for all of them"
     )
+    add_setting(parser)
     parser.add_argument("--out", type=folder, required=True, metavar="DIR", help="bench folder; a begun one goes on")
     parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
     budget = parser.add_mutually_exclusive_group()
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
     if not names:
         raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo --out runs/bench-1`")
-    found = load_recipes(names, overrides)
+    found = load_recipes(names, overrides, arguments.setting)
     bench = load_options(Bench, _asked(arguments, list(found)), [], "bench")
     recipes = {name: settle(recipe, bench) for name, recipe in found.items()}
     refuse_unlike(recipes, bench.base)

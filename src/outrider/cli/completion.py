@@ -1,4 +1,4 @@
-"""``outrider completion``: a script by which a shell completes commands, options, recipes and files."""
+"""``outrider completion``: a script by which a shell completes commands, options, recipes, settings and files."""
 
 from __future__ import annotations
 
@@ -30,20 +30,27 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError:
         raise UserError("completion needs the package shtab: pip install 'outrider[completion]'") from None
     from outrider.cli import build_parser
-    from outrider.config import list_recipes
+    from outrider.config import list_recipes, list_settings
 
     parser = build_parser()
-    recipes = dict.fromkeys(("bash", "zsh"), "_outrider_recipes")
+    names = {"RECIPE": [recipe.name for recipe in list_recipes()], "SETTING": [s.name for s in list_settings()]}
     for action in actions_of(parser):
-        if action.type is folder or "RECIPE" in str(action.metavar):
-            action.complete = shtab.FILE if action.type is folder else recipes  # type: ignore[attr-defined]
-    names = " ".join(recipe.name for recipe in list_recipes())
-    preamble = {
-        "bash": f"_outrider_recipes() {{ compgen -W '{names}' -- \"$1\"; compgen -f -X '!*.yaml' -- \"$1\"; }}",
-        "zsh": f"_outrider_recipes() {{ compadd {names}; _files -g '*.yaml' }}",
-    }
-    sys.stdout.write(f"{shtab.complete(parser, arguments.shell, preamble=preamble[arguments.shell])}\n")
+        if action.type is folder:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        for kind in names:
+            if kind in str(action.metavar):
+                action.complete = dict.fromkeys(("bash", "zsh"), f"_outrider_{kind}")  # type: ignore[attr-defined]
+    functions = "\n".join(_function(arguments.shell, kind, " ".join(known)) for kind, known in names.items())
+    preamble = {arguments.shell: functions}
+    sys.stdout.write(f"{shtab.complete(parser, arguments.shell, preamble=preamble)}\n")
     return 0
+
+
+def _function(shell: str, kind: str, names: str) -> str:
+    """A function of the shell that completes shipped names and YAML files."""
+    if shell == "bash":
+        return f"_outrider_{kind}() {{ compgen -W '{names}' -- \"$1\"; compgen -f -X '!*.yaml' -- \"$1\"; }}"
+    return f"_outrider_{kind}() {{ compadd {names}; _files -g '*.yaml' }}"
 
 
 def actions_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

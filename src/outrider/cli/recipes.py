@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from outrider.cli.arguments import Commands
+from outrider.cli.arguments import Commands, add_setting
 
 
 def add_to(commands: Commands) -> None:
@@ -16,6 +16,7 @@ def add_to(commands: Commands) -> None:
     actions = parser.add_subparsers(metavar="show NAME")
     show = actions.add_parser("show", help="print a recipe's file, and its credit on a worked group")
     show.add_argument("name", metavar="RECIPE")
+    add_setting(show)
     show.set_defaults(run=run_show)
     parser.set_defaults(run=run_list)
 
@@ -32,16 +33,16 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """The file as it was written, the profile that it shares with others, and what its credit makes of a group."""
+    """The file as it was written, the setting that it is tried in, and what its credit makes of a group."""
     from rich.console import Console  # not at the top: other commands need no rich
 
     from outrider.cli.worked import credit_table
-    from outrider.config import load_recipe, profile_text, recipe_text
+    from outrider.config import load_recipe, setting_texts, text_of
 
-    _, text = recipe_text(arguments.name)
-    recipe = load_recipe(arguments.name)
-    shared = profile_text(recipe.from_profile) if recipe.from_profile else ""
-    sys.stdout.write(f"{text}\n# recipes/profiles/{recipe.from_profile}.yaml\n{shared}" if shared else text)
+    recipe = load_recipe(arguments.name, setting=arguments.setting)
+    sys.stdout.write(text_of("recipe", arguments.name)[1])
+    for where, text in setting_texts(arguments.name, arguments.setting):
+        sys.stdout.write(f"\n# {where}\n{text}")
     console = Console()
     for stream in recipe.credit:
         console.print()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, add_setting, folder, print_yaml
 
 if TYPE_CHECKING:
     from outrider.config import Recipe
@@ -17,7 +17,8 @@ def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("train", help="train a policy with a recipe", description=__doc__, allow_abbrev=False)
     parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
-    add_overrides(parser, "train.steps=200 explore.0.n=16 profile=countdown")
+    add_overrides(parser, "train.steps=200 explore.0.n=16")
+    add_setting(parser)
     parser.add_argument("--out", type=folder, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the run folder")
     parser.add_argument("--force", action="store_true", help="resume although configuration or data have changed")
@@ -28,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Load the recipe and train it, or show it."""
     from outrider.config import load_recipe
 
-    recipe = load_recipe(arguments.recipe, arguments.overrides)
+    recipe = load_recipe(arguments.recipe, arguments.overrides, arguments.setting)
     if arguments.dry_run:
         print_yaml(recipe.resolved())
         return _print_estimate(recipe)

@@ -1,10 +1,19 @@
 """Configuration: recipes as data, read from YAML into typed values. Imports no torch."""
 
 from outrider.config.evaluate import Evaluate
-from outrider.config.load import RecipeInfo, list_recipes, load_options, load_recipe, profile_text, recipe_text
+from outrider.config.load import (
+    RecipeInfo,
+    SettingInfo,
+    list_recipes,
+    list_settings,
+    load_options,
+    load_recipe,
+    setting_texts,
+)
 from outrider.config.older import recipe_of_run
 from outrider.config.recipe import Recipe
 from outrider.config.sft import Sft, load_sft
+from outrider.config.shipped import text_of
 from outrider.config.validate import Validate
 from outrider.config.yaml_data import dump_yaml, read_yaml
 from outrider.pieces import PieceOf
@@ -14,15 +23,17 @@ __all__ = [
     "PieceOf",
     "Recipe",
     "RecipeInfo",
+    "SettingInfo",
     "Sft",
     "Validate",
     "dump_yaml",
     "list_recipes",
+    "list_settings",
     "load_options",
     "load_recipe",
     "load_sft",
-    "profile_text",
     "read_yaml",
     "recipe_of_run",
-    "recipe_text",
+    "setting_texts",
+    "text_of",
 ]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_validator
 
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, split
@@ -56,11 +56,15 @@ class Recipe(Options):
 
     model_config = ConfigDict(frozen=True)
 
-    about: ClassVar[frozenset[str]] = frozenset({"name", "from_profile", "paper", "summary"})
+    about: ClassVar[frozenset[str]] = frozenset({"name", "from_setting", "paper", "summary"})
     """Fields that describe a run and change nothing in it."""
 
     name: str = Field("recipe", min_length=1, description="names the run folder; the file's name if not given")
-    from_profile: str | None = Field(None, description="the profile that these values come from; set by the loader")
+    from_setting: str | None = Field(
+        None,
+        validation_alias=AliasChoices("from_setting", "from_profile"),  # its name in 0.1
+        description="the setting that these values come from; set by the loader",
+    )
     paper: str = Field("", description="where the method is from")
     summary: str = Field("", description="one sentence for `outrider recipes`")
     model: str = Field(min_length=1, description="base:<name> is shipped; else a folder or a name on the hub")

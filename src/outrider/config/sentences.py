@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from outrider.config.overlay import Origin, Origins, Path, dotted
+from outrider.config.merge import Origin, Origins, Path, dotted
 from outrider.errors import UserError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,12 +48,12 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Who wrote what is at ``path``: the last to write it or around it, else all overrides inside, else the profile."""
+    """Who wrote what is at ``path``: the last to write it or around it, but first of all what was typed inside."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
-    overrides = dict.fromkeys(origin.where for origin in inside if not origin.prefix)
-    if overrides and not around:
-        return Origin(" ".join(overrides))
+    typed = dict.fromkeys(origin.where for origin in inside if origin.typed)
+    if typed and not (around and around[-1].typed):
+        return Origin(" ".join(typed))
     return next(reversed(around or inside), None)
 
 

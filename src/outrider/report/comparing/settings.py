@@ -19,7 +19,7 @@ _UNTRAINED = (
     "None of these runs was trained here, or none says how many tokens it generated; they are compared as they are."
 )
 _TOLD = ("name", "model", "seed")  # in the table of runs
-_LABELS = ("paper", "summary", "from_profile")
+_LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[Compared], budget: float) -> Section:

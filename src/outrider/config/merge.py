@@ -1,4 +1,4 @@
-"""Overlays: how a profile and dotted overrides change the data of a recipe before it is parsed."""
+"""The one rule by which values are laid over others: those of a setting, of recipes, and of the command line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Path = tuple[str | int, ...]
 
 
 class Origin(NamedTuple):
-    """Where a written value comes from: it is shown as ``where: prefix`` followed by the dotted key."""
+    """Where a value was written, shown as ``where: prefix`` and the dotted key; and whether on the command line."""
 
     where: str
     prefix: str = ""
+    typed: bool = False
 
 
 Origins = list[tuple[Path, Origin]]
@@ -31,13 +32,14 @@ def dotted(path: Path) -> str:
     return ".".join(map(str, path))
 
 
-def assign(data: dict[str, Any], key: str, value: Any, origin: Origin, whole: bool = False) -> list[Path]:
+def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
     """Write ``value`` at a dotted key and return the places that were written.
 
-    A mapping is merged into the mapping that is there; anything else replaces it, a list as a whole. A piece is
-    merged with a piece of the same name and replaced by another; with ``whole`` it is replaced by either, as on the
-    command line, where whoever writes a piece cannot see what it would be merged into. ``explore.0.n`` looks through
-    the name of the piece and means ``explore.0.uniform.n``.
+    This is the rule for whatever lies over something else: a recipe over the one that it extends and over its setting,
+    and the command line over both. A mapping is merged into the mapping that is there, key by key. Anything else
+    replaces what is there as a whole: a plain value, a list, and a piece with all its options, as whoever writes
+    ``task={table: …}`` cannot see what it would be merged into. To change one value inside a list or a piece, name its
+    place: ``explore.0.n`` looks through the name of the piece and means ``explore.0.uniform.n``.
 
     Raises:
         UserError: the key leads through a plain value, past the end of a list, or into a piece that is not there.
@@ -45,8 +47,10 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin, whole: bo
     >>> data = {"explore": ["uniform"], "learn": {"lr": 1.0}}
     >>> assign(data, "explore.0.n", 16, Origin("explore.0.n=16"))
     [('explore', 0, 'uniform', 'n')]
+    >>> assign(data, "learn", {"epochs": 2}, Origin("mine.yaml"))
+    [('learn', 'epochs')]
     >>> data
-    {'explore': [{'uniform': {'n': 16}}], 'learn': {'lr': 1.0}}
+    {'explore': [{'uniform': {'n': 16}}], 'learn': {'lr': 1.0, 'epochs': 2}}
     """
     *steps, last = key.split(".")
     place: Any = data
@@ -56,7 +60,7 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin, whole: bo
         place, path = _enter(place, path, step, origin)
     _refuse_other_piece(place, path, [last], value, origin)
     place, path = _through_name(place, path, last)
-    return list(_write(place, (*path, _index(place, path, last, origin)), value, whole))
+    return list(_write(place, (*path, _index(place, path, last, origin)), value))
 
 
 def _refuse_other_piece(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
@@ -113,16 +117,12 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
     raise UserError(f"{origin.where}: {here} is {place!r} and has no key {step!r}")
 
 
-def _write(place: Any, path: Path, value: Any, whole: bool) -> Iterator[Path]:
+def _write(place: Any, path: Path, value: Any) -> Iterator[Path]:
     key: Any = path[-1]
     old = place[key] if isinstance(place, list) else place.get(key)
-    if (
-        isinstance(old, dict)
-        and isinstance(value, dict)
-        and not (is_piece(path) and (whole or old.keys() != value.keys()))
-    ):
+    if isinstance(old, dict) and isinstance(value, dict) and not is_piece(path):
         for name, part in value.items():
-            yield from _write(old, (*path, name), part, whole)
+            yield from _write(old, (*path, name), part)
     else:
         place[key] = value
         yield path

@@ -1,0 +1,97 @@
+"""The files that a user chooses by name: shipped recipes and settings, and files of one's own."""
+
+from __future__ import annotations
+
+import importlib.resources
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from outrider.config.yaml_data import read_yaml
+from outrider.errors import UserError, nearest
+
+Kind = Literal["recipe", "setting"]
+
+_PACKAGE = importlib.resources.files("outrider")
+_ONCE = {  # keys of 0.1
+    "profile": "a setting is chosen by --setting NAME, and a recipe that names its model needs none",
+    "profiles": "they are settings now: settings: {NAME: …}",
+    "setting": "a setting is chosen by --setting NAME",
+}
+
+
+class Written(NamedTuple):
+    """One file: what sentences call it, its name, its text and values, and the file that it extends."""
+
+    where: str
+    name: str
+    text: str
+    values: dict[str, Any]
+    extends: str | None
+
+
+def shipped(kind: Kind) -> list[str]:
+    """Names of the shipped recipes, or settings."""
+    entries = (_PACKAGE / f"{kind}s").iterdir()
+    return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
+
+
+def is_file(name_or_path: str) -> bool:
+    """Whether a file is meant: anything with a slash or a YAML ending. A bare name is a shipped one."""
+    return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
+
+
+def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
+    """What to call a file in sentences, and its text, comments and all.
+
+    Raises:
+        UserError: neither a shipped name nor a file that can be read as text.
+    """
+    if not is_file(name_or_path):
+        if name_or_path not in shipped(kind):
+            raise UserError(f"there is no {kind} {name_or_path!r} ({nearest(name_or_path, shipped(kind))})")
+        where = f"{name_or_path}.yaml" if kind == "recipe" else f"settings/{name_or_path}.yaml"
+        return where, (_PACKAGE / f"{kind}s" / f"{name_or_path}.yaml").read_text("utf-8")
+    try:
+        return name_or_path, Path(name_or_path).read_text("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{name_or_path} is not a text file in UTF-8") from None
+    except FileNotFoundError:
+        hint = nearest(Path(name_or_path).stem, shipped(kind))
+        raise UserError(f"there is no {kind} file {name_or_path} ({hint})") from None
+    except OSError as error:
+        raise UserError(f"cannot read {name_or_path}: {error.strerror}") from None
+
+
+def read(kind: Kind, name_or_path: str) -> Written:
+    """A file's values. Raises UserError as ``text_of``, and for what is no mapping or a key of 0.1."""
+    where, text = text_of(kind, name_or_path)
+    values = mapping(read_yaml(text, where), where)
+    for key in _ONCE.keys() & values.keys():
+        raise UserError(f"{where}: {key}: {_ONCE[key]}")
+    extends = values.pop("extends", None)
+    if not isinstance(extends, (str, type(None))):
+        raise UserError(f"{where}: extends is the name of another {kind}, not {extends!r}")
+    return Written(where, Path(name_or_path).stem if is_file(name_or_path) else name_or_path, text, values, extends)
+
+
+def chain(name_or_path: str) -> list[Written]:
+    """A recipe's file after those that it extends, the first of all first.
+
+    Raises:
+        UserError: as ``read``, and for files that extend each other.
+    """
+    files = [read("recipe", name_or_path)]
+    while (base := files[0].extends) is not None:
+        found = read("recipe", base)
+        if found.where in [file.where for file in files]:
+            raise UserError(f"{files[0].where}: extends is the name of another recipe, not {base!r}")
+        files.insert(0, found)
+    return files
+
+
+def mapping(data: Any, file: str, key: str = "") -> dict[str, Any]:
+    """The data, which has to be a mapping. Raises UserError."""
+    if isinstance(data, dict):
+        return data
+    here = f"{file}: {key}" if key else file
+    raise UserError(f"{here} is empty" if data is None else f"{here} must be a mapping of keys to values")

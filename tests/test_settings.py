@@ -1,0 +1,166 @@
+"""Settings: the papers' own runs by name, checked against their numbers, and what is said of a method in a setting."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.config import dump_yaml, list_recipes, list_settings, load_recipe, recipe_of_run
+from outrider.config.shipped import chain, read, shipped
+from outrider.errors import UserError
+from outrider.explore import Uniform
+
+# model, problems a step, rollouts of the first stage, most response tokens, learning rate, steps, training table
+PAPERS = {
+    ("deep-grpo", "gsm8k-0.5b"): ("Qwen/Qwen2.5-0.5B-Instruct", 64, 8, 768, 1e-6, 584, "gsm8k"),
+    ("deep-grpo", "math-7b"): ("Qwen/Qwen2.5-Math-7B", 64, 8, 3072, 1e-6, 666, "MATH-lighteval"),
+    ("dr-grpo", "math-7b"): ("Qwen/Qwen2.5-Math-7B", 128, 8, 3000, 1e-6, 1331, "MATH-lighteval"),
+    ("dr-grpo", "math-1.5b"): ("Qwen/Qwen2.5-Math-1.5B", 128, 8, 3000, 1e-6, 1331, "MATH-lighteval"),
+    ("dars-et", "openr1-7b"): ("Qwen/Qwen2.5-Math-7B", 128, 8, 3072, 1e-6, 500, "Openr1-Math-46k"),
+    ("dars-hw", "openr1-1.5b"): ("Qwen/Qwen2.5-Math-1.5B", 128, 8, 3072, 1e-6, 600, "Openr1-Math-46k"),
+    ("dars-hw-breadth", "openr1-1.5b"): ("Qwen/Qwen2.5-Math-1.5B", 3072, 8, 3072, 5e-6, 105, "Openr1-Math-46k"),
+    ("depth-naive", "openr1-1.5b"): ("Qwen/Qwen2.5-Math-1.5B", 128, 32, 3072, 1e-6, 600, "Openr1-Math-46k"),
+    ("dars-et", "math-llama-8b"): ("meta-llama/Llama-3.1-8B", 128, 16, 3072, 1e-6, 300, "MATH-lighteval"),
+    ("dars-et-breadth", "math-llama-8b"): ("meta-llama/Llama-3.1-8B", 3072, 16, 3072, 1e-6, 70, "MATH-lighteval"),
+    ("position", "dapo-7b"): ("Qwen/Qwen2.5-7B", 512, 8, 8192, 1e-6, 300, "DAPO-Math-17k"),
+    ("xrpo", "dapo-1.7b"): ("Qwen/Qwen3-1.7B", 16, 4, 16384, 2e-6, 625, "DAPO-Math-17k"),
+}
+
+
+@pytest.mark.parametrize(("name", "setting"), PAPERS)
+def test_a_setting_is_the_run_of_the_paper(name, setting):
+    model, problems, n, tokens, rate, steps, table = PAPERS[name, setting]
+    recipe = load_recipe(name, setting=setting)
+    assert (recipe.model, recipe.train.problems, recipe.explore[0].n) == (model, problems, n)
+    assert (recipe.sample.max_tokens, recipe.learn.lr, recipe.train.steps) == (tokens, rate, steps)
+    assert table in recipe.task.train_data
+    assert (recipe.policy.dtype, recipe.learn.gradient_checkpointing) == ("bfloat16", True)
+    assert load_recipe(name, ["model=./weights"], setting).model == "./weights"
+
+
+@pytest.mark.parametrize("name", [info.name for info in list_recipes()])
+def test_every_recipe_is_a_method_alone_and_runs_countdown_unless_told_otherwise(name):
+    """Where a method is tried stands in settings: a recipe that named a model could be tried nowhere else."""
+    assert load_recipe(name).from_setting == "countdown"
+    assert load_recipe(name).task.name == "countdown"
+    assert load_recipe(name, setting="paper").from_setting == "paper"
+    for file in chain(name):
+        assert not {"model", "task", "policy", "sample", "train", "evaluate"} & file.values.keys()
+
+
+@pytest.mark.parametrize("setting", [info.name for info in list_settings()])
+def test_every_setting_serves_a_method_that_says_nothing_of_it(setting):
+    """Model, task, lengths, learning rate and budget, and nothing of a method."""
+    file = read("setting", setting)
+    assert not {"explore", "credit", "objective", "reward"} & file.values.keys()
+    recipe = load_recipe("grpo", setting=setting)
+    assert (recipe.explore, recipe.name, recipe.paper) == ([Uniform(n=8)], "grpo", "arXiv 2402.03300")
+    assert recipe.model_fields_set >= {"model", "task", "sample", "learn", "train"}
+    assert re.fullmatch(r"[A-Z].{20,110}\.", list_settings()[shipped("setting").index(setting)].summary)
+
+
+def test_no_recipe_makes_a_setting_of_a_shipped_ones_name_and_every_one_it_makes_extends_another():
+    for name in shipped("recipe"):
+        made = [key for file in chain(name) for key in (file.values.get("settings") or {})]
+        assert {*made} - {*shipped("setting")} <= {"paper", "released"}
+
+
+# Which value counts: setting, then each recipe with what it says of the setting, then what is typed.
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda text, name="mine.yaml": Path(name).write_text(text) and name
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "lr"),
+    [
+        ("extends: grpo\nlearn: {lr: 3.0e-4}\n", None, 3e-4),  # what is said holds in every setting
+        ("extends: grpo\nlearn: {lr: 3.0e-4}\n", "gsm8k-0.5b", 3e-4),
+        ("extends: rloo\nlearn: {lr: 3.0e-4}\n", "paper", 3e-4),  # and over what the extended one says of this one
+        ("extends: grpo\nlearn: {lr: 3.0e-4}\nsettings: {countdown: {learn: {lr: 5.0e-4}}}\n", None, 5e-4),
+        ("extends: grpo\nlearn: {lr: 3.0e-4}\nsettings: {countdown: {learn: {lr: 5.0e-4}}}\n", "paper", 3e-4),
+        ("extends: grpo\nseed: 7\n", None, 1e-4),
+        ("extends: grpo\nseed: 7\nsettings: {near: {extends: countdown, learn: {lr: 2.0}}}\n", "near", 2.0),
+        ("extends: grpo\nmodel: m\ntask: countdown\n", None, 1e-6),  # a whole run: the default of the section
+    ],
+)
+def test_what_is_nearer_to_the_user_counts(write, text, setting, lr):
+    assert load_recipe(write(text), setting=setting).learn.lr == lr
+    assert load_recipe(write(text), ["learn.lr=7.0"], setting).learn.lr == 7.0
+
+
+LAYERS = st.lists(
+    st.dictionaries(
+        st.sampled_from(["learn.lr", "learn.epochs", "train.problems", "seed", "explore.0.n"]),
+        st.integers(1, 9),
+        max_size=4,
+    ),
+    min_size=5,
+    max_size=5,
+)
+
+
+@given(LAYERS)
+def test_layers_follow_each_other_whatever_they_hold(tmp_path_factory, layers):
+    """The oracle: dotted keys into one dictionary, in the order of the docstring."""
+    folder = tmp_path_factory.mktemp("layers")
+    whole = {"model": "m", "task": "countdown", "explore": [{"uniform": {"n": 1}}], "credit": {"main": ["group_mean"]}}
+    files = {
+        "place.yaml": {**whole, **layers[0]},
+        "base.yaml": {**layers[1], "settings": {"here": {"extends": str(folder / "place.yaml"), **layers[2]}}},
+        "own.yaml": {**layers[3], "extends": str(folder / "base.yaml"), "settings": {"here": layers[4]}},
+    }
+    for name, data in files.items():
+        (folder / name).write_text(dump_yaml(data))
+    recipe = load_recipe(str(folder / "own.yaml"), setting="here")
+    expected: dict[str, int] = {}
+    for layer in layers:
+        expected |= layer
+    found = {"learn.lr": recipe.learn.lr, "learn.epochs": recipe.learn.epochs, "train.problems": recipe.train.problems}
+    found |= {"seed": recipe.seed, "explore.0.n": recipe.explore[0].n}
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_a_setting_of_ones_own_serves_every_recipe(write):
+    place = write("extends: gsm8k-0.5b\nsummary: mine\nmodel: ./m\ntrain: {steps: 3}\n", "place.yaml")
+    for name in ("grpo", "deep-grpo"):
+        recipe = load_recipe(name, setting=f"./{place}")
+        assert (recipe.model, recipe.train.steps, recipe.train.problems) == ("./m", 3, 64)
+        assert (recipe.from_setting, recipe.summary) == ("place", load_recipe(name).summary)
+    named = write("extends: grpo\nsettings: {place: {seed: 5}}\n")
+    assert load_recipe(named, setting=place).seed == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "said"),
+    [
+        ("model: m\n", "gsm8k-0.5b", "mine.yaml: it names its model (m), so it is a whole run and takes no setting"),
+        ("seed: 3\n", "gsm8k", "mine.yaml: there is no setting 'gsm8k' (did you mean 'gsm8k-7b'?)"),
+        ("seed: 3\n", "./none.yaml", "there is no setting file ./none.yaml (known: countdown, "),
+        ("seed: 3\n", "released", "mine.yaml: there is no setting 'released' (known: countdown, "),
+        ("settings: {gsm8k-0.6b: {seed: 3}}\n", None, "mine.yaml: settings.gsm8k-0.6b: there is no such setting (did"),
+        ("seed: 3\n", "broken.yaml", "broken.yaml: learn.lrr is not a key (did you mean 'lr'?)"),
+        ("seed: 3\n", "empty.yaml", "empty.yaml is empty"),
+        ("seed: 3\n", "circle.yaml", "mine.yaml: the setting 'circle' extends itself"),
+    ],
+)
+def test_a_mistake_about_settings_is_one_sentence(write, text, setting, said):
+    write("extends: gsm8k-0.5b\nlearn: {lrr: 3}\n", "broken.yaml")
+    write("extends: ./circle.yaml\n", "circle.yaml")
+    Path("empty.yaml").touch()
+    with pytest.raises(UserError) as refused:
+        load_recipe(write("extends: grpo\n" + text), setting=setting)
+    assert str(refused.value).startswith(said)
+
+
+def test_a_configuration_of_0_1_is_read_as_it_was(write):
+    """It has the field that was called ``from_profile``, and is a whole run: no setting reaches it."""
+    data = load_recipe("deep-grpo", setting="gsm8k-0.5b").resolved()
+    older = {("from_profile" if key == "from_setting" else key): value for key, value in data.items()}
+    assert "from_profile" in older
+    assert load_recipe(write(dump_yaml(older))).resolved() == recipe_of_run(older).resolved() == data
