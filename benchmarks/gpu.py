@@ -29,7 +29,7 @@ from outrider.model.tiny import character_tokenizer
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Problem, SampleRequest
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -137,7 +137,7 @@ def our_learning(size: Size, recompute: bool) -> dict[str, float]:
     old = np.full(size.response, -np.log(size.vocabulary), np.float32)
     context = prompts(size)
     rows = [
-        Row(
+        TrainingRow(
             context_ids=context[i // size.samples],
             token_ids=ids,
             old_logprobs_N=old,

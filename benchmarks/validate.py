@@ -17,10 +17,10 @@ from outrider.config import Validate
 from outrider.record.disk import write_atomically
 from outrider.tasks import Table
 from outrider.tasks.rows import read_rows
-from outrider.validate.check import Texts, check_side, repeats, texts_of
+from outrider.validate.check import SideTexts, check_side, repeats, texts_of
 from outrider.validate.grade import Judged
 from outrider.validate.page import code, judged_data, markdown, percent, repeat_data, side_data
-from outrider.validate.sides import Entry, read_side
+from outrider.validate.sides import SideEntry, read_side
 
 RESULTS = Path(__file__).absolute().parent / "results" / "validate"
 MATHS: dict[str, Any] = {"judge": "math"}
@@ -69,7 +69,7 @@ class Set(NamedTuple):
     """A checked set: what was found, its texts, and its worked solutions and those rejected."""
 
     data: dict[str, Any]
-    texts: Texts
+    texts: SideTexts
     worked: int
     not_worked: list[dict[str, Any]]
 
@@ -86,7 +86,7 @@ def checked(file: str, options: dict[str, Any], asked: Validate) -> Set:
         task.close()
 
 
-def worked(task: Table, entries: list[Entry]) -> tuple[int, list[dict[str, Any]]]:
+def worked(task: Table, entries: list[SideEntry]) -> tuple[int, list[dict[str, Any]]]:
     """How many worked solutions a set has, and those that are rejected as responses."""
     rows = {row.place: row.fields.get("solution") for row in read_rows(task.heldout_data, split="test")}
     solved = [entry for entry in entries if isinstance(rows[entry.place], str)]

@@ -16,8 +16,8 @@ from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.tokens import Tokens
-from outrider.record.row import Row
+from outrider.objective.tokens import TokenBatch
+from outrider.record.row import TrainingRow
 
 STREAMS = {"main": 1.0, "branch": 0.5}
 
@@ -30,10 +30,10 @@ def row(
     group: str = "g",
     stream: str = "main",
     seed: int = 0,
-) -> Row:
+) -> TrainingRow:
     """A row of given numbers, one per own token."""
     own = len(advantages)
-    return Row(
+    return TrainingRow(
         context_ids=np.array([1], np.int32),
         token_ids=np.full(own, 5, np.int32),
         old_logprobs_N=np.array(logprobs if logprobs is not None else np.full(own, -1.0), np.float32),
@@ -46,7 +46,7 @@ def row(
     )
 
 
-def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[Row]:
+def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[TrainingRow]:
     """Random rows; one in three has no advantage, some tokens are observed."""
     rng = np.random.default_rng(seed)
     made = []
@@ -54,7 +54,7 @@ def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[Row]:
         own = int(rng.integers(1, 12))
         trainable = rng.random(own) > 0.15
         made.append(
-            Row(
+            TrainingRow(
                 rng.integers(3, 32, int(rng.integers(1, 9))).astype(np.int32),
                 rng.integers(3, 32, own).astype(np.int32),
                 rng.normal(-2, 0.5, own).astype(np.float32),
@@ -80,7 +80,9 @@ def learner(model: PreTrainedModel, objective: dict[str, object] | None = None, 
     )
 
 
-def gradient(model: PreTrainedModel, batch: list[Row], objective: dict[str, object], **options: object) -> Tensor:
+def gradient(
+    model: PreTrainedModel, batch: list[TrainingRow], objective: dict[str, object], **options: object
+) -> Tensor:
     """The gradient of one optimizer batch."""
     made = learner(copy.deepcopy(model), objective, **options)
     made.update(batch)
@@ -90,7 +92,7 @@ def gradient(model: PreTrainedModel, batch: list[Row], objective: dict[str, obje
 def evaluate(
     objective: dict[str, object],
     logprobs: NDArray[np.float64] | Tensor,
-    rows: Sequence[Row],
+    rows: Sequence[TrainingRow],
     entropies: Tensor | None = None,
     reference: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -99,9 +101,9 @@ def evaluate(
     logprobs_N = torch.as_tensor(logprobs, dtype=torch.float64)
     told = [t._replace(weight=1.0) for t in loss.prepare(rows)]
     entropies_N = torch.ones_like(logprobs_N) if entropies is None else entropies
-    return loss(Tokens.of(told, logprobs_N.detach()), logprobs_N, entropies_N, reference)
+    return loss(TokenBatch.of(told, logprobs_N.detach()), logprobs_N, entropies_N, reference)
 
 
-def one_row(old_logprobs: Tensor, advantages: Tensor) -> Tokens:
+def one_row(old_logprobs: Tensor, advantages: Tensor) -> TokenBatch:
     """One row of trainable tokens of weight 1."""
-    return Tokens(old_logprobs, advantages, torch.ones_like(advantages), [len(advantages)])
+    return TokenBatch(old_logprobs, advantages, torch.ones_like(advantages), [len(advantages)])

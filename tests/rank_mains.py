@@ -12,7 +12,7 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.model.load import load_policy
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 from outrider.sample.ready import ready
 from outrider.train.clock import Clock
 from outrider.train.loop import Trainer
@@ -47,7 +47,7 @@ def draw(ranks: Ranks, out: Path) -> int:
 def learn(ranks: Ranks, rows: Path, out: Path) -> int:
     """Three updates from given rows, then the weights."""
     made = trainer(ranks)
-    batch: list[Row] = pickle.loads(rows.read_bytes())
+    batch: list[TrainingRow] = pickle.loads(rows.read_bytes())
     metrics = [made.learner.update(batch).metrics for _ in range(3)]
     if ranks.main:
         out.write_bytes(pickle.dumps(([p.detach() for p in made.learner.parameters], metrics)))

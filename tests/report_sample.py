@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from outrider.report.content import Example, Figure, Finding, Node, Report, Section, Series, Table
+from outrider.report.content import Example, ExampleNode, Figure, Finding, Report, Section, Series, TableBlock
 
 RUNS = ("explore-grpo", "explore-deep-grpo")
 STEPS = list(range(1, 106))
@@ -63,7 +63,7 @@ def budget() -> Section:
             ),
         ],
         [
-            Table(
+            TableBlock(
                 "stages",
                 "What each stage returned",
                 ["stage", "rollouts", "tokens", "success", "first solutions per 1,000 tokens"],
@@ -97,7 +97,7 @@ def frontiers() -> Section:
             )
         ],
         [
-            Table(
+            TableBlock(
                 "problems",
                 "Problems whose pass rate moved most",
                 ["problem", "level", "before", "after", "change"],
@@ -166,7 +166,7 @@ def entropy(runs: tuple[str, ...] = RUNS) -> Section:
 def tree() -> Example:
     first = "2+10=12,8 6 9 12;6+9=15,8 12 15;12+15=27,8 27;27-8=19"
     roots = [
-        Node(
+        ExampleNode(
             f"g/{m}",
             None,
             f"{50 + m} tokens, reward {float(m == 3):.0f}",
@@ -176,11 +176,11 @@ def tree() -> Example:
         for m in range(5)
     ]
     branches = [
-        Node("g/8", "g/1", "1-branch, 13 tokens, reward 0", "incorrect", "8 27;27-8=19", 41, 41),
-        Node("g/9", "g/1", "1-branch, 15 tokens, reward 1", "correct", "8 27;8+27=35,35;35-20=15", 41, 41),
-        Node("g/10", "g/1", "1-branch, 64 tokens, reward 0", "unparseable", "so so so " * 30, 17, 17),
-        Node("g/11", "g/9", "2-branch, 4 tokens", "", "35;", 11),
-        Node("g/12", "g/4", "1-branch, 9 tokens", "timeout", "", 0),
+        ExampleNode("g/8", "g/1", "1-branch, 13 tokens, reward 0", "incorrect", "8 27;27-8=19", 41, 41),
+        ExampleNode("g/9", "g/1", "1-branch, 15 tokens, reward 1", "correct", "8 27;8+27=35,35;35-20=15", 41, 41),
+        ExampleNode("g/10", "g/1", "1-branch, 64 tokens, reward 0", "unparseable", "so so so " * 30, 17, 17),
+        ExampleNode("g/11", "g/9", "2-branch, 4 tokens", "", "35;", 11),
+        ExampleNode("g/12", "g/4", "1-branch, 9 tokens", "timeout", "", 0),
     ]
     prompt = "Use each of 2, 6, 8, 9 and 10 once to make 15.\nShow every step."
     return Example("Failed first, solved from a pivot: countdown:2,6,8,9,10>15", prompt, [*roots, *branches])
@@ -188,7 +188,7 @@ def tree() -> Example:
 
 def examples() -> Section:
     flat = [
-        Node(f"h/{m}", None, f"{60 + m} tokens", "correct" if m % 2 else "incorrect", "x = 3\n\n" * (m + 1))
+        ExampleNode(f"h/{m}", None, f"{60 + m} tokens", "correct" if m % 2 else "incorrect", "x = 3\n\n" * (m + 1))
         for m in range(8)
     ]
     title, text = "Rollouts worth reading", "Groups with their prompt; a branch stands below what it continues."

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from outrider.analyse import folder as folder_module
 from outrider.analyse import intervene, problems, selection, shift, tokens
-from outrider.analyse.asked import Tokens
+from outrider.analyse.asked import TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder
 from outrider.analyse.selection import select
 from outrider.cli import main
@@ -148,7 +148,7 @@ class Second(Ranks):
 
 
 def test_two_ranks_share_the_parts_and_write_the_same(run: Path, tmp_path: Path) -> None:
-    asked = Tokens(steps="all")
+    asked = TokensAnalysis(steps="all")
     plan = select(run, asked)
     tokens._tokens(Ranks(), run, asked, plan, tmp_path / "one")
     share = AnalysisFolder(tmp_path / "two")
@@ -161,8 +161,8 @@ def test_two_ranks_share_the_parts_and_write_the_same(run: Path, tmp_path: Path)
 
 
 def test_chosen_rollouts_are_spread_and_parts_cover_them(run: Path) -> None:
-    every = select(run, Tokens(steps="all"))
-    some = select(run, Tokens(steps="2", limit=5))
+    every = select(run, TokensAnalysis(steps="all"))
+    some = select(run, TokensAnalysis(steps="2", limit=5))
     assert [len(c.lengths) for c in some.steps] == [5]
     rollouts = RunFolder(run).rollouts.read(2)
     assert [r.id for r in some.read(run, 2)] == [rollouts[i].id for i in (0, 2, 4, 7, 9)]

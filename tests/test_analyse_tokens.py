@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.analyse import forward
-from outrider.analyse.asked import Tokens
-from outrider.analyse.forward import Values, head_values, nucleus_sizes, token_values
+from outrider.analyse.asked import TokensAnalysis
+from outrider.analyse.forward import TokenValues, head_values, nucleus_sizes, token_values
 from outrider.analyse.shift import shift_table
 from outrider.analyse.tokens import token_table
 from outrider.measure.branching import candidates
@@ -77,7 +77,7 @@ def test_values_of_the_head_are_the_naive_ones_whatever_the_chunk(
     hidden, weight, bias = (torch.randn(*shape, dtype=torch.float64) for shape in ((9, 6), (17, 6), (17,)))
     targets = torch.randint(0, 17, (9,))
     used = bias if with_bias else None
-    found = Values(*head_values(hidden, weight, used, targets, temperature, MASSES, chunk))
+    found = TokenValues(*head_values(hidden, weight, used, targets, temperature, MASSES, chunk))
     for n in range(9):
         for name, value in naive(hidden[n], weight, used, int(targets[n]), temperature).items():
             assert getattr(found, name)[n].tolist() == pytest.approx(value, rel=1e-11), name
@@ -119,14 +119,14 @@ def test_the_error_of_an_almost_certain_token_keeps_its_precision() -> None:
     """In float32, 1 - p would be 0: p differs from 1 by 2e-9. The two others have 1e-9 each, so the vector of errors is
     (2e-9, 1e-9, 1e-9) and its norm the root of six times 1e-9."""
     logits = torch.tensor([[0.0], [np.log(1e-9)], [np.log(1e-9)]], dtype=torch.float32)
-    values = Values(*head_values(torch.ones(1, 1), logits, None, torch.tensor([0])))
+    values = TokenValues(*head_values(torch.ones(1, 1), logits, None, torch.tensor([0])))
     assert float(values.error_norms) == pytest.approx(np.sqrt(6) * 1e-9, rel=1e-5)
     assert int(values.alternatives) == 1  # the lower of two equals
 
 
 def test_an_impossible_token_has_no_nan() -> None:
     bias = torch.tensor([0.0, 0.0, float("-inf")])
-    values = Values(*head_values(torch.ones(2, 1), torch.zeros(3, 1), bias, torch.tensor([0, 2]), masses=[0.9]))
+    values = TokenValues(*head_values(torch.ones(2, 1), torch.zeros(3, 1), bias, torch.tensor([0, 2]), masses=[0.9]))
     assert values.entropies.tolist() == pytest.approx([np.log(2)] * 2)
     assert values.error_norms.tolist() == pytest.approx([np.sqrt(0.5), np.sqrt(1.5)])
     assert values.alternatives.tolist() == [1, 0]
@@ -148,7 +148,7 @@ def test_a_nucleus_is_the_smallest_set_with_the_mass(weights: list[int], mass: i
             assert candidates(np.log([np.array(counts) / 64]), held / 64).tolist() == [size]
 
 
-def values_of(rollouts: list[Rollout], seed: int = 0) -> list[Values]:
+def values_of(rollouts: list[Rollout], seed: int = 0) -> list[TokenValues]:
     policy = Policy(random_policy(seed=seed).model, random_policy().tokenizer)
     use_plans(policy.model)
     return token_values(policy, rollouts, masses=(0.9,))
@@ -159,7 +159,7 @@ def test_a_table_has_a_row_for_every_token_that_was_sampled() -> None:
     other = replace(ROLLOUTS[2], mode=Mode(0.7))
     rollouts = [observed, ROLLOUTS[1], other, ROLLOUTS[3]]
     values = values_of(rollouts)
-    table = token_table("train", 7, rollouts, values, Tokens(masses=[0.9]))
+    table = token_table("train", 7, rollouts, values, TokensAnalysis(masses=[0.9]))
     columns = table.to_pydict()
     assert columns["member"] == [0, 0, 2, *[3] * 8]
     assert columns["position"] == [0, 3, 2, *range(8)]  # the branch begins after its parent's two tokens

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from arms import arm, before, evaluation
 from outrider.bench.crossed import Measured
 from outrider.bench.page import page
-from outrider.bench.report import Report
+from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm, Point
 from outrider.bench.spec import Bench, Tune
 from outrider.bench.spending import spending
@@ -30,10 +30,12 @@ from outrider.train.metrics import step_metrics
 ENVIRONMENT = {"command": ["x", "bench"], "versions": {}, "started": "", "platform": "", "git": None}
 
 
-def report(start: list[int], *arms: Arm, tune: Tune | None = None, choices: dict[str, Choice] | None = None) -> Report:
+def report(
+    start: list[int], *arms: Arm, tune: Tune | None = None, choices: dict[str, Choice] | None = None
+) -> BenchReport:
     names = [a.name for a in arms]
     bench = Bench(recipes=names, base=names[0], seeds=2, tokens=200, points=2, tune=tune)
-    return Report(bench, before(start), arms, choices or {}, ())
+    return BenchReport(bench, before(start), arms, choices or {}, ())
 
 
 def told(member: int, stage: str, tokens: int, success: bool) -> Rollout:
@@ -128,14 +130,14 @@ def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:
 def test_one_sample_has_no_other_pass_at_k_to_compare() -> None:
     first, second = (arm(name, [[1, 0]], samples=1) for name in "ab")
     bench = Bench(recipes=["a", "b"], base="a", seeds=1, tokens=200, points=1)
-    text = page(Report(bench, before([0, 0], samples=1), (first, second), {}, ()), ENVIRONMENT)
+    text = page(BenchReport(bench, before([0, 0], samples=1), (first, second), {}, ()), ENVIRONMENT)
     assert "## Change from a" in text
     assert "at equal pass@1" not in text
 
 
 def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:
     found = report([0, 0], arm("a", [[1, 1]]), arm("b", [[2, 2]]))
-    one = Report(found.bench.model_copy(update={"seeds": 1}), found.before, found.arms, {}, ())
+    one = BenchReport(found.bench.model_copy(update={"seeds": 1}), found.before, found.arms, {}, ())
     assert "nothing on this page ranks recipes" in page(one, ENVIRONMENT)
     assert "nothing on this page ranks recipes" not in page(found, ENVIRONMENT)
 

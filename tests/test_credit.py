@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.arrays import Floats
 from outrider.credit import GroupMean, Members, Shaper, advantages
-from outrider.credit.members import Floats
 
 
 def group(rewards, tokens=None) -> Members:

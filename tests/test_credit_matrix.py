@@ -26,7 +26,7 @@ from outrider.credit import (
     Covariance,
     Difficulty,
     EntropyAdvantage,
-    Greedy,
+    GreedyBaseline,
     GroupMean,
     LeaveOneOut,
     Link,
@@ -79,7 +79,7 @@ CASES = {
     "group_mean without epsilon": Case(GroupMean(epsilon=0.0), scale=0),
     "group_mean by conditioning": Case(GroupMean(std=False, per_conditioning=True), scale=1, ordered=False),
     "no_baseline": Case(NoBaseline(), shift=False, scale=1, still=False, dissent=False, compares=False),
-    "greedy": Case(Greedy(), scale=1, ordered=False, dissent=False),  # without a greedy member all get 0
+    "greedy": Case(GreedyBaseline(), scale=1, ordered=False, dissent=False),  # without a greedy member all get 0
     "leave_one_out": Case(LeaveOneOut(), scale=1),
     "maxrl": Case(MaxRL(), scale=1, ordered=False),  # not among failures: without a success all get 0
     "passk": Case(PassK(k=2), ordered=False, dissent=False),  # a problem that every pair solves counts as solved

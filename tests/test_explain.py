@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from outrider.arrays import Floats
 from outrider.cli.worked import credit_table
 from outrider.config import list_recipes, load_recipe
 from outrider.credit import GroupMean, Members, Novelty, RewardShaper, TreeValues, advantages
 from outrider.credit.explain import explain, worked_group
-from outrider.credit.members import Floats
 
 NAMES = [info.name for info in list_recipes()]
 SHAPES = ("roots", "greedy", "tree", "siblings")

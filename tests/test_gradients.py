@@ -20,7 +20,7 @@ from torch import Tensor
 from outrider.credit import GroupMean, LeaveOneOut, Link, MaxRL, Members, NoBaseline, PassK, advantages
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.tokens import Tokens
+from outrider.objective.tokens import TokenBatch
 from policy_rows import evaluate, row
 
 # Two letters and an end; a response ends with the end or after two tokens, so lengths differ.
@@ -93,7 +93,7 @@ def mean_gradient(
         rows = [replace(row(a), old_logprobs_N=drawn[i].numpy()) for i, a in zip(outcome, shares, strict=True)]
         begun, _ = loss.begin(rows, lambda rows, outcome=outcome: [logprobs[i].detach().numpy() for i in outcome])
         gathered = [torch.cat([of[i] for i in outcome]) for of in (logprobs, entropies, pulling)]
-        value, _ = loss(Tokens.of(loss.prepare(begun), gathered[0].detach()), *gathered)
+        value, _ = loss(TokenBatch.of(loss.prepare(begun), gathered[0].detach()), *gathered)
         total = total - orders * math.prod(float(drawn[i].sum().exp()) for i in outcome) * value
     return flat(policy, total)
 

@@ -13,10 +13,10 @@ from bandit import BINARY, GRADED, RARE
 from outrider.config import load_recipe
 from outrider.credit import Members
 from outrider.credit.assign import assign
-from outrider.credit.greedy import Greedy
+from outrider.credit.greedy import GreedyBaseline
 from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
-from outrider.explore.greedy import Greedy as GreedyStage
+from outrider.explore.greedy import GreedyBaseline as GreedyStage
 from outrider.record import Group, SampleRequest, SamplingParams
 from outrider.record.store import RolloutStore
 from outrider.sample.local import LocalSampler
@@ -51,14 +51,14 @@ def group(rewards, greedy, tokens=None) -> Members:
     ],
 )
 def test_credit_by_hand(members, expected) -> None:
-    assert Greedy().advantages(members).tolist() == expected
+    assert GreedyBaseline().advantages(members).tolist() == expected
 
 
 @pytest.mark.parametrize("bandit", [BINARY, RARE, GRADED], ids=["binary", "rare", "graded"])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_mean_over_all_groups_is_the_gradient_for_one_member_too(bandit, n) -> None:
     gradient = bandit.gradient(bandit.expected)
-    np.testing.assert_allclose(bandit.mean(Greedy(), n, greedy=True), gradient, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(bandit.mean(GreedyBaseline(), n, greedy=True), gradient, rtol=1e-9, atol=1e-13)
 
 
 @given(
@@ -68,9 +68,9 @@ def test_the_mean_over_all_groups_is_the_gradient_for_one_member_too(bandit, n) 
 )
 def test_credit_follows_permutations_shifts_and_factors(rewards, shift, data) -> None:
     order = data.draw(st.permutations(range(len(rewards))))
-    found = Greedy().advantages(group(rewards, greedy=[0]))
+    found = GreedyBaseline().advantages(group(rewards, greedy=[0]))
     changed = group([4 * (rewards[i] + shift) for i in order], greedy=[order.index(0)])
-    assert Greedy().advantages(changed).tolist() == [4 * found[i] for i in order]
+    assert GreedyBaseline().advantages(changed).tolist() == [4 * found[i] for i in order]
 
 
 # The stage, and what says on record that a rollout is greedy
@@ -124,7 +124,9 @@ def test_it_is_one_path_whatever_the_seed() -> None:
 
 def test_it_teaches_nothing_itself_and_the_others_are_compared_with_it() -> None:
     groups = explored(Uniform(n=3), GreedyStage(max_tokens=8), problems=6)
-    assigned = assign(groups, {"main": [Greedy()]}, 1, always_trained=False, encode=lambda p: np.zeros(1, np.int32))
+    assigned = assign(
+        groups, {"main": [GreedyBaseline()]}, 1, always_trained=False, encode=lambda p: np.zeros(1, np.int32)
+    )
     assert len(assigned.rows) == 3 * 6
     seen = set()
     for g in assigned.groups:
@@ -146,7 +148,7 @@ def test_the_recipe_gives_greedy_rollouts_the_length_of_the_others(setting) -> N
     stage = recipe.explore[-1]
     assert isinstance(stage, GreedyStage)
     assert stage.max_tokens == recipe.sample.max_tokens
-    assert isinstance(recipe.credit["main"][0], Greedy)
+    assert isinstance(recipe.credit["main"][0], GreedyBaseline)
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,13 @@ def test_torch_that_comes_in_through_another_package_is_found(tree):
     assert "importing the light layers loads torch" in output
 
 
+def test_a_public_class_exists_once(tmp_path):
+    write(tmp_path, {"outrider/record/rows.py": "class Row: pass\n", "outrider/tasks/table.py": "Row = tuple[int]\n"})
+    status, output = run(sys.executable, ROOT / "tools/check_layers.py", tmp_path)
+    assert status == 1
+    assert "Row is defined in outrider.record.rows and outrider.tasks.table" in output
+
+
 def test_a_slow_import_is_found(tree):
     busy = "import time\nend = time.process_time() + 0.51\nwhile time.process_time() < end:\n    pass\n"
     status, output = layers(write(tree, {"outrider/record/__init__.py": busy}))

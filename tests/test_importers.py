@@ -24,7 +24,7 @@ from outrider.importers import FORMATS, detect, read
 from outrider.importers.files import look
 from outrider.importers.jsonobject import CutOffError, members
 from outrider.importers.plain import PLAIN
-from outrider.importers.success import Rule, outcome_of
+from outrider.importers.success import SuccessRule, outcome_of
 from outrider.importers.text import as_text
 
 
@@ -392,17 +392,17 @@ def test_a_big_object_is_read_as_a_whole_one_is(data, chunk, cut):
 
 
 def test_rules_compare_numbers_and_words():
-    assert [Rule.parse("r > 0.5").outcome(v, "") for v in (1, "0.6", 0.5, True, None, float("nan"))] == [
+    assert [SuccessRule.parse("r > 0.5").outcome(v, "") for v in (1, "0.6", 0.5, True, None, float("nan"))] == [
         "correct", "correct", "incorrect", "correct", None, None,
     ]  # fmt: skip
-    assert [Rule.parse("v == pass").outcome(v, "") for v in ("pass", "Pass", "fail")] == [
+    assert [SuccessRule.parse("v == pass").outcome(v, "") for v in ("pass", "Pass", "fail")] == [
         "correct",
         "incorrect",
         "incorrect",
     ]
-    assert Rule.parse("v != 0").outcome("0.0", "here") == "incorrect"
+    assert SuccessRule.parse("v != 0").outcome("0.0", "here") == "incorrect"
     with pytest.raises(UserError, match="here: r holds 'x', which cannot be compared"):
-        Rule.parse("r >= 1").outcome("x", "here")
+        SuccessRule.parse("r >= 1").outcome("x", "here")
 
 
 def test_a_batch_is_in_memory_and_not_the_file(tmp_path):

@@ -22,7 +22,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Mode
-from outrider.record.row import Row, imitation_row
+from outrider.record.row import TrainingRow, imitation_row
 from outrider.runs.checkpoint import Checkpoint, Checkpoints
 from policy_rows import STREAMS, gradient, learner
 from policy_rows import ragged_rows as rows
@@ -30,7 +30,7 @@ from policy_rows import row as given_row
 from small import random_model
 
 
-def naive_gradient(model: PreTrainedModel, batch: list[Row], aggregate: str) -> torch.Tensor:
+def naive_gradient(model: PreTrainedModel, batch: list[TrainingRow], aggregate: str) -> torch.Tensor:
     """Each row alone through transformers' own forward pass and plain autograd."""
     model = copy.deepcopy(model)
     objective = ObjectiveOptions(streams=STREAMS, aggregate=aggregate)

@@ -15,8 +15,8 @@ from outrider.errors import UserError
 from outrider.objective import K3, KL_ESTIMATORS
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.tokens import Tokens
-from outrider.record.row import Row
+from outrider.objective.tokens import TokenBatch
+from outrider.record.row import TrainingRow
 from policy_rows import evaluate, one_row, ragged_rows, row
 
 
@@ -27,7 +27,7 @@ def objective(max_tokens: int = 10, **options: object) -> PolicyLoss:
 class K3OnFailures(K3):
     """What a newcomer writes to pull back what failed alone."""
 
-    def acts_on(self, rows: Sequence[Row]) -> list[bool]:
+    def acts_on(self, rows: Sequence[TrainingRow]) -> list[bool]:
         return [not row.success for row in rows]
 
 
@@ -42,7 +42,7 @@ def test_kl_is_k3_and_counts_are_exact() -> None:
     logprobs = torch.tensor([-1.0, -2.0, -0.5], dtype=torch.float64, requires_grad=True)
     reference = torch.tensor([-1.5, -1.0, -9.0], dtype=torch.float64)
     old = torch.tensor([-2.0, -2.0, -0.5], dtype=torch.float64)
-    tokens = Tokens(old, torch.tensor([1.0, -1.0, 7.0]).double(), torch.tensor([0.5, 0.5, 0.0]).double(), [2, 1])
+    tokens = TokenBatch(old, torch.tensor([1.0, -1.0, 7.0]).double(), torch.tensor([0.5, 0.5, 0.0]).double(), [2, 1])
     loss, sums = objective(kl=0.1)(tokens, logprobs, torch.ones(3).double(), reference)
     d = reference[:2] - logprobs[:2].detach()
     kl = d.exp() - d - 1
@@ -151,7 +151,7 @@ def test_a_steered_bonus_trains_rows_without_advantage_in_the_steps_that_have_on
 
 
 def test_the_entropy_bonus_is_in_the_units_of_the_tokens_weights() -> None:
-    tokens = Tokens(torch.zeros(2), torch.zeros(2), torch.tensor([0.25, 0.0]), [2])
+    tokens = TokenBatch(torch.zeros(2), torch.zeros(2), torch.tensor([0.25, 0.0]), [2])
     entropies = torch.tensor([2.0, 8.0], requires_grad=True)
     loss, _ = objective(entropy={"bonus": 0.5})(tokens, torch.zeros(2), entropies, None)
     loss.backward()
@@ -205,7 +205,7 @@ def test_a_token_without_log_probability_changes_neither_loss_nor_gradient(optio
         observed = row([2.0, -1.0, 0.0][:n], [-1.5, -1.0, math.nan][:n], [1.0, 0.5, 0.7][:n], [True, True, False][:n])
         begun, _ = made.begin([observed], lambda rows: [np.array([-1.4, -1.1, -0.1])[:n]])
         logprobs = torch.tensor([-1.0, -1.2, -3.0])[:n].requires_grad_()
-        told = Tokens.of(made.prepare(begun), logprobs.detach())
+        told = TokenBatch.of(made.prepare(begun), logprobs.detach())
         loss, sums = made(told, logprobs, torch.ones(n), torch.tensor([-1.2, -1.0, math.nan])[:n])
         loss.backward()
         return float(loss.detach()), logprobs.grad.tolist(), {name: float(value) for name, value in sums.items()}
@@ -222,5 +222,5 @@ def test_a_call_returns_the_diagnostics_that_were_announced(options: dict[str, o
     told = [t for t in made.prepare(rows) if t.trained]
     n = sum(len(t.row.token_ids) for t in told)
     reference = torch.zeros(n) if made.needs_reference else None
-    _, sums = made(Tokens.of(told, torch.zeros(n)), torch.zeros(n), torch.ones(n), reference)
+    _, sums = made(TokenBatch.of(told, torch.zeros(n)), torch.zeros(n), torch.ones(n), reference)
     assert sorted(sums) == sorted(made.diagnostics)

@@ -49,7 +49,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.ratio import TokenRatios
 from outrider.objective.selection import Selected, selected
 from outrider.objective.weights import token_weights
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
 # Surrogates: for a response of one token, the derivative of its gain by log pi, with advantage 1 and with -1.
 
@@ -266,9 +266,9 @@ SELECTION_CASES = {
 }
 
 
-def rows_of_three() -> list[Row]:
+def rows_of_three() -> list[TrainingRow]:
     return [
-        Row(
+        TrainingRow(
             context_ids=np.array([7], np.int32),
             token_ids=np.arange(len(logprobs), dtype=np.int32),
             old_logprobs_N=np.array(logprobs, np.float32),
@@ -374,7 +374,9 @@ AGGREGATE_CASES = {
 
 def check_weights_by_hand(case: Weighed) -> None:
     rows = [
-        Row(np.zeros(1, np.int32), np.zeros(n, np.int32), np.zeros(n, np.float32), np.ones(n), np.arange(n) < trained)
+        TrainingRow(
+            np.zeros(1, np.int32), np.zeros(n, np.int32), np.zeros(n, np.float32), np.ones(n), np.arange(n) < trained
+        )
         for n, trained in ((2, 2), (3, 0), (7, 6))
     ]
     options = ObjectiveOptions(aggregate=case.piece)

@@ -14,11 +14,11 @@ from outrider.objective.kl import moved
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.selection import Selected, selected
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 from policy_rows import evaluate, ragged_rows, row
 
 
-def flat(rows: list[Row], selected: list[Selected], field: str) -> list[float]:
+def flat(rows: list[TrainingRow], selected: list[Selected], field: str) -> list[float]:
     """The answers of all trainable tokens."""
     parts = [getattr(s, field)[r.trainable_N] for r, s in zip(rows, selected, strict=True)]
     return np.concatenate(parts).tolist()
@@ -54,7 +54,7 @@ def test_a_sampler_without_entropies_is_refused_in_one_sentence() -> None:
 COVARIANCES = [2.0, -2.0, 4.0, -4.0, 0.0]
 
 
-def by_covariance() -> list[Row]:
+def by_covariance() -> list[TrainingRow]:
     """Mean log-probability -2 and mean advantage 0, so the covariances are those above."""
     return [
         row([2.0, -2.0], [-1.0, -1.0], seed=1),
@@ -119,14 +119,14 @@ def test_clip_cov_draws_by_the_identity_of_a_rollout() -> None:
     """Over many seeds each of two candidates is drawn in half of the cases."""
     drawn = []
     for seed in range(400):
-        rows = [Row(**{**_fields(r), "seed": seed * 2 + i}) for i, r in enumerate(by_covariance())]
+        rows = [TrainingRow(**{**_fields(r), "seed": seed * 2 + i}) for i, r in enumerate(by_covariance())]
         drawn.append(flat(rows, selected(ClipCov(share=2e-4, low=1.0, high=5.0), rows), "keeps_N").index(False))
     assert set(drawn) == {0, 2}
     assert abs(drawn.count(0) - 200) < 50  # five standard deviations
 
 
-def _fields(made: Row) -> dict[str, object]:
-    return {name: getattr(made, name) for name in Row.__dataclass_fields__}
+def _fields(made: TrainingRow) -> dict[str, object]:
+    return {name: getattr(made, name) for name in TrainingRow.__dataclass_fields__}
 
 
 def test_8192_tokens_lose_one_of_them_however_they_are_split() -> None:

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from forests import rollouts
+from outrider.arrays import Floats
 from outrider.credit import Baseline, GroupMean, Members, Shaper
 from outrider.credit.assign import assign
-from outrider.credit.members import Floats
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.tree_values import TreeValues
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.tokens import Tokens
+from outrider.objective.tokens import TokenBatch
 from outrider.record import Group, Mode, Problem, Rollout, StopReason
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
 POLICIES = ["mask", "count_once", "repeat"]
 LENGTH, TOKENS, AT = 3, 2, 2  # of a response, in the vocabulary, where branches start
@@ -51,7 +51,7 @@ class Tabular:
         rows = [self.index[tuple(response[:k])] for k in range(len(response))]
         return torch.log_softmax(self.logits, -1)[rows, list(response)]
 
-    def of_rows(self, rows: Sequence[Row]) -> Tensor:
+    def of_rows(self, rows: Sequence[TrainingRow]) -> Tensor:
         """Of the own tokens of all rows, whose contexts are the prompt and a prefix."""
         parts = [self.logprobs([*row.context_ids[1:], *row.token_ids])[-len(row.token_ids) :] for row in rows]
         return torch.cat(parts)
@@ -122,7 +122,7 @@ def surrogate(outcome: Outcome, policy: str, chains: dict[str, list], stream: st
     )
     loss = PolicyLoss(options, LENGTH)
     logprobs = POLICY.of_rows(rows)
-    return loss(Tokens.of(loss.prepare(rows), logprobs), logprobs, torch.zeros_like(logprobs), None)[0]
+    return loss(TokenBatch.of(loss.prepare(rows), logprobs), logprobs, torch.zeros_like(logprobs), None)[0]
 
 
 def expected(roots: int, branches: int, policy: str, chains: dict[str, list], stream: str = "main") -> np.ndarray:
@@ -287,7 +287,7 @@ def branched(**of_branch: object) -> list[Rollout]:
     return [root, replace(branch, **of_branch)]
 
 
-def rows_of(drawn: list[Rollout], policy: str, chains: dict | None = None) -> list[Row]:
+def rows_of(drawn: list[Rollout], policy: str, chains: dict | None = None) -> list[TrainingRow]:
     made = Group(Problem("p", ""), "g", tuple(drawn))
     return assign([made], chains or {"main": [Fixed()]}, 1, False, lambda p: np.array([5], np.int32), policy).rows
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outrider.analyse.asked import Intervene, Shift, Tokens
+from outrider.analyse.asked import Intervene, Shift, TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder, write_table
-from outrider.analyse.forward import Values
+from outrider.analyse.forward import TokenValues
 from outrider.analyse.shift import shift_table
 from outrider.analyse.sites import Fate, Site, site_table
 from outrider.analyse.tokens import token_table
@@ -56,13 +56,13 @@ def rollouts(step: int) -> list[Rollout]:
     return made
 
 
-def values(one: Rollout, seed: int) -> Values:
+def values(one: Rollout, seed: int) -> TokenValues:
     rng = np.random.default_rng([seed, one.member, len(one.group_id), len(one.token_ids)])
     size = len(one.token_ids)
     floats = [rng.gamma(1.0, size=size).astype(np.float32) for _ in range(6)]
     logprobs, entropies, errors, hidden, gradients, others = floats
     counts = rng.integers(1, 4, (size, 1)).astype(np.int32)
-    return Values(-logprobs, entropies, errors, hidden, gradients, one.token_ids, -others, counts)
+    return TokenValues(-logprobs, entropies, errors, hidden, gradients, one.token_ids, -others, counts)
 
 
 def sites(step: int) -> tuple[list[Site], list[Fate], list[Fate]]:
@@ -91,10 +91,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for step in STEPS:
             run.rollouts.write(step, rollouts(step))
 
-    def both(step: int, seed: int) -> list[Values]:
+    def both(step: int, seed: int) -> list[TokenValues]:
         return [values(one, seed) for one in rollouts(step)]
 
-    tokens, site = Tokens(), Intervene(task=Countdown(), k=K)
+    tokens, site = TokensAnalysis(), Intervene(task=Countdown(), k=K)
     write(path, "tokens", tokens, lambda s: token_table("train", s, rollouts(s), both(s, 0), tokens))
     write(path, "shift", Shift(), lambda s: shift_table("train", s, rollouts(s), both(s, 0), both(s, 1)))
     write(path, "intervene", site, lambda s: site_table("train", s, *sites(s), K))
@@ -180,7 +180,7 @@ def test_what_tokens_are_like_by_outcome_quantile_and_category(whole):
 def test_without_an_advantage_the_gradient_is_that_of_the_log_probability(folder):
     part = folder / "analysis/tokens/parts/train-00000001-00000.parquet"
     bare = [replace(one, advantage=None) for one in rollouts(1)]
-    write_table(part, token_table("train", 1, bare, [values(one, 0) for one in bare], Tokens()))
+    write_table(part, token_table("train", 1, bare, [values(one, 0) for one in bare], TokensAnalysis()))
     (folder / "analysis/tokens/parts/train-00000003-00000.parquet").unlink()
     found = analysis_tokens.section(open_run(folder))
     rows = [row for row in every_token() if row["step"] == 1 and row["correct"] is True]
@@ -283,7 +283,7 @@ def garble(path: Path) -> None:
 
 
 def foreign(path: Path) -> None:
-    write_table(path, token_table("train", 1, [], [], Tokens()).drop_columns("entropy"))
+    write_table(path, token_table("train", 1, [], [], TokensAnalysis()).drop_columns("entropy"))
 
 
 @pytest.mark.parametrize("harm", [cut, garble, foreign])

@@ -10,7 +10,7 @@ import pytest
 import report_sample
 from browsing import Tab, chromium
 from hostile import SHOWN, hostile
-from outrider.report.content import Figure, Report, Section, Series, Table
+from outrider.report.content import Figure, Report, Section, Series, TableBlock
 from outrider.report.page import render
 
 
@@ -231,7 +231,7 @@ def odd_at(at) -> str:
     shares = [Series("a", [1, 2, 3], [0.5, math.nan, 0.5]), Series("b", [1, 2, 3], [0.5, 0.5, 0.5])]
     figures = [line, Figure("g", "G", "stack", "x", "y", shares)]
     figures += [Figure("never", "N", "line", "x", "y", [Series("s", [1, 2], [0.0, 0.0])])]
-    section = Section("s", "S", "", figures, [Table("t", "T", ["a"], [])])
+    section = Section("s", "S", "", figures, [TableBlock("t", "T", ["a"], [])])
     healthy = report_sample.healthy()
     return at(render(replace(healthy, sections=[section, *healthy.sections, *report_sample.long(4).sections])))
 

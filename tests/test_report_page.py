@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import report_sample
 from hostile import SHOWN, hostile
-from outrider.report.content import Example, Figure, Node, Report, Section, Series
+from outrider.report.content import Example, ExampleNode, Figure, Report, Section, Series
 from outrider.report.digits import column, number
 from outrider.report.page import forest, render
 from outrider.report.plot_data import PALETTE, slots
@@ -121,9 +121,13 @@ def test_numbers_of_numpy_halves_of_surrogates_and_infinities_are_rendered():
 
 
 def test_a_forest_is_nested_with_its_branches_in_order_of_their_pivots():
-    nodes = [Node("a", None, "", "", ""), Node("b", "a", "", "", "", 7), Node("c", "a", "", "", "", 3)]
-    nodes += [Node("d", "b", "", "", "", 1), Node("e", "a", "", "", "", 7)]
-    nodes += [Node("orphan", "unknown", "", "", ""), Node("own", "own", "", "", "")]
+    nodes = [
+        ExampleNode("a", None, "", "", ""),
+        ExampleNode("b", "a", "", "", "", 7),
+        ExampleNode("c", "a", "", "", "", 3),
+    ]
+    nodes += [ExampleNode("d", "b", "", "", "", 1), ExampleNode("e", "a", "", "", "", 7)]
+    nodes += [ExampleNode("orphan", "unknown", "", "", ""), ExampleNode("own", "own", "", "", "")]
 
     def names(rollouts):
         return [(r.node.id, [(pivot.at, names(pivot.branches)) for pivot in r.pivots]) for r in rollouts]
@@ -141,7 +145,10 @@ def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what
         (5, None),
         (60, len(text)),
     ]  # by tokens: characters; of one the place is not known
-    nodes = [Node("a", None, "", "", text), *(Node(f"{i}", "a", "", "", "", *cut) for i, cut in enumerate(cuts))]
+    nodes = [
+        ExampleNode("a", None, "", "", text),
+        *(ExampleNode(f"{i}", "a", "", "", "", *cut) for i, cut in enumerate(cuts)),
+    ]
     (root,) = forest(Example("", "", nodes))
     assert root.pieces == [(False, text[:4]), (True, text[4:40]), (True, text[40:]), (True, "")]
     around = {pivot.at: (pivot.before, pivot.after) for pivot in root.pivots}

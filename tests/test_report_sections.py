@@ -13,7 +13,7 @@ import pytest
 
 from outrider.measure import evaluate
 from outrider.record import Problem
-from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.sections import (
     budget,
     credit,
@@ -33,7 +33,7 @@ SEEDS = [0, 1]
 
 def table_of(section: Section | None, id: str) -> list[dict[str, Any]]:
     assert section is not None
-    found: Table = next(t for t in section.tables if t.id == id)
+    found: TableBlock = next(t for t in section.tables if t.id == id)
     return [dict(zip(found.columns, cells, strict=True)) for cells in found.rows]
 
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from outrider.explore import Seed, View
-from outrider.explore.corpus import Entry, question_of, without_thinking
+from outrider.explore.corpus import Exemplar, question_of, without_thinking
 from outrider.explore.embed import Random, Tfidf
-from outrider.explore.seed import Template
+from outrider.explore.seed import ExemplarTemplate
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, correct, incorrect
 from outrider.tasks import Countdown
 from small import LONG, ScriptedEngine, random_policy
 
-PLAIN = Template(whole="{examples}{question}", example="{problem}{solution}\n")
+PLAIN = ExemplarTemplate(whole="{examples}{question}", example="{problem}{solution}\n")
 EMPTY = np.zeros(0, np.int32)
 
 
@@ -111,7 +111,9 @@ def test_a_chat_format_stays_around_the_whole():
 
 
 def test_a_real_tokenizer_sees_the_text_as_it_is_written():
-    seed = Seed(template=Template(whole="{examples}{question}", example="{problem}{solution}</s>\n"), max_tokens=200)
+    seed = Seed(
+        template=ExemplarTemplate(whole="{examples}{question}", example="{problem}{solution}</s>\n"), max_tokens=200
+    )
     seed.observe([solved(A, "3+4=7")])
     policy = random_policy()
     [request] = ask(seed, D, engine=policy)
@@ -137,7 +139,7 @@ def test_how_a_seeded_rollout_is_trained_travels_with_it(trained):
 )
 def test_a_template_that_leaves_something_out_is_refused(wrong, complaint):
     with pytest.raises(ValidationError, match=complaint):
-        Template(**wrong)
+        ExemplarTemplate(**wrong)
 
 
 # Which examples
@@ -261,7 +263,7 @@ class Words(ScriptedEngine):
 
 @given(st.lists(st.text("a ", min_size=1, max_size=80), min_size=1, max_size=3), st.integers(3, 40))
 def test_other_tokenizers_fit_too(texts, limit):
-    seed = Seed(k=3, template=Template(whole="{examples}{question}", example="{problem} {solution}\n"))
+    seed = Seed(k=3, template=ExemplarTemplate(whole="{examples}{question}", example="{problem} {solution}\n"))
     seed = seed.model_copy(update={"max_tokens": limit}, deep=True)
     seed.observe([solved(Problem(f"p{i}", f"{i}"), f"b{text}") for i, text in enumerate(texts)])
     [request] = ask(seed, Problem("q", "the question"), engine=Words())
@@ -406,6 +408,6 @@ def test_a_corpus_that_cannot_be_used_is_refused_when_the_recipe_is_parsed(tmp_p
 
 
 def test_entries_are_written_with_their_number():
-    template = Template(whole="{examples}|{question}", example="{number}.{problem}={solution};")
-    entries = [Entry("p", "abcdef"), Entry("r", "gh")]
+    template = ExemplarTemplate(whole="{examples}|{question}", example="{number}.{problem}={solution};")
+    entries = [Exemplar("p", "abcdef"), Exemplar("r", "gh")]
     assert template.write("q", entries, 3) == "1.p=abc;2.r=gh;|q"

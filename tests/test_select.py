@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from outrider.errors import UserError
 from outrider.explore.recover import Recoverability
-from outrider.explore.segment import Chain
-from outrider.explore.select import Outcome, Pivot, Selector, Source
+from outrider.explore.segment import SegmentedRollout
+from outrider.explore.select import Pivot, PivotOutcome, Selector, Source
 from outrider.explore.select.attention import Attention
 from outrider.explore.select.boundary import Boundary
 from outrider.explore.select.top import Entropy, Surprisal
@@ -44,11 +44,15 @@ def rollout(length: int, member: int = 0, parent: Rollout | None = None, at: int
     )
 
 
-def chain(length: int, bounds: Sequence[int], candidates: Sequence[int] | None = None, **rest: object) -> Chain:
-    return Chain(rollout(length, **rest), bounds, bounds if candidates is None else candidates)
+def chain(
+    length: int, bounds: Sequence[int], candidates: Sequence[int] | None = None, **rest: object
+) -> SegmentedRollout:
+    return SegmentedRollout(rollout(length, **rest), bounds, bounds if candidates is None else candidates)
 
 
-def source(*chains: Chain, seed: int = 0, round: int = 0, branches: int = 1, engine: object = None) -> Source:
+def source(
+    *chains: SegmentedRollout, seed: int = 0, round: int = 0, branches: int = 1, engine: object = None
+) -> Source:
     return Source(chains, len(chains), round, branches, seed, engine or ScriptedEngine())
 
 
@@ -56,7 +60,7 @@ def places(picks: Sequence[Pivot]) -> list[tuple[int, int]]:
     return [(pivot.rollout.member, pivot.at) for pivot in picks]
 
 
-def counted(selector: Selector, pivots: int, *chains: Chain) -> Counter[tuple[int, ...]]:
+def counted(selector: Selector, pivots: int, *chains: SegmentedRollout) -> Counter[tuple[int, ...]]:
     drawn = (selector.select(source(*chains, seed=seed), pivots) for seed in range(DRAWS))
     return Counter(tuple(pivot.at for pivot in picks) for picks in drawn)
 
@@ -144,7 +148,7 @@ def test_one_pivot_is_drawn_with_the_utility_as_weight(gamma, warm):
     made = Utility(gamma=gamma)
     w = b = 0.0
     if warm:
-        made.observe([Outcome(r, y, True) for r, y in zip(*known(300), strict=True)])
+        made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(300), strict=True)])
         w, b = made.metrics()["w"], made.metrics()["b"]
     cuts = [3, 7, 12, 17]
     q = {t: (t / 20) ** gamma * (1 / (1 + math.exp(-(w * t / 20 + b))) if warm else 1) for t in cuts}
@@ -161,7 +165,7 @@ def test_several_pivots_are_drawn_without_replacement():
 def test_depth_counts_the_whole_path_and_only_candidates_are_drawn():
     parent = rollout(9)
     branch = rollout(6, member=1, parent=parent, at=4)
-    one = Chain(branch, [2, 4, 6, 8], [6, 8])
+    one = SegmentedRollout(branch, [2, 4, 6, 8], [6, 8])
     assert one.length == 10
     assert_drawn(counted(Utility(gamma=1), 1, one), {(6,): 6 / 14, (8,): 8 / 14})
 
@@ -178,7 +182,7 @@ def test_the_root_counts_as_one_more_chunk():
 
 def test_the_root_is_as_recoverable_as_depth_zero():
     made = Utility(gamma=1, include_root=True)
-    made.observe([Outcome(r, y, True) for r, y in zip(*known(300), strict=True)])
+    made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(300), strict=True)])
     w, b = made.metrics()["w"], made.metrics()["b"]
     q = {at: (at + 10) / 40 / (1 + math.exp(-(w * at / 30 + b))) for at in (0, 10, 20)}
     assert_drawn(counted(made, 1, chain(30, [10, 20])), {(at,): q[at] / sum(q.values()) for at in q})
@@ -199,7 +203,7 @@ def test_extreme_depth_preference_neither_overflows_nor_forgets():
 def test_utility_says_what_it_knows():
     made = Utility(memory=15)
     assert math.isnan(made.metrics()["w"])
-    made.observe([Outcome(r, y, True) for r, y in zip(*known(40), strict=True)])
+    made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(40), strict=True)])
     again = Utility(memory=15)
     again.load_state_dict(json.loads(json.dumps(made.state_dict())))
     assert again.metrics() == made.metrics()
@@ -232,9 +236,9 @@ def test_root_is_the_prompt_as_often_as_there_are_pivots():
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> list[Chain]:
+def trees(draw: st.DrawFn) -> list[SegmentedRollout]:
     """Chains with equal signals now and then, cut where they may."""
-    chains: list[Chain] = []
+    chains: list[SegmentedRollout] = []
     for member in range(draw(st.integers(1, 4))):
         parent = None if not chains else draw(st.sampled_from(chains)).rollout
         at = 0 if parent is None else draw(st.integers(0, len(parent.response_ids)))
@@ -243,7 +247,7 @@ def trees(draw: st.DrawFn) -> list[Chain]:
         one = rollout(len(values_T), member, parent, at, entropies_T=signal_T[::-1].copy())
         object.__setattr__(one, "logprobs_T", -signal_T)
         cuts = [t for t in range(at + 1, at + len(values_T)) if draw(st.booleans())]
-        chains.append(Chain(one, cuts, cuts))
+        chains.append(SegmentedRollout(one, cuts, cuts))
     return chains
 
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from outrider.arrays import Floats
 from outrider.credit import Baseline, GroupMean, Members
 from outrider.credit.assign import assign
-from outrider.credit.members import Floats
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.tokens import Tokens
+from outrider.objective.tokens import TokenBatch
 from outrider.record import PLAIN, Context, Group, Problem, Rollout
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
 Response = tuple[int, ...]
 TRAINED = ["as_generated", "original", "excluded"]
@@ -40,7 +40,7 @@ class Tabular:
         at = [STARTS.index(response[:k]) for k in range(len(response))]
         return torch.log_softmax(self.logits[list(PROMPTS).index(prompt)], -1)[at, list(response)]
 
-    def of_row(self, row: Row) -> Tensor:
+    def of_row(self, row: TrainingRow) -> Tensor:
         """Of a row's tokens, after the prompt that the row holds."""
         return self.logprobs("plain" if len(row.context_ids) == 1 else "seeded", tuple(row.token_ids.tolist()))
 
@@ -94,13 +94,13 @@ def group(outcome: Outcome, trained: str) -> Group:
 
 def loss_of(outcome: Outcome, trained: str, baseline: Baseline, **objective: Any) -> Tensor:
     """From rollouts to a number, as the trainer and the learner take it."""
-    rows: Sequence[Row] = assign(
+    rows: Sequence[TrainingRow] = assign(
         [group(outcome, trained)], {"main": [baseline]}, 1, False, lambda p: PROMPTS["plain"]
     ).rows
     loss = PolicyLoss(ObjectiveOptions(**objective), max_tokens=2)
     rows, _ = loss.begin(rows, lambda asked: [POLICY.of_row(row).detach().numpy() for row in asked])
     logprobs = torch.cat([POLICY.of_row(row) for row in rows])
-    return loss(Tokens.of(loss.prepare(rows), logprobs), logprobs, torch.zeros_like(logprobs), None)[0]
+    return loss(TokenBatch.of(loss.prepare(rows), logprobs), logprobs, torch.zeros_like(logprobs), None)[0]
 
 
 def expected(trained: str, **objective: Any) -> dict[str, np.ndarray]:

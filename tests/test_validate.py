@@ -18,15 +18,15 @@ from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.validate import near as near_module
 from outrider.validate.check import check, repeats, texts_of
-from outrider.validate.near import Pair, grams, jaccard, near, same
+from outrider.validate.near import NearPair, grams, jaccard, near, same
 from outrider.validate.page import as_data, as_markdown
-from outrider.validate.sides import Entry
+from outrider.validate.sides import SideEntry
 
 SETS = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=9), max_size=12)
 LEAST = st.fractions(Fraction(1, 20), 1, max_denominator=20)
 
 
-def pairs(found: Iterable[Pair]) -> list[tuple[int, int]]:
+def pairs(found: Iterable[NearPair]) -> list[tuple[int, int]]:
     return [(pair.first, pair.second) for pair in found]
 
 
@@ -78,8 +78,8 @@ def test_grams_are_runs_of_tokens():
     assert len(grams("求实数值", 2)) == 3
 
 
-def entries(*texts: str) -> list[Entry]:
-    return [Entry(f"line {i}", Problem(str(i), t, answer=t), t) for i, t in enumerate(texts)]
+def entries(*texts: str) -> list[SideEntry]:
+    return [SideEntry(f"line {i}", Problem(str(i), t, answer=t), t) for i, t in enumerate(texts)]
 
 
 def test_a_pair_that_is_the_same_is_not_near_as_well():

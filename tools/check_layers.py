@@ -1,9 +1,10 @@
-"""The import rules: nothing imports upwards, and what needs no torch imports none.
+"""The import rules: nothing imports upwards, what needs no torch imports none, and a name means one thing.
 
-Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Two checks, both with exit status 1 when broken:
+Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Three checks, all with exit status 1 when broken:
 
 1. by reading: every import of every module, inside functions too, against the table ``LAYERS``;
-2. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
+2. by reading: a public class, or a name of a type, exists once in the whole package: one word for one thing;
+3. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"errors", "interrupts", "options", "pieces"}
+GROUND = {"arrays", "errors", "interrupts", "options", "pieces"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
 # layer: a recipe can be read, checked and printed where no torch is installed. Pieces of the objective are options
 # with a formula, which imports torch when it is called. New folders get a row here first.
 LAYERS: dict[str, set[str]] = {
+    "arrays": set(),
     "errors": set(),
     "interrupts": set(),
     "options": {"errors"},
@@ -117,6 +119,28 @@ def broken_imports(root: Path) -> list[str]:
     return broken
 
 
+def names_twice(root: Path) -> list[str]:
+    """One sentence for every public class or type alias that two modules define."""
+    places: dict[str, list[str]] = {}
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        for name in defined_types(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            places.setdefault(name, []).append(module_name(path, root))
+    return [f"{name} is defined in {' and '.join(at)}" for name, at in places.items() if len(at) > 1]
+
+
+def defined_types(tree: ast.Module) -> Iterator[str]:
+    """Public names in capitals and small letters that a module defines at its top: classes and aliases of types.
+
+    >>> list(defined_types(ast.parse("class Row: pass\\nRows = list[Row]\\nLIMIT = 3\\n_Own = int")))
+    ['Row', 'Rows']
+    """
+    for node in tree.body:
+        named = [node.name] if isinstance(node, ast.ClassDef) else []
+        if isinstance(node, ast.Assign):
+            named = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        yield from (name for name in named if name[0].isupper() and name != name.upper())
+
+
 def forbidden(layer: str | None, target: str) -> str | None:
     """Why a module of ``layer`` may not import ``target``; None if it may."""
     top = target.split(".")[0]
@@ -186,7 +210,7 @@ def main() -> int:
     if not (root / PACKAGE).is_dir():
         print(f"no folder {PACKAGE} in {root}")
         return 2
-    broken = broken_imports(root)
+    broken = broken_imports(root) + names_twice(root)
     if not broken:  # otherwise the rest would only repeat it
         broken = loaded_heavy(root) + slow_import(root)
     if broken:

@@ -18,8 +18,8 @@ from outrider.objective.correction import correct
 from outrider.objective.kl import log_ratio_of
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.objective.tokens import Tokens
-from outrider.record.row import Row
+from outrider.objective.tokens import TokenBatch
+from outrider.record.row import TrainingRow
 
 
 class Scored(NamedTuple):
@@ -52,9 +52,9 @@ class Scored(NamedTuple):
         return self._replace(new=new, ref=new + torch.where(far_ref, to_ref, self.ref - self.new))
 
 
-def rows_of(data: Scored) -> list[Row]:
+def rows_of(data: Scored) -> list[TrainingRow]:
     return [
-        Row(
+        TrainingRow(
             context_ids=np.zeros(1, np.int32),
             token_ids=np.zeros(WIDTH, np.int32),
             old_logprobs_N=data.old[i].numpy(),
@@ -70,7 +70,7 @@ def ours(objective: dict[str, Any], data: Scored) -> tuple[float, Tensor]:
     """Loss and its gradient by the log-probabilities, as the learner takes them."""
     policy_loss = PolicyLoss(ObjectiveOptions(**objective), max_tokens=WIDTH)
     new = data.new.clone().requires_grad_()
-    tokens = Tokens.of(policy_loss.prepare(rows_of(data)), like=new)
+    tokens = TokenBatch.of(policy_loss.prepare(rows_of(data)), like=new)
     reference = data.ref.reshape(-1) if policy_loss.needs_reference else None
     value, _ = policy_loss(tokens, new.reshape(-1), data.entropies.reshape(-1), reference)
     [gradient] = torch.autograd.grad(value, new)

@@ -21,7 +21,7 @@ from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Rollout
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -151,11 +151,13 @@ def _low(folder: Path) -> float:
     return float(np.concatenate(gaps).mean())
 
 
-def _row(rollout: Rollout) -> Row:
+def _row(rollout: Rollout) -> TrainingRow:
     own = len(rollout.token_ids)
     context = np.concatenate([rollout.prompt_ids, rollout.prefix_ids]).astype(np.int32)
     nothing = np.zeros(own, np.float32)
-    return Row(context, rollout.token_ids, nothing, nothing, np.ones(own, np.bool_), "main", "g", mode=rollout.mode)
+    return TrainingRow(
+        context, rollout.token_ids, nothing, nothing, np.ones(own, np.bool_), "main", "g", mode=rollout.mode
+    )
 
 
 def _reason(sentence: str) -> str:

@@ -14,7 +14,7 @@ from outrider.sample.options import SampleOptions
 WORDS = ("last", "all")
 
 
-class Selection(Options):
+class RolloutSelection(Options):
     """Which rollouts of a run."""
 
     split: str = Field("train", min_length=1, description="what they were drawn for: train, evaluate or greedy")
@@ -29,7 +29,7 @@ class Selection(Options):
         return steps
 
 
-class Tokens(Selection):
+class TokensAnalysis(RolloutSelection):
     """Values of every token under one policy."""
 
     model: str = Field("trained", min_length=1, description="trained, start, step-<n>, or any model that trains")
@@ -38,7 +38,7 @@ class Tokens(Selection):
     micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
 
 
-class Shift(Selection):
+class Shift(RolloutSelection):
     """The same tokens under two policies."""
 
     before: str = Field("start", min_length=1, description="as model of Tokens")
@@ -47,7 +47,7 @@ class Shift(Selection):
     micro_tokens: int = Field(4096, ge=1, description="most tokens of one forward pass")
 
 
-class Intervene(Selection):
+class Intervene(RolloutSelection):
     """Tokens replaced by the best alternative, and what becomes of the responses."""
 
     model: str = Field("trained", min_length=1, description="as model of Tokens")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from outrider.analyse.selection import Part
+from outrider.analyse.selection import WorkUnit
 from outrider.errors import UserError
 from outrider.record.disk import sweep, write_atomically
 from outrider.runs.folder import lock_folder
@@ -108,13 +108,18 @@ def write_table(path: Path, table: pa.Table) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def part_name(split: str, part: Part) -> str:
+def part_name(split: str, part: WorkUnit) -> str:
     """The name of a part's file, without its ending."""
     return f"{split}-{part.step:08d}-{part.number:05d}"
 
 
 def work_off(
-    ranks: Ranks, folder: AnalysisFolder, split: str, parts: Sequence[Part], unit: str, work: Callable[[Part], pa.Table]
+    ranks: Ranks,
+    folder: AnalysisFolder,
+    split: str,
+    parts: Sequence[WorkUnit],
+    unit: str,
+    work: Callable[[WorkUnit], pa.Table],
 ) -> None:
     """Compute and write every part that is not there yet, each rank its share, with a progress bar over all.
 

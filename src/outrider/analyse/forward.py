@@ -18,10 +18,10 @@ from outrider.model.head import CHUNK
 from outrider.model.load import Policy
 from outrider.record import Ids, Rollout
 
-Floats = NDArray[np.floating]
+AnyFloats = NDArray[np.floating]
 
 
-class Values(NamedTuple):
+class TokenValues(NamedTuple):
     r"""What a policy says of the own tokens of a rollout; all but the last ``[T]``.
 
     With :math:`p` the distribution before a token, :math:`e` the one-hot vector of the token, :math:`h` what the head
@@ -39,13 +39,13 @@ class Values(NamedTuple):
         branching_TM: for each mass the size of its nucleus: the fewest tokens that hold at least that mass.
     """
 
-    logprobs: Floats
-    entropies: Floats
-    error_norms: Floats
-    hidden_norms: Floats
-    gradient_norms: Floats
+    logprobs: AnyFloats
+    entropies: AnyFloats
+    error_norms: AnyFloats
+    hidden_norms: AnyFloats
+    gradient_norms: AnyFloats
     alternatives: NDArray[np.int32]
-    alternative_logprobs: Floats
+    alternative_logprobs: AnyFloats
     branching_TM: NDArray[np.int32]
 
 
@@ -66,7 +66,7 @@ def token_values(
     temperature: float = 1.0,
     masses: Sequence[float] = (),
     micro_tokens: int = 4096,
-) -> list[Values]:
+) -> list[TokenValues]:
     """The values of every rollout's own tokens, given its prompt and prefix; in order.
 
     The model's attention must be routed through plans. Memory is that of a forward pass over ``micro_tokens`` tokens
@@ -92,7 +92,7 @@ def head_values(
     masses: Sequence[float] = (),
     chunk: int = CHUNK,
 ) -> list[Tensor]:
-    """The fields of :class:`Values` as tensors, from hidden states; at most ``chunk`` logits are held at once.
+    """The fields of :class:`TokenValues` as tensors, from hidden states; at most ``chunk`` logits are held at once.
 
     Arithmetic is in at least float32. The error norm is summed from the probabilities of the other tokens, so it
     keeps its relative precision where the token is almost certain.
@@ -148,7 +148,7 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 
 def _forward(
     policy: Policy, sequences: Sequence[_Sequence], temperature: float, masses: Sequence[float]
-) -> Iterator[Values]:
+) -> Iterator[TokenValues]:
     if policy.path.name == "plain":
         raise UserError(
             f"{type(policy.model).__name__} runs on the plain path, which gives logits alone; outrider analyse needs "
@@ -159,9 +159,9 @@ def _forward(
     columns = head_values(hidden_NH, head.weight, getattr(head, "bias", None), targets_N, temperature, masses)
     ends = np.cumsum([len(s.token_ids) for s in sequences])[:-1]
     split = [np.split(column.cpu().numpy(), ends) for column in columns]
-    return (Values(*arrays) for arrays in zip(*split, strict=True))
+    return (TokenValues(*arrays) for arrays in zip(*split, strict=True))
 
 
-def _nothing(masses: int) -> Values:
+def _nothing(masses: int) -> TokenValues:
     numbers, ids = np.zeros(0, np.float32), np.zeros(0, np.int32)
-    return Values(numbers, numbers, numbers, numbers, numbers, ids, numbers, np.zeros((0, masses), np.int32))
+    return TokenValues(numbers, numbers, numbers, numbers, numbers, ids, numbers, np.zeros((0, masses), np.int32))

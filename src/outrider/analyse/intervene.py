@@ -14,7 +14,7 @@ from outrider.analyse.folder import AnalysisFolder, work_off
 from outrider.analyse.forward import token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.problems import problems_of
-from outrider.analyse.selection import Part, Plan, intervention_parts
+from outrider.analyse.selection import AnalysisPlan, WorkUnit, intervention_parts
 from outrider.analyse.sites import KEPT, REPLACED, Fate, Site, chosen_positions, site_table
 from outrider.analyse.tokens import about_of, processes, say, tell_place
 from outrider.interrupts import SAME
@@ -99,7 +99,7 @@ class Interventions:
         return Fate(times * sum(v.success for v in verdicts), times * unscorable, tokens)
 
 
-def intervene_command(run: Path, asked: Intervene, plan: Plan, out: Path) -> int:
+def intervene_command(run: Path, asked: Intervene, plan: AnalysisPlan, out: Path) -> int:
     """Replace chosen tokens of the chosen rollouts, write successes per position, and say what they come to.
 
     Raises:
@@ -116,7 +116,7 @@ def intervene_command(run: Path, asked: Intervene, plan: Plan, out: Path) -> int
     )
 
 
-def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: Plan, out: Path) -> int:
+def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: AnalysisPlan, out: Path) -> int:
     policy = open_policy(run, asked.model)
     interventions = Interventions(policy, LocalSampler(policy, asked.sample), asked.task, asked)
     parts = intervention_parts(plan, asked)
@@ -127,7 +127,7 @@ def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: Plan, out: Path)
         problems = ranks.from_main(lambda: _problems(run, asked, plan))
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
 
-        def work(part: Part) -> pa.Table:
+        def work(part: WorkUnit) -> pa.Table:
             rollouts = plan.read(run, part.step)[part.start : part.stop]
             refuse_foreign(policy, asked.model, run, rollouts)
             sites = interventions.sites(rollouts)
@@ -143,12 +143,12 @@ def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: Plan, out: Path)
     return 0
 
 
-def _problems(run: Path, asked: Intervene, plan: Plan) -> dict[str, Problem]:
+def _problems(run: Path, asked: Intervene, plan: AnalysisPlan) -> dict[str, Problem]:
     ids = {rollout.problem_id for chosen in plan.steps for rollout in plan.read(run, chosen.step)}
     return problems_of(run, asked.task, asked.evaluate, plan.split, ids)
 
 
-def _tell(folder: AnalysisFolder, plan: Plan) -> None:
+def _tell(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     table = folder.table()
     kept, replaced, k = (table[name].to_numpy() for name in ("kept_successes", "replaced_successes", "k"))
     effects_N = effects(replaced, kept, k)

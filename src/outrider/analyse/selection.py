@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from outrider.analyse.asked import Intervene, Selection, step_ranges
+from outrider.analyse.asked import Intervene, RolloutSelection, step_ranges
 from outrider.errors import UserError, nearest
 from outrider.record import Rollout
 from outrider.record.store import RolloutStore
@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
     lengths: list[int]
 
 
-class Part(NamedTuple):
+class WorkUnit(NamedTuple):
     """A stretch of the chosen rollouts of a step, the unit of work: done wholly or not at all.
 
     Attributes:
@@ -44,7 +44,7 @@ class Part(NamedTuple):
     cost: int
 
 
-class Plan(NamedTuple):
+class AnalysisPlan(NamedTuple):
     """All that an analysis will look at.
 
     Attributes:
@@ -68,7 +68,7 @@ class Plan(NamedTuple):
     def tokens(self) -> int:
         return sum(sum(chosen.lengths) for chosen in self.steps)
 
-    def cut(self, cost: Callable[[int], int], most: int) -> list[Part]:
+    def cut(self, cost: Callable[[int], int], most: int) -> list[WorkUnit]:
         """Parts of consecutive rollouts that cost at most ``most`` together; a dearer one gets a part of its own.
 
         ``cost`` is that of a rollout with so many sampled tokens. The parts depend on nothing else, so that a pass
@@ -81,7 +81,7 @@ class Plan(NamedTuple):
         return spread(RunFolder(run).rollouts.read(step, self.split), self.limit)
 
 
-def select(run: Path, selection: Selection) -> Plan:
+def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
     """Look through the rollouts of a run, one file at a time.
 
     Raises:
@@ -97,18 +97,18 @@ def select(run: Path, selection: Selection) -> Plan:
             digest.update(np.concatenate([rollout.prompt_ids, rollout.response_ids]).tobytes())
         observed += sum(len(r.token_ids) - r.trainable_tokens for r in rollouts)
         steps.append(Chosen(step, [r.trainable_tokens for r in rollouts]))
-    plan = Plan(selection.split, selection.limit, steps, digest.hexdigest(), observed)
+    plan = AnalysisPlan(selection.split, selection.limit, steps, digest.hexdigest(), observed)
     if not plan.tokens:
         raise UserError(f"nothing is selected: the chosen {selection.split} rollouts of {run} hold no token")
     return plan
 
 
-def token_parts(plan: Plan) -> list[Part]:
+def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
     """The parts of a pass over tokens; their cost is tokens."""
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
-def intervention_parts(plan: Plan, asked: Intervene) -> list[Part]:
+def intervention_parts(plan: AnalysisPlan, asked: Intervene) -> list[WorkUnit]:
     """The parts of an intervention; their cost is continuations."""
     return plan.cut(lambda tokens: continuations(tokens, asked), PART_CONTINUATIONS)
 
@@ -128,7 +128,7 @@ class Cost(NamedTuple):
     most_tokens: int
 
 
-def intervention_cost(plan: Plan, asked: Intervene) -> Cost:
+def intervention_cost(plan: AnalysisPlan, asked: Intervene) -> Cost:
     """The cost before anything is run."""
     lengths = [length for chosen in plan.steps for length in chosen.lengths]
     positions = sum(min(length, asked.positions) for length in lengths)
@@ -148,7 +148,7 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
     return [items[i * len(items) // limit] for i in range(limit)]
 
 
-def _steps(run: Path, store: RolloutStore, selection: Selection) -> list[int]:
+def _steps(run: Path, store: RolloutStore, selection: RolloutSelection) -> list[int]:
     known = store.steps(selection.split)
     if not known:
         names = store.names()
@@ -165,13 +165,13 @@ def _steps(run: Path, store: RolloutStore, selection: Selection) -> list[int]:
     return [step for step in known if any(step in wanted for wanted in ranges)]
 
 
-def _parts(chosen: Chosen, cost: Callable[[int], int], most: int) -> Iterator[Part]:
+def _parts(chosen: Chosen, cost: Callable[[int], int], most: int) -> Iterator[WorkUnit]:
     number = start = spent = 0
     for i, length in enumerate(chosen.lengths):
         price = cost(length)
         if i > start and spent + price > most:
-            yield Part(chosen.step, number, start, i, spent)
+            yield WorkUnit(chosen.step, number, start, i, spent)
             number, start, spent = number + 1, i, 0
         spent += price
     if chosen.lengths:
-        yield Part(chosen.step, number, start, len(chosen.lengths), spent)
+        yield WorkUnit(chosen.step, number, start, len(chosen.lengths), spent)

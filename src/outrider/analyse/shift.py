@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from outrider.analyse.asked import Shift
 from outrider.analyse.folder import AnalysisFolder, work_off
-from outrider.analyse.forward import Values, token_values
+from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
-from outrider.analyse.selection import Part, Plan, token_parts
+from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.analyse.tokens import about_of, key_columns, own, processes, say, tell_place
 from outrider.interrupts import SAME
 from outrider.measure.shift import LARGE
@@ -22,7 +22,7 @@ from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
 
-def shift_command(run: Path, asked: Shift, plan: Plan, out: Path) -> int:
+def shift_command(run: Path, asked: Shift, plan: AnalysisPlan, out: Path) -> int:
     """Write the change of every chosen token from ``asked.before`` to ``asked.after``, and say what it comes to.
 
     Raises:
@@ -31,13 +31,13 @@ def shift_command(run: Path, asked: Shift, plan: Plan, out: Path) -> int:
     return launch(processes(token_parts(plan)), _shift, run, asked, plan, out, hint=SAME)
 
 
-def _shift(ranks: Ranks, run: Path, asked: Shift, plan: Plan, out: Path) -> int:
+def _shift(ranks: Ranks, run: Path, asked: Shift, plan: AnalysisPlan, out: Path) -> int:
     before, after = open_policy(run, asked.before), open_policy(run, asked.after)
     parts = token_parts(plan)
     about = about_of("shift", asked.model_dump(mode="json"), plan, parts)
     about |= {"weights_before": weights_hash(before.model), "weights_after": weights_hash(after.model)}
 
-    def work(part: Part) -> pa.Table:
+    def work(part: WorkUnit) -> pa.Table:
         rollouts = plan.read(run, part.step)[part.start : part.stop]
         found = []
         for policy, name in ((before, asked.before), (after, asked.after)):
@@ -57,12 +57,12 @@ def _shift(ranks: Ranks, run: Path, asked: Shift, plan: Plan, out: Path) -> int:
 
 
 def shift_table(
-    split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[Values], after: Sequence[Values]
+    split: str, step: int, rollouts: Sequence[Rollout], before: Sequence[TokenValues], after: Sequence[TokenValues]
 ) -> pa.Table:
     r"""One row for every token that a policy sampled: both log-probabilities and entropies, and the change.
 
     ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive where the token was reinforced.
-    ``gradient_norm`` is that before the change, as in :class:`outrider.analyse.forward.Values`.
+    ``gradient_norm`` is that before the change, as in :class:`outrider.analyse.forward.TokenValues`.
     """
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]
     columns = key_columns(split, step, rollouts) | {
@@ -76,7 +76,7 @@ def shift_table(
     return pa.table(columns)
 
 
-def _tell(folder: AnalysisFolder, plan: Plan) -> None:
+def _tell(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     size = pc.abs(folder.table(["shift"])["shift"])
     large = pc.mean(pc.greater(size, LARGE)).as_py()
     say(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from outrider.analyse.asked import Intervene
-from outrider.analyse.forward import Values
+from outrider.analyse.forward import TokenValues
 from outrider.record import Ids, Rollout, identity_seed
 
 KEPT, REPLACED = "kept", "replaced"
@@ -28,7 +28,7 @@ class Site(NamedTuple):
 
     rollout: Rollout
     at: int
-    values: Values
+    values: TokenValues
 
     @property
     def position(self) -> int:

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from rich.console import Console
 
-from outrider.analyse.asked import Tokens
+from outrider.analyse.asked import TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder, part_name, work_off
-from outrider.analyse.forward import Values, token_values
+from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
-from outrider.analyse.selection import Part, Plan, token_parts
+from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.interrupts import SAME
 from outrider.record import Mode, Rollout
 from outrider.train.launch import launch
@@ -25,8 +25,8 @@ from outrider.train.ranks import Ranks
 SCHEMA_VERSION = 1
 
 
-def tokens_command(run: Path, asked: Tokens, plan: Plan, out: Path) -> int:
-    """Write the values of every chosen token, and say what they come to; see :class:`Values` and ``docs/analyse.md``.
+def tokens_command(run: Path, asked: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
+    """Write the values of every chosen token, and say what they come to: :class:`TokenValues`, ``docs/analyse.md``.
 
     Raises:
         UserError: no such model, rollouts of another one, or ``out`` holds something else.
@@ -34,12 +34,12 @@ def tokens_command(run: Path, asked: Tokens, plan: Plan, out: Path) -> int:
     return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out, hint=SAME)
 
 
-def _tokens(ranks: Ranks, run: Path, asked: Tokens, plan: Plan, out: Path) -> int:
+def _tokens(ranks: Ranks, run: Path, asked: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
     policy = open_policy(run, asked.model)
     parts = token_parts(plan)
     about = about_of("tokens", asked.model_dump(mode="json"), plan, parts) | {"weights": weights_hash(policy.model)}
 
-    def work(part: Part) -> pa.Table:
+    def work(part: WorkUnit) -> pa.Table:
         rollouts = plan.read(run, part.step)[part.start : part.stop]
         refuse_foreign(policy, asked.model, run, rollouts)
         values = token_values(policy, rollouts, asked.temperature, asked.masses, asked.micro_tokens)
@@ -56,7 +56,7 @@ def _tokens(ranks: Ranks, run: Path, asked: Tokens, plan: Plan, out: Path) -> in
     return 0
 
 
-def about_of(analysis: str, settings: dict[str, Any], plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
+def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
     """What identifies an analysis: it can be taken up again only where all of this is the same."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -68,7 +68,7 @@ def about_of(analysis: str, settings: dict[str, Any], plan: Plan, parts: Sequenc
 
 
 def token_table(
-    split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[Values], asked: Tokens
+    split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[TokenValues], asked: TokensAnalysis
 ) -> pa.Table:
     """One row for every token that a policy sampled, in order of rollout and position; observed tokens have none.
 
@@ -128,7 +128,7 @@ def per_token(rollouts: Sequence[Rollout], values: Sequence[Any], type: pa.DataT
     return pa.array(values, type).take(pa.array(at))
 
 
-def processes(parts: Sequence[Part]) -> int:
+def processes(parts: Sequence[WorkUnit]) -> int:
     """For :func:`launch`: a single part needs one process, more of them one per core."""
     return 1 if len(parts) == 1 else 0
 
@@ -139,7 +139,7 @@ def _sampled(rollouts: Sequence[Rollout], temperature: float) -> pa.Array:
     return pa.array(logprobs, mask=otherwise.to_numpy(zero_copy_only=False))
 
 
-def _tell(folder: AnalysisFolder, plan: Plan, asked: Tokens) -> None:
+def _tell(folder: AnalysisFolder, plan: AnalysisPlan, asked: TokensAnalysis) -> None:
     names = {"entropy": "entropy", "gradient_norm": "gradient norm"}
     names |= {branching_column(mass): f"branching factor at {mass:g}" for mass in asked.masses}
     table = folder.table([*names, "sampled_logprob"])
@@ -150,7 +150,7 @@ def _tell(folder: AnalysisFolder, plan: Plan, asked: Tokens) -> None:
     tell_place(folder, plan)
 
 
-def tell_place(folder: AnalysisFolder, plan: Plan) -> None:
+def tell_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     """Where the rows are, and what has none."""
     if plan.observed:
         say(f"{plan.observed:,} observed tokens have no row: no policy sampled them")

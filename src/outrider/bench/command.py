@@ -11,7 +11,7 @@ from rich.console import Console
 from outrider.bench.cell import Cell, cell_before, cells_of, in_turn, recipe_file, tuning_cells
 from outrider.bench.page import page, table
 from outrider.bench.pool import Failure, run_cells
-from outrider.bench.report import Report
+from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice, choose, tried
@@ -69,12 +69,12 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
     arms = [read_arm(name, cells[name], bench.shares) for name in bench.recipes if name in cells]
     sentences = [f.sentence() for f in failures]
     sentences += [f"{name}: every value that was tried failed" for name in bench.recipes if name not in cells]
-    report = Report(bench, start, tuple(arm for arm in arms if arm is not None), choices, tuple(sentences))
+    report = BenchReport(bench, start, tuple(arm for arm in arms if arm is not None), choices, tuple(sentences))
     _write(report, out)
     return 1 if sentences else 0
 
 
-def _write(report: Report, out: Path) -> None:
+def _write(report: BenchReport, out: Path) -> None:
     from outrider.bench.frontier import draw_frontier
 
     about = json.loads((out / _ENVIRONMENT).read_bytes())

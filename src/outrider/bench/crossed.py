@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit  # type: ignore[import-untyped]
 
-Floats = NDArray[np.float64]
+from outrider.arrays import Floats
+
 LEVEL = 0.95
 
 

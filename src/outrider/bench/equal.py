@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.bench.crossed import Estimate, Floats, Measured, estimate
+from outrider.arrays import Floats
+from outrider.bench.crossed import Estimate, Measured, estimate
 from outrider.bench.results import Arm
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outrider.bench.crossed import estimate
-from outrider.bench.report import Report
+from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm
 from outrider.record.disk import write_atomically
 
@@ -21,7 +21,7 @@ _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKERS = "osD^vPX"
 
 
-def draw_frontier(report: Report, path: Path) -> None:
+def draw_frontier(report: BenchReport, path: Path) -> None:
     """Write :func:`frontier_figure` as a PNG, replaced atomically.
 
     Raises:
@@ -32,7 +32,7 @@ def draw_frontier(report: Report, path: Path) -> None:
     write_atomically(path, image.getvalue())
 
 
-def frontier_figure(report: Report) -> Figure:
+def frontier_figure(report: BenchReport) -> Figure:
     """A large panel, pass@1 to the right and pass@n upwards, and a small one of each over generated tokens.
 
     A recipe is one colour and marker. Bars are the 95 % intervals of the paired difference from the base recipe, at the
@@ -66,7 +66,9 @@ def frontier_figure(report: Report) -> Figure:
     return figure
 
 
-def _frontier(axes: Axes, report: Report, arm: Arm, largest: str, start: list[float], style: dict[str, str]) -> None:
+def _frontier(
+    axes: Axes, report: BenchReport, arm: Arm, largest: str, start: list[float], style: dict[str, str]
+) -> None:
     along = [[report.value(arm, q, i).value for q in ("pass@1", largest)] for i in range(len(arm.points))]
     x, y = np.array([start, *along]).T
     axes.plot(x, y, color=style["color"], linewidth=1.6, zorder=2)
@@ -82,7 +84,7 @@ def _frontier(axes: Axes, report: Report, arm: Arm, largest: str, start: list[fl
         axes.plot(*np.array(ends).T, ".", color=style["color"], alpha=0.5, markersize=5, zorder=2)
 
 
-def _over_tokens(axes: Axes, report: Report, arm: Arm, quantity: str, first: float, style: dict[str, str]) -> None:
+def _over_tokens(axes: Axes, report: BenchReport, arm: Arm, quantity: str, first: float, style: dict[str, str]) -> None:
     lines = [(arm, 1.0, style["marker"])]
     lines += [(arm.only([seed]), 0.25, "") for seed in arm.seeds if len(arm.seeds) > 1]
     for line, alpha, marker in lines:

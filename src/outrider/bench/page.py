@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outrider.bench.crossed import Estimate
-from outrider.bench.report import Report
+from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm
 
 _NONE = "—"
 
 
-def table(report: Report) -> str:
+def table(report: BenchReport) -> str:
     """All recipes at the end of their budgets: mean over seeds, and half of the interval."""
     quantities = report.quantities
     headings = ["recipe", "seeds", *quantities]
@@ -25,7 +25,7 @@ def table(report: Report) -> str:
     return _markdown(headings, rows)
 
 
-def differences(report: Report, change: Callable[[Arm, str], Estimate]) -> str:
+def differences(report: BenchReport, change: Callable[[Arm, str], Estimate]) -> str:
     """Paired changes, bold where the interval excludes 0; from the base recipe, or from before training."""
     rows = []
     for arm in report.arms:
@@ -35,7 +35,7 @@ def differences(report: Report, change: Callable[[Arm, str], Estimate]) -> str:
     return _markdown(["recipe", "seeds", *report.policy], rows)
 
 
-def page(report: Report, environment: Mapping[str, Any]) -> str:
+def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
     """Everything that was found, and what is needed to judge and to repeat it."""
     bench, base = report.bench, report.bench.base
     others = [arm for arm in report.arms if arm.name != base]
@@ -103,7 +103,7 @@ _SPENT = (
 _REACHED = "On straight lines between the means of the evaluations, so no finer than these stand apart."
 
 
-def _failed(report: Report) -> str:
+def _failed(report: BenchReport) -> str:
     return "**Runs that did not finish, and are in no number:**\n\n" + "\n".join(f"- {f}" for f in report.failures)
 
 
@@ -111,7 +111,7 @@ def _without(text: str, name: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(f"| {name} |"))
 
 
-def _equal(report: Report) -> str:
+def _equal(report: BenchReport) -> str:
     ks = [k for k in report.before.ks if k > 1]
     rows = []
     for arm in report.arms:
@@ -122,7 +122,7 @@ def _equal(report: Report) -> str:
     return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(report, ks[-1])
 
 
-def _left_out(report: Report, k: int) -> str:
+def _left_out(report: BenchReport, k: int) -> str:
     """A sentence for the recipes that were compared on fewer problems; nothing where there is none."""
     count = len(report.before.end.evaluations[0].tallies)
     used = {arm.name: report.at_equal_pass1(arm, k).change.problems for arm in report.arms if arm is not report.base}
@@ -130,7 +130,7 @@ def _left_out(report: Report, k: int) -> str:
     return f"\n\nProblems left out, with a sample that could not be judged: {fewer} of {count}." if fewer else ""
 
 
-def _reached(report: Report) -> str:
+def _reached(report: BenchReport) -> str:
     rows = []
     for arm in report.arms:
         found = report.reached(arm)
@@ -138,7 +138,7 @@ def _reached(report: Report) -> str:
     return _markdown(["recipe", "steps", "tokens", "seconds"], rows)
 
 
-def _spending(report: Report) -> str:
+def _spending(report: BenchReport) -> str:
     columns = ["tokens", "rollouts a step", "successes", "newly solved", "not trained on", "mixed groups"]
     rows = []
     for arm in report.arms:
@@ -156,7 +156,7 @@ def _percent(share: float) -> str:
     return _NONE if math.isnan(share) else f"{share:.0%}"
 
 
-def _tuning(report: Report) -> list[str]:
+def _tuning(report: BenchReport) -> list[str]:
     tune = report.bench.tune
     assert tune is not None
     choices = report.choices
@@ -188,7 +188,7 @@ _CRITERIA = {
 }
 
 
-def _made(report: Report, environment: Mapping[str, Any]) -> str:
+def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     seeds = f"Seeds: {', '.join(map(str, range(report.bench.seeds)))}, each of the draws and of the order of problems."
     command = shlex.join(["outrider", *environment["command"][1:]])

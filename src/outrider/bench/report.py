@@ -33,7 +33,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """A bench and its measurements.
 
     Attributes:

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.bench.cell import Cell, spent
-from outrider.bench.crossed import Floats, Measured
+from outrider.bench.crossed import Measured
 from outrider.bench.spending import Spending, spending
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-Rows = Sequence[Mapping[str, float]]
+from outrider.screen.curves import MetricRows
 
 
 class StageSpending(NamedTuple):
@@ -45,7 +44,7 @@ class Spending(NamedTuple):
     mixed: float
 
 
-def spending(metrics: Rows) -> Spending:
+def spending(metrics: MetricRows) -> Spending:
     """From the lines of metrics of all steps of all runs: a sum over steps, so long steps count for more.
 
     >>> row = {"step_tokens": 2000.0, "mixed": 0.5, "spent/unused": 500.0, "spent/branched": 0.0, "spent/seeded": 0.0,

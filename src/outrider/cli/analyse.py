@@ -12,7 +12,7 @@ from outrider.cli.arguments import Commands, folder
 from outrider.interrupts import SAME, Terminated
 
 if TYPE_CHECKING:
-    from outrider.analyse.selection import Plan
+    from outrider.analyse.selection import AnalysisPlan
 
 _MODELS = "trained, start (what the run began with), step-<n> (a checkpoint), base:<name>, a folder or a hub name"
 
@@ -44,12 +44,12 @@ def add_to(commands: Commands) -> None:
 
 def run_tokens(arguments: argparse.Namespace) -> int:
     """``outrider analyse tokens``."""
-    from outrider.analyse.asked import Tokens
+    from outrider.analyse.asked import TokensAnalysis
     from outrider.analyse.selection import select, token_parts
     from outrider.config import load_options
 
     data = _given(arguments, "model", "temperature") | ({} if arguments.mass is None else {"masses": arguments.mass})
-    asked = load_options(Tokens, data, [], "analyse tokens")
+    asked = load_options(TokensAnalysis, data, [], "analyse tokens")
     plan = select(arguments.run_folder, asked)
     if arguments.dry_run:
         return _dry(plan, f"1 pass in {_parts(token_parts(plan))}")
@@ -124,7 +124,7 @@ def _out(arguments: argparse.Namespace, kind: str) -> Path:
     return Path(run / "analysis" / kind if out is None else out)
 
 
-def _dry(plan: Plan, cost: str) -> int:
+def _dry(plan: AnalysisPlan, cost: str) -> int:
     steps = f"{len(plan.steps)} step{'s' * (len(plan.steps) > 1)}"
     sys.stdout.write(f"{plan.rollouts:,} {plan.split} rollouts of {steps}, {plan.tokens:,} tokens; {cost}\n")
     return 0

@@ -6,9 +6,9 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
+from outrider.arrays import Floats
 from outrider.config import Recipe
-from outrider.credit.explain import Shape, explain, worked_group
-from outrider.credit.members import Floats
+from outrider.credit.explain import GroupShape, explain, worked_group
 from outrider.explore import Branch, EntropyBranch, Greedy
 
 
@@ -33,7 +33,7 @@ def credit_table(recipe: Recipe, stream: str) -> Table:
     return table
 
 
-def _shape(recipe: Recipe, stream: str) -> Shape:
+def _shape(recipe: Recipe, stream: str) -> GroupShape:
     if stream != "main":
         return "siblings"
     branches = (stage for stage in recipe.explore if isinstance(stage, (Branch, EntropyBranch)))

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_validator
 
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
-from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, split
-from outrider.credit import Link as AnyLink
+from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
 from outrider.explore import STAGES, Setting, Stage
 from outrider.learn.options import LearnOptions
@@ -23,12 +22,12 @@ from outrider.sample.options import SampleOptions
 from outrider.tasks import TASKS
 from outrider.tasks.task import Task
 
-Link = Annotated[AnyLink, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]
+CreditLink = Annotated[Link, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]
 AnyTask = Annotated[Task, PieceOf(TASKS, "task")]
 AnyStage = Annotated[Stage, PieceOf(STAGES, "stage")]
 
 
-def _in_order(chain: list[Link]) -> list[Link]:
+def _in_order(chain: list[CreditLink]) -> list[CreditLink]:
     try:
         split(chain)
     except ValueError as error:
@@ -36,7 +35,7 @@ def _in_order(chain: list[Link]) -> list[Link]:
     return chain
 
 
-Chain = Annotated[list[Link], Field(min_length=1), AfterValidator(_in_order)]
+CreditChain = Annotated[list[CreditLink], Field(min_length=1), AfterValidator(_in_order)]
 
 
 def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
@@ -72,7 +71,7 @@ class Recipe(Options):
     seed: int = Field(0, ge=0, description="master seed of every draw; the order of problems is the task's own seed")
     task: AnyTask = Field(description="where problems come from, and how answers are judged")
     explore: list[AnyStage] = Field(min_length=1, description="stages, which plan a step's rollouts in turn")
-    credit: dict[str, Chain] = Field(description="one chain per loss stream")
+    credit: dict[str, CreditChain] = Field(description="one chain per loss stream")
     reward: RewardOptions = Field(default_factory=RewardOptions)
     objective: ObjectiveOptions = Field(default_factory=ObjectiveOptions)
     sample: SampleOptions = Field(default_factory=SampleOptions)

@@ -14,7 +14,7 @@ from outrider.credit.chain import (
 from outrider.credit.covariance import Covariance
 from outrider.credit.difficulty import Difficulty
 from outrider.credit.entropy_advantage import EntropyAdvantage
-from outrider.credit.greedy import Greedy
+from outrider.credit.greedy import GreedyBaseline
 from outrider.credit.group_mean import GroupMean
 from outrider.credit.leave_one_out import LeaveOneOut
 from outrider.credit.maxrl import MaxRL
@@ -33,7 +33,7 @@ from outrider.credit.tree_values import TreeValues
 
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
-    "greedy": Greedy,
+    "greedy": GreedyBaseline,
     "group_mean": GroupMean,
     "leave_one_out": LeaveOneOut,
     "maxrl": MaxRL,
@@ -64,7 +64,7 @@ __all__ = [
     "Covariance",
     "Difficulty",
     "EntropyAdvantage",
-    "Greedy",
+    "GreedyBaseline",
     "GroupMean",
     "LeaveOneOut",
     "Link",

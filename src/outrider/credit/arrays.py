@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from outrider.arrays import Flags, Floats, Ints
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, advantages_of, split
-from outrider.credit.members import Flags, Floats, Ints
 from outrider.errors import UserError
 from outrider.pieces import PieceOf
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from outrider.arrays import Flags, Floats
 from outrider.credit import Link, Members, advantages_of, members_by_stream, split
-from outrider.credit.members import Flags, Floats
 from outrider.credit.paths import Lesson, Paths, PrefixPolicy
 from outrider.record import Group, Ids, Problem, Rollout
-from outrider.record.row import Row, row_of
+from outrider.record.row import TrainingRow, row_of
 
 
 class Assigned(NamedTuple):
     """Training rows, and the groups with each rollout's advantage and reason filled in."""
 
-    rows: list[Row]
+    rows: list[TrainingRow]
     groups: list[Group]
 
 
@@ -43,7 +43,7 @@ def assign(
     """
     groups = [_without_excluded(group) for group in groups]
     lessons = _lessons(groups, chains, step, prefix)
-    rows: list[Row] = []
+    rows: list[TrainingRow] = []
     finished = []
     for group, of_group in zip(groups, lessons, strict=True):
         told = []

@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from outrider.credit.members import Floats, Members
+from outrider.arrays import Floats
+from outrider.credit.members import Members
 from outrider.options import Options
 
 

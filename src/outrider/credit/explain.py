@@ -8,10 +8,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Link, split
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
-Shape = Literal["roots", "greedy", "tree", "siblings"]
+GroupShape = Literal["roots", "greedy", "tree", "siblings"]
 
 
 class After(NamedTuple):
@@ -102,10 +103,10 @@ _SIBLINGS = [
     _Row("from b, wrong", False, 0.3, -0.6, start=0.4, family=1),
 ]
 _GREEDY = [*_ROOTS, _Row("greedy, wrong", False, 0.4, -0.2, greedy=True)]
-_SHAPES: dict[Shape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tree": _TREE, "siblings": _SIBLINGS}
+_SHAPES: dict[GroupShape, list[_Row]] = {"roots": _ROOTS, "greedy": _GREEDY, "tree": _TREE, "siblings": _SIBLINGS}
 
 
-def worked_group(shape: Shape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
+def worked_group(shape: GroupShape = "roots", right: float = 1.0, wrong: float = 0.0, longest: int = 10) -> Worked:
     """A group to explain a chain with: rare successes, failures, a response that was cut off, one without a verdict.
 
     ``greedy`` has the greedy response as well, ``tree`` has branches among the members, ``siblings`` only branches,

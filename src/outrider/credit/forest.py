@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.credit.members import Floats, Ints, Members
+from outrider.arrays import Floats, Ints
+from outrider.credit.members import Members
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Baseline
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
-class Greedy(Baseline):
+class GreedyBaseline(Baseline):
     r"""Reward minus the reward of the greedy response.
 
     .. math:: A_i = r_i - r(\hat y), \qquad \hat y_t = \arg\max_v \pi(v \mid x, \hat y_{<t})
@@ -30,7 +31,7 @@ class Greedy(Baseline):
     ...     np.array([1.0, 0.0, 1.0]), np.array([True, False, True]), np.array([4, 6, 5]),
     ...     greedy_G=np.array([False, False, True]),
     ... )
-    >>> Greedy().advantages(m).tolist()
+    >>> GreedyBaseline().advantages(m).tolist()
     [0.0, -1.0, 0.0]
     """
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Baseline
 from outrider.credit.group_mean import GroupMean
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
 class LeaveOneOut(Baseline):

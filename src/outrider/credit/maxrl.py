@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Baseline
 from outrider.credit.group_mean import GroupMean
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
 class MaxRL(Baseline):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Baseline
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
 class NoBaseline(Baseline):

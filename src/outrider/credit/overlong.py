@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, model_validator
 
+from outrider.arrays import Floats
 from outrider.credit.chain import RewardShaper
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
 class Overlong(RewardShaper):

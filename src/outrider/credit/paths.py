@@ -42,8 +42,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from outrider.arrays import Flags, Floats, Ints
 from outrider.credit import Members
-from outrider.credit.members import Flags, Floats, Ints, families
+from outrider.credit.members import families
 from outrider.record import Rollout
 
 PrefixPolicy = Literal["mask", "count_once", "repeat"]

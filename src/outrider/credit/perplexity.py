@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field, model_validator
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Shaper
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 from outrider.credit.recorded import logprobs_of
 
 _NO_SPREAD = 1e-6  # nats; less than float32 log-probabilities tell apart

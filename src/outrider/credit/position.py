@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Shaper
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
 class Position(Shaper):

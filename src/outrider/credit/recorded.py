@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outrider.credit.members import Floats, Members
+from outrider.arrays import Floats
+from outrider.credit.members import Members
 from outrider.errors import UserError
 
 

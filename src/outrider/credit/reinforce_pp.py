@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from outrider.arrays import Floats
 from outrider.credit.chain import BatchBaseline
 from outrider.credit.group_mean import GroupMean
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 
 
 class ReinforcePP(BatchBaseline):

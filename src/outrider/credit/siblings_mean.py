@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from outrider.arrays import Floats, Ints
 from outrider.credit.chain import Baseline
 from outrider.credit.group_mean import GroupMean
-from outrider.credit.members import Floats, Ints, Members
+from outrider.credit.members import Members
 
 
 class SiblingsMean(Baseline):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from outrider.arrays import Floats
 from outrider.credit.chain import Baseline
 from outrider.credit.forest import trees
 from outrider.credit.group_mean import GroupMean
-from outrider.credit.members import Floats, Members
+from outrider.credit.members import Members
 from outrider.credit.siblings_mean import within
 
 

@@ -7,9 +7,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from outrider.arrays import Flags, Floats
 from outrider.credit.chain import Baseline
 from outrider.credit.forest import Forest
-from outrider.credit.members import Flags, Floats, Members
+from outrider.credit.members import Members
 
 _NEAR_ZERO = 1e-8
 

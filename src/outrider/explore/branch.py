@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.explore.outcome import scorable, trainable
-from outrider.explore.segment import SEGMENTERS, Chain, Chunk, Segmenter
-from outrider.explore.select import SELECTORS, Outcome, Pivot, Selector, Source
+from outrider.explore.segment import SEGMENTERS, Chunk, SegmentedRollout, Segmenter
+from outrider.explore.select import SELECTORS, Pivot, PivotOutcome, Selector, Source
 from outrider.explore.select.utility import Utility
 from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
@@ -66,7 +66,7 @@ class Branch(Stage):
     cap: int | None = Field(None, ge=1, description="most branches in a step; null: no limit")
     stream: str = Field("branch", min_length=1, description="the loss stream of the branches")
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
-    _seen: list[Outcome] = PrivateAttr(default_factory=list)
+    _seen: list[PivotOutcome] = PrivateAttr(default_factory=list)
 
     @model_validator(mode="after")
     def _cap_holds_a_pivot(self) -> Branch:
@@ -128,13 +128,13 @@ class Branch(Stage):
             asks += [_Ask(group.problem, pivot, self.branches * times) for pivot, times in picks.items()]
         return asks
 
-    def _sources(self, group: Group, view: View) -> dict[str, list[Chain]]:
+    def _sources(self, group: Group, view: View) -> dict[str, list[SegmentedRollout]]:
         """The rollouts that may be branched, as the selector takes them: one by one, by tree, or all of the problem."""
         by_id = {rollout.id: rollout for rollout in group.rollouts}
         taken: dict[str, set[int]] = {}
         for rollout in group.rollouts:
             taken.setdefault(rollout.parent or "", set()).add(rollout.branch_at)
-        sources: dict[str, list[Chain]] = {}
+        sources: dict[str, list[SegmentedRollout]] = {}
         for rollout in self._admitted(group, by_id, view.seed):
             chain = self.segment.chain(rollout, by_id, view.engine, taken.get(rollout.id, ()))
             names = {"rollout": rollout.id, "tree": root_of(rollout, by_id).id, "problem": group.id}
@@ -216,7 +216,7 @@ def by_accuracy(roots: Sequence[Rollout], seed: int) -> list[Rollout]:
     return [*few, *drawn[: wanted - len(few)]]
 
 
-def outcomes(groups: Sequence[Group]) -> list[Outcome]:
+def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
     """What became of every pivot of a step that has a scorable branch, in an order made of identities alone."""
     found = []
     for group in sorted(groups, key=lambda g: g.id):
@@ -229,7 +229,7 @@ def outcomes(groups: Sequence[Group]) -> list[Outcome]:
             parent = by_id[str(siblings[0].parent)]
             length = parent.branch_at + len(parent.token_ids)
             failed = bool(scorable([parent])) and not parent.success
-            found.append(Outcome(at / length, any(r.success for r in siblings), failed))
+            found.append(PivotOutcome(at / length, any(r.success for r in siblings), failed))
     return found
 
 

@@ -15,7 +15,7 @@ from outrider.record import Group, Problem
 from outrider.record.disk import open_bytes
 
 
-class Entry(NamedTuple):
+class Exemplar(NamedTuple):
     """A problem with a solution that the verifier accepted; ``seeded`` if it was found with examples in front."""
 
     question: str
@@ -28,16 +28,16 @@ class Corpus:
     """At most one entry per problem, its latest; the order is that of storing, oldest first.
 
     >>> corpus = Corpus(most=2)
-    >>> [corpus.store(name, Entry(name, "1")) for name in "abac"]
+    >>> [corpus.store(name, Exemplar(name, "1")) for name in "abac"]
     [0, 0, 0, 1]
     >>> list(corpus.entries)
     ['a', 'c']
     """
 
     most: int
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, Exemplar] = field(default_factory=dict)
 
-    def store(self, problem_id: str, entry: Entry) -> int:
+    def store(self, problem_id: str, entry: Exemplar) -> int:
         """Note the entry as the latest; how many of the oldest gave way."""
         before = len(self.entries) + (problem_id not in self.entries)
         remember(self.entries, problem_id, entry, self.most)
@@ -54,7 +54,7 @@ class Corpus:
             told = [(text, r) for text, r in found if text]
             if told:
                 text, rollout = told[-1]
-                entry = Entry(question_of(group.problem), text, rollout.context.kind == "seeded")
+                entry = Exemplar(question_of(group.problem), text, rollout.context.kind == "seeded")
                 evicted += self.store(group.problem.id, entry)
         return evicted
 
@@ -62,7 +62,7 @@ class Corpus:
         return [[key, *entry] for key, entry in self.entries.items()]
 
     def load_state_dict(self, state: Iterable[Sequence[Any]]) -> None:
-        self.entries = {key: Entry(*entry) for key, *entry in state}
+        self.entries = {key: Exemplar(*entry) for key, *entry in state}
 
 
 def question_of(problem: Problem) -> str:
@@ -81,13 +81,13 @@ def without_thinking(text: str) -> str:
     return text.rpartition("</think>")[2].partition("<think>")[0].strip()
 
 
-def read_corpus(path: str) -> dict[str, Entry]:
+def read_corpus(path: str) -> dict[str, Exemplar]:
     """Entries of a JSON lines file (``.gz`` too) whose lines have the texts ``id``, ``problem`` and ``solution``.
 
     Raises:
         ValueError: there is no such file, it holds no entry, a line lacks something, or an id comes twice.
     """
-    entries: dict[str, Entry] = {}
+    entries: dict[str, Exemplar] = {}
     try:
         with open_bytes(Path(path)) as lines:
             for number, line in enumerate(map(bytes.decode, lines), 1):
@@ -105,7 +105,7 @@ def read_corpus(path: str) -> dict[str, Entry]:
     return entries
 
 
-def _entry(line: str, place: str) -> tuple[str, Entry]:
+def _entry(line: str, place: str) -> tuple[str, Exemplar]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -115,4 +115,4 @@ def _entry(line: str, place: str) -> tuple[str, Entry]:
     for name in ("id", "problem", "solution"):
         if not isinstance(fields.get(name), str) or not fields[name].strip():
             raise ValueError(f"{place}: the field {name!r} must be a text that is not empty")
-    return fields["id"], Entry(fields["problem"], fields["solution"])
+    return fields["id"], Exemplar(fields["problem"], fields["solution"])

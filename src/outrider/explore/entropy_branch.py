@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from outrider.errors import UserError
 from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
 from outrider.explore.outcome import trainable
-from outrider.explore.segment import Chain, Turns, sampled
+from outrider.explore.segment import SegmentedRollout, Turns, sampled
 from outrider.explore.select import Pivot
 from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
@@ -66,7 +66,7 @@ class EntropyBranch(Stage):
     total: int = Field(16, ge=2, description="rollouts of a problem in the end, all stages so far together")
     stream: str = Field("main", min_length=1, description="the loss stream of the new rollouts")
     _level: int = PrivateAttr(0)
-    _chains: dict[str, Chain] = PrivateAttr(default_factory=dict)
+    _chains: dict[str, SegmentedRollout] = PrivateAttr(default_factory=dict)
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
     _rises: list[float] = PrivateAttr(default_factory=list)
 
@@ -116,12 +116,12 @@ class EntropyBranch(Stage):
                 requests.append(branch_request(group.problem, place.pivot, n, self.stream))
         return requests
 
-    def _chain(self, rollout: Rollout, by_id: Mapping[str, Rollout], view: View) -> Chain:
+    def _chain(self, rollout: Rollout, by_id: Mapping[str, Rollout], view: View) -> SegmentedRollout:
         if rollout.id not in self._chains:
             self._chains[rollout.id] = self.segment.chain(rollout, by_id, view.engine)
         return self._chains[rollout.id]
 
-    def _place(self, path: Chain, by_id: Mapping[str, Rollout], seed: int) -> _Place | None:
+    def _place(self, path: SegmentedRollout, by_id: Mapping[str, Rollout], seed: int) -> _Place | None:
         """Where a path divides at this level, if it does."""
         if len(path.bounds) <= self._level or path.bounds[self._level] not in path.candidates:
             return None

@@ -16,7 +16,7 @@ from outrider.record import Group, Problem, Rollout, SampleRequest, group_id
 
 T = TypeVar("T")
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
-Share = Callable[[Callable[[], T]], T]
+Broadcast = Callable[[Callable[[], T]], T]
 
 
 class _Plan(NamedTuple):
@@ -54,7 +54,7 @@ class Explorer:
         stream: ProblemStream,
         engine: Engine,
         seed: int,
-        share: Share[Any] = lambda make: make(),
+        share: Broadcast[Any] = lambda make: make(),
         prompt_limit: int = sys.maxsize,
     ) -> None:
         self._prompt_limit = prompt_limit

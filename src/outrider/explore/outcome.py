@@ -8,7 +8,7 @@ from typing import Literal
 
 from outrider.record import Group, Rollout
 
-Outcome = Literal["mixed", "solved", "unsolved", "unscorable"]
+GroupOutcome = Literal["mixed", "solved", "unsolved", "unscorable"]
 
 
 def scorable(rollouts: Iterable[Rollout]) -> list[Rollout]:
@@ -41,7 +41,7 @@ def first_pass(group: Group) -> list[Rollout]:
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
-def outcome(group: Group) -> Outcome:
+def outcome(group: Group) -> GroupOutcome:
     """Whether the rollouts that are evidence agree on success: all ``solved``, all ``unsolved``, or ``mixed``.
 
     One success beside seven verifier errors is ``solved``: the errors are in no baseline, so nothing is compared.

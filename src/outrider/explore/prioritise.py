@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
+from outrider.arrays import Floats
 from outrider.errors import UserError
 from outrider.explore.apportion import apportion
 from outrider.explore.outcome import evidence, outcome
@@ -18,7 +19,6 @@ from outrider.explore.stage import Bounds, Setting, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from outrider.arrays import Floats
 
 _COLD = 10  # outcomes that do not make a fit yet
 

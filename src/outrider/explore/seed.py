@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from outrider.explore.corpus import Corpus, Entry, question_of, read_corpus
+from outrider.explore.corpus import Corpus, Exemplar, question_of, read_corpus
 from outrider.explore.embed import EMBEDDERS, Embedder, Tfidf
 from outrider.explore.view import View
 from outrider.options import Options
@@ -22,14 +22,14 @@ from outrider.record import Context, Group, Ids, Problem, SampleRequest
 from outrider.record.normalised import normalised
 
 
-class Template(Options):
+class ExemplarTemplate(Options):
     r"""How examples and a question are written as one text; ``{{`` and ``}}`` stand for braces.
 
     The default is XRPO's (appendix C). The result takes the place of the question within the problem's prompt, so
     that a chat format around it stays; see :func:`outrider.explore.corpus.question_of`.
 
-    >>> plain = Template(whole="{examples}{question}", example="{problem}{solution}\n")
-    >>> plain.write("3 4>7:", [Entry("5 6>11:", "5+6=11")])
+    >>> plain = ExemplarTemplate(whole="{examples}{question}", example="{problem}{solution}\n")
+    >>> plain.write("3 4>7:", [Exemplar("5 6>11:", "5+6=11")])
     '5 6>11:5+6=11\n3 4>7:'
     """
 
@@ -60,7 +60,7 @@ class Template(Options):
             )
         return text
 
-    def write(self, question: str, examples: Sequence[Entry], longest: int | None = None) -> str:
+    def write(self, question: str, examples: Sequence[Exemplar], longest: int | None = None) -> str:
         """The text; each solution is cut to its ``longest`` first characters."""
         written = [
             self.example.format(number=number, problem=entry.question, solution=entry.solution[:longest])
@@ -84,9 +84,9 @@ class Seed(Options):
     successes that examples helped to included (they are flagged). Success is the verdict; thoughts in
     ``<think>…</think>`` are left out. Nearest is by cosine of the questions, best first, the latest stored first among
     equals; the problem itself is never its own example, under another id either, and no likeness is too small. What is
-    written is :class:`Template`; if it has more than ``max_tokens`` tokens, or leaves the longest response no room in
-    the model's context, solutions are cut at their ends, all to the same length, and if even one character each is too
-    much, the last example is left out. The question is never cut.
+    written is :class:`ExemplarTemplate`; if it has more than ``max_tokens`` tokens, or leaves the longest response no
+    room in the model's context, solutions are cut at their ends, all to the same length, and if even one character each
+    is too much, the last example is left out. The question is never cut.
 
     Fewer than ``k`` solved problems: fewer examples. None, or none that fits: the plain prompt, counted as
     ``unseeded``. A full corpus forgets the entry stored longest ago, counted as ``evicted``.
@@ -112,7 +112,7 @@ class Seed(Options):
     embed: Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")] = Field(
         default_factory=Tfidf, description="what near means"
     )
-    template: Template = Field(default_factory=Template, description="how it is written")
+    template: ExemplarTemplate = Field(default_factory=ExemplarTemplate, description="how it is written")
     max_tokens: int = Field(4096, ge=1, description="most tokens of a seeded prompt")
     trained: Literal["as_generated", "original", "excluded"] = Field(
         "as_generated", description="after the seeded prompt, after the plain one, or not at all"

@@ -20,7 +20,7 @@ Mark = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chain:
+class SegmentedRollout:
     """A rollout that may be branched. Positions count response tokens: cutting at ``t`` keeps ``response_ids[:t]``.
 
     Attributes:
@@ -63,7 +63,7 @@ class Segmenter(Options):
 
     def chain(
         self, rollout: Rollout, relatives: Mapping[str, Rollout], engine: Engine, taken: Container[int] = ()
-    ) -> Chain:
+    ) -> SegmentedRollout:
         """The rollout with its cuts. A bound ``t`` is a candidate if
 
         - it lies behind the rollout's own branch point: what comes before belongs to the parent;
@@ -82,7 +82,7 @@ class Segmenter(Options):
         bounds = self.bounds(pieces, sampled_T)
         answered = min((t for mark in self.answer_marks for t in _ends(pieces, [mark])), default=len(sampled_T))
         candidates = [t for t in bounds if rollout.branch_at < t < answered and sampled_T[t] and t not in taken]
-        return Chain(rollout, bounds, candidates)
+        return SegmentedRollout(rollout, bounds, candidates)
 
 
 class Chunk(Segmenter):

@@ -14,7 +14,7 @@ from outrider.importers.notes import Notes
 from outrider.importers.text import as_text, stable_id
 
 
-class Source(NamedTuple):
+class EvaluationSource(NamedTuple):
     """What a file of an evaluation holds: a run (a model, or the folder that a run writes to) on a task.
 
     Attributes:
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     file: str
 
 
-def labels(sources: Mapping[Path, Source], runs: str, notes: Notes) -> dict[Path, str]:
+def labels(sources: Mapping[Path, EvaluationSource], runs: str, notes: Notes) -> dict[Path, str]:
     """A label for every file: of run, task and file what is not the same in all; ``""`` where everything is.
 
     It is made the level, and a part of the problem's id, so that no pass@k is taken over two models. ``runs`` is what

@@ -7,8 +7,8 @@ from typing import Any
 
 from outrider.errors import UserError, nearest
 from outrider.importers.notes import Notes
-from outrider.importers.success import Rule
-from outrider.importers.table import SPLITS, Row
+from outrider.importers.success import SuccessRule
+from outrider.importers.table import SPLITS, ImportedRow
 from outrider.record.verdict import Outcome
 
 COLUMNS = (
@@ -34,10 +34,10 @@ class Asked:
         for name in columns:
             if name not in COLUMNS:
                 raise UserError(f"a rollout has no column {name!r}; {nearest(name, COLUMNS)}.")
-        self.success = Rule.parse(columns.pop("success")) if "success" in columns else None
+        self.success = SuccessRule.parse(columns.pop("success")) if "success" in columns else None
         self.fields = columns
 
-    def applied(self, rows: Iterable[Row], notes: Notes) -> Iterator[Row]:
+    def applied(self, rows: Iterable[ImportedRow], notes: Notes) -> Iterator[ImportedRow]:
         """The rows with the columns that were asked for in place of what the format gives.
 
         A rule for success leaves errors and timeouts as they are: nobody knows whether these would have succeeded.
@@ -55,14 +55,14 @@ class Asked:
             if unseen:
                 unseen -= {name for name, value in found.items() if value is not _ABSENT}
                 known |= dict.fromkeys([*row.raw, *row.values])
-            yield Row(self._values(row, found), row.raw, row.where, self.fields)
+            yield ImportedRow(self._values(row, found), row.raw, row.where, self.fields)
         unseen -= set(SPLITS) if self.fields.get("split") in unseen else set()
         if unseen and known:
             field = min(unseen)
             raise UserError(f"no record has a field {field!r}; {nearest(field, known)}.")
         self._tell(notes)
 
-    def _values(self, row: Row, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _values(self, row: ImportedRow, found: Mapping[str, Any]) -> dict[str, Any]:
         values = dict(row.values)
         for name, field in self.fields.items():
             value = found[field]
@@ -82,7 +82,7 @@ class Asked:
             notes.say(f"{name} is {field}, as asked.")
 
 
-def look_up(row: Row, field: str) -> Any:
+def look_up(row: ImportedRow, field: str) -> Any:
     """A field of a record: by its own name, as a column that the format gives, or with dots inside another."""
     if field in row.raw:
         return row.raw[field]

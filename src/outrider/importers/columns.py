@@ -17,7 +17,7 @@ from outrider.importers.files import Head, look
 from outrider.importers.format import Format
 from outrider.importers.lines import Record, json_lines, opened, parquet_rows
 from outrider.importers.notes import Notes
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 
 
 def recognises(head: Head) -> bool:
@@ -25,7 +25,7 @@ def recognises(head: Head) -> bool:
     return False
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Records as they are; what they mean is said by what was asked for.
 
     With a field for the step they are taken as training, without one as an evaluation.
@@ -44,7 +44,7 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
         )
     for path in paths:
         for data, where in _records(path, look(path).kind, notes):
-            yield Row({"split": split}, data, where)
+            yield ImportedRow({"split": split}, data, where)
 
 
 def _records(path: Path, kind: str, notes: Notes) -> Iterator[Record]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.notes import Notes
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 
 
 class Format(NamedTuple):
@@ -24,4 +24,4 @@ class Format(NamedTuple):
 
     name: str
     recognises: Callable[[Head], bool]
-    rows: Callable[[Sequence[Path], Notes, Asked], Iterator[Row]]
+    rows: Callable[[Sequence[Path], Notes, Asked], Iterator[ImportedRow]]

@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from outrider.importers.apart import Source, kept_apart, labels
+from outrider.importers.apart import EvaluationSource, kept_apart, labels
 from outrider.importers.archive import entries
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
@@ -23,7 +23,7 @@ from outrider.importers.jsonobject import CutOffError, members
 from outrider.importers.lines import in_form, opened
 from outrider.importers.notes import Notes
 from outrider.importers.success import outcome_of
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 from outrider.record.verdict import Outcome
 
 STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "context"}
@@ -38,7 +38,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"version", "status", "eval"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Samples of Inspect; the epochs of a sample are its group. A problem is known by the task's name and the id.
 
     Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
@@ -64,11 +64,11 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
     return (_archive if start == b"PK" else _object)(path, notes)
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path) -> EvaluationSource:
     """Model and task of a log, from its header; what is wrong with it is said when it is read."""
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
-    return Source(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
+    return EvaluationSource(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
 
 
 def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
@@ -105,7 +105,7 @@ def _object(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
             notes.count("log was read up to where it is cut off", "logs were read up to where they are cut off")
 
 
-def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes: Notes) -> Row:
+def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes: Notes) -> ImportedRow:
     resolved = _resolved(sample)
     prompt, response = _parts(resolved)
     output = resolved.get("output") or {}
@@ -125,7 +125,7 @@ def _row(sample: Mapping[str, Any], header: Mapping[str, Any], where: str, notes
     if error:
         notes.count("sample ended in an error and was not judged", "samples ended in an error and were not judged")
     named = {name: score.get("value") for name, score in scores.items()}
-    return Row(values, {**sample, **named}, where)
+    return ImportedRow(values, {**sample, **named}, where)
 
 
 def _parts(sample: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.importers.apart import Source, folder_below, kept_apart, labels
+from outrider.importers.apart import EvaluationSource, folder_below, kept_apart, labels
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
 from outrider.importers.lines import Record, in_form, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.success import outcome_of
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 
 _NAME = re.compile(r"samples_(.+?)_(\d{4}-\d\d-\d\dT.*)")
 SUCCESS = ("exact_match", "acc")  # metrics that state success, the first that a task has
@@ -30,7 +30,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"doc_id", "doc", "resps", "filtered_resps"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Responses of a task's documents; a problem is known by its document's hash.
 
     A file has every response once per filter. The first filter of a file is read, or the one that success names as
@@ -61,16 +61,16 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
             yield from found
 
 
-def _sources(paths: Sequence[Path]) -> dict[Path, Source]:
+def _sources(paths: Sequence[Path]) -> dict[Path, EvaluationSource]:
     """The model is a folder's name, task and date are in the file's."""
     folders, found = folder_below(paths), {}
     for path in paths:
         named = _NAME.fullmatch(path.stem)
-        found[path] = Source(folders[path], named[1] if named else path.stem, named[2] if named else "")
+        found[path] = EvaluationSource(folders[path], named[1] if named else path.stem, named[2] if named else "")
     return found
 
 
-def _responses(record: Record, label: str, notes: Notes) -> list[Row]:
+def _responses(record: Record, label: str, notes: Notes) -> list[ImportedRow]:
     data, where = record
     responses, request = _generated(data), _request(data)
     if responses is None:
@@ -93,7 +93,7 @@ def _responses(record: Record, label: str, notes: Notes) -> list[Row]:
             "documents have repeats, which lm-eval judges together: their responses have no verdict",
         )
     values = kept_apart(values, label)
-    return [Row({**values, "text": response}, raw, where) for response in responses]
+    return [ImportedRow({**values, "text": response}, raw, where) for response in responses]
 
 
 def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> dict[str, Any]:

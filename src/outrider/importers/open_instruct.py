@@ -17,7 +17,7 @@ from outrider.importers.files import Head
 from outrider.importers.format import Format
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 
 STOPS = {"stop": "stop", "length": "length"}
 
@@ -27,7 +27,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"prompt_tokens", "response_tokens", "reward"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Rollouts of open-instruct; a group is one prompt of one step's batch.
 
     Texts are token ids in decimal: equal where the tokens are, so duplicates and problems are found all the same.
@@ -45,7 +45,7 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
                     "rollout called tools, and its tokens include what they returned",
                     "rollouts called tools, and their tokens include what those returned",
                 )
-            yield Row(values, data, where)
+            yield ImportedRow(values, data, where)
 
 
 def _values(data: Mapping[str, Any]) -> dict[str, Any]:

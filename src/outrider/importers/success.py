@@ -63,7 +63,7 @@ def missing(value: Any) -> bool:
     )
 
 
-class Rule(NamedTuple):
+class SuccessRule(NamedTuple):
     """A field that states success, or a field that is compared.
 
     ``symbol`` is empty where the field states it.
@@ -74,27 +74,27 @@ class Rule(NamedTuple):
     limit: float | str = ""
 
     @staticmethod
-    def parse(text: str) -> Rule:
+    def parse(text: str) -> SuccessRule:
         """A rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
             UserError: a field is compared by size with what is no number.
 
-        >>> Rule.parse("reward >= 1")
+        >>> SuccessRule.parse("reward >= 1")
         Rule(field='reward', symbol='>=', limit=1.0)
-        >>> Rule.parse("exact_match,strict-match").field
+        >>> SuccessRule.parse("exact_match,strict-match").field
         'exact_match,strict-match'
         """
         found = _RULE.fullmatch(text.strip())
         if not found:
-            return Rule(text.strip())
+            return SuccessRule(text.strip())
         field, symbol, right = found[1], found[2], found[3].strip("'\"")
         limit = _number(right)
         if limit is not None:
-            return Rule(field, symbol, limit)
+            return SuccessRule(field, symbol, limit)
         if symbol not in ("==", "!="):
             raise UserError(f"success: {text!r} compares with {right!r}, which is no number.")
-        return Rule(field, symbol, right)
+        return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
         """What the rule says of a value of its field; None, never judged, where there is no value.

@@ -34,7 +34,7 @@ _INTS = {pa.int32(): 31, pa.int64(): 63}
 _COUNTS = {"step", "tokens", "branch_at"}  # never below 0
 
 
-class Row(NamedTuple):
+class ImportedRow(NamedTuple):
     """One rollout as a format gives it.
 
     Attributes:
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     named: Mapping[str, str] = {}
 
 
-def table(rows: Iterable[Row], notes: Notes) -> pa.Table:
+def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """The plain table of some rows, in their order.
 
     A problem is known by ``problem``, else by a hash of its prompt; a row with neither is left out and counted. A group
@@ -83,7 +83,7 @@ class _Named(NamedTuple):
     where: str
 
 
-def _identified(row: Row, members: defaultdict[str, int], notes: Notes) -> _Named | None:
+def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) -> _Named | None:
     values, where = {**_FIXED, **row.values}, row.where
     problem = problem_id(values)
     if problem is None:
@@ -112,7 +112,7 @@ def _identified(row: Row, members: defaultdict[str, int], notes: Notes) -> _Name
     return _Named(values, where)
 
 
-def _response(row: Row, notes: Notes) -> str | None:
+def _response(row: ImportedRow, notes: Notes) -> str | None:
     """The text of a response; a null is counted under the name that its field has."""
     if "text" not in row.values:
         return None

@@ -20,7 +20,7 @@ from outrider.importers.files import Head
 from outrider.importers.format import Format
 from outrider.importers.lines import BATCH, parquet_rows
 from outrider.importers.notes import Notes
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 from outrider.importers.trl_rewards import reward, rewards_of
 
 
@@ -29,7 +29,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "parquet" and {"step", "prompt", "completion"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Rollouts of TRL, a file a step.
 
     The reward is the sum of the columns of the reward functions, as TRL adds them where no ``reward_weights`` are set;
@@ -59,7 +59,7 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
         previous = path
         for data, where in parquet_rows(path):
             run.check("train", data["step"], str(path.parent), path)
-            yield Row(_values(data, rewards), data, where)
+            yield ImportedRow(_values(data, rewards), data, where)
 
 
 def _values(data: Mapping[str, Any], rewards: Sequence[str]) -> dict[str, Any]:

@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from outrider.arrays import Floats
 from outrider.importers.files import natural
 from outrider.importers.text import as_text
 
-Floats = NDArray[np.float64]
 OWN = ("step", "prompt", "completion", "advantage")
 EPSILON = 1e-4  # that TRL adds to the standard deviation
 MOST = 8  # columns whose sums are all tried

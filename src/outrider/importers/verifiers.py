@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from outrider.errors import UserError
-from outrider.importers.apart import OneRun, Source, folder_below, kept_apart, labels
+from outrider.importers.apart import EvaluationSource, OneRun, folder_below, kept_apart, labels
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
 from outrider.importers.format import Format
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 from outrider.importers.vf_eval import is_result, result_row
 from outrider.record.verdict import Outcome
 
@@ -35,7 +35,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and (episode or trace or is_result(head.first))
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Rollouts of verifiers or prime-rl; each trace of an agent that is trained, or each result, is one.
 
     No record says which reward is a success, but ``pass_threshold`` beside a ``results.jsonl``. A rollout that ended in
@@ -47,7 +47,7 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
     Evaluations of several folders (an environment with a model each) are kept apart.
     """
     runs, one = folder_below(paths, without=_OF_A_RUN), OneRun()
-    apart = labels({path: Source(run, "", "") for path, run in runs.items()}, "folders", notes)
+    apart = labels({path: EvaluationSource(run, "", "") for path, run in runs.items()}, "folders", notes)
     ordered = sorted(paths, key=lambda path: path.parent.name == "all")  # stable: steps stay in order
     effective = any(path.parent.name == "effective" for path in paths)
     seen: set[str] = set()
@@ -65,10 +65,10 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
                 seen.add(name)
             if row.values.get("step") is not None:
                 one.check(row.values["split"], row.values["step"], runs[path], path)
-            yield Row(kept_apart({**row.values, "unused": unused}, apart[path]), row.raw, row.where)
+            yield ImportedRow(kept_apart({**row.values, "unused": unused}, apart[path]), row.raw, row.where)
 
 
-def _file(path: Path, notes: Notes) -> Iterator[Row]:
+def _file(path: Path, notes: Notes) -> Iterator[ImportedRow]:
     for data, where in json_lines(path, notes):
         with in_form(where, "verifiers"):
             if "traces" in data:
@@ -82,7 +82,7 @@ def _file(path: Path, notes: Notes) -> Iterator[Row]:
         yield from found
 
 
-def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[Row]:
+def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[ImportedRow]:
     found = []
     if not data["traces"]:
         notes.count("episode without a trace was left out", "episodes without a trace were left out")
@@ -97,7 +97,7 @@ def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[Row]:
     return found
 
 
-def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> Row:
+def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> ImportedRow:
     """One agent's trace: its last branch as text, and the tokens of all."""
     nodes = trace.get("nodes") or []
     path = _last_branch(nodes, where)
@@ -124,7 +124,7 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> 
         "stop": _stop(trace),
         **_failure(trace),
     }
-    return Row(values, trace, where)
+    return ImportedRow(values, trace, where)
 
 
 def _problem(task: Mapping[str, Any], agent: str) -> str | None:

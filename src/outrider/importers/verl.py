@@ -20,7 +20,7 @@ from outrider.importers.format import Format
 from outrider.importers.lines import Record, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.success import missing, outcome_of
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 from outrider.importers.text import as_text, stable_id
 
 _UID = re.compile(r"(.+)_(\d+)_(\d+)")
@@ -31,7 +31,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"input", "output", "score"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
+def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
     """Rollouts of verl, a file a step.
 
     Success is ``acc``, where it is 0 or 1; reward managers fill it with a shaped score where the reward function has
@@ -45,7 +45,7 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
     run = OneRun()
     for path in paths:
         repeated = _repeated(path, notes)
-        seen: Counter[Key] = Counter()
+        seen: Counter[PromptKey] = Counter()
         for data, where in _final(json_lines(path, notes), notes):
             values, key = _values(data, notes), _key(data)
             run.check(values["split"], values["step"], str(path.parent), path)
@@ -53,17 +53,17 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Row]:
                 draw = seen[key] // repeated[key]
                 seen[key] += 1
                 values["group"] = f"{key[2]}#{draw + 1}" if draw else None
-            yield Row(values, data, where)
+            yield ImportedRow(values, data, where)
 
 
-Key = tuple[Any, bool, str]  # step, of the validation, prompt
+PromptKey = tuple[Any, bool, str]  # step, of the validation, prompt
 
 
-def _key(data: Mapping[str, Any]) -> Key:
+def _key(data: Mapping[str, Any]) -> PromptKey:
     return str(data.get("step")), "reward" in data, stable_id(as_text(data.get("input")))
 
 
-def _repeated(path: Path, notes: Notes) -> dict[Key, int]:
+def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
     """Of the prompts without ``uid`` that came up several times in a step, the number of responses to one of them.
 
     That is the number which most prompts of the step have (the smaller of two that are as frequent), where a prompt has
@@ -71,7 +71,7 @@ def _repeated(path: Path, notes: Notes) -> dict[Key, int]:
     More than usual and no multiple is told, and left as it is: then nobody knows.
     """
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
-    found: dict[Key, int] = {}
+    found: dict[PromptKey, int] = {}
     for step in dict.fromkeys((at, validated) for at, validated, _ in sizes):
         here = {key: size for key, size in sizes.items() if key[:2] == step}
         usual, times = min(Counter(here.values()).items(), key=lambda item: (-item[1], item[0]))

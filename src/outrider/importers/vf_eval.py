@@ -16,7 +16,7 @@ from typing import Any
 
 from outrider.importers.notes import Notes
 from outrider.importers.success import missing
-from outrider.importers.table import Row
+from outrider.importers.table import ImportedRow
 from outrider.record.verdict import Outcome
 
 _MARKS = {"example_id", "task", "is_completed", "timing", "average_reward"}  # a line has at least one of these
@@ -27,7 +27,7 @@ def is_result(data: Mapping[str, Any]) -> bool:
     return {"prompt", "completion", "reward"} <= data.keys() and not _MARKS.isdisjoint(data)
 
 
-def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) -> Row:
+def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) -> ImportedRow:
     """One rollout of ``vf-eval``.
 
     Success is ``reward >= pass_threshold`` where a ``metadata.json`` beside the file says so, as ``vf-eval`` counts its
@@ -52,7 +52,7 @@ def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) ->
         notes.say(f"Success is reward >= {threshold:g}, the pass_threshold of metadata.json.")
         solved = data["reward"] >= threshold
         values["outcome"] = (Outcome.CORRECT if solved else Outcome.INCORRECT).value
-    return Row(values, data, where)
+    return ImportedRow(values, data, where)
 
 
 def _place(path: Path, notes: Notes) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
 
 class HasLength(Protocol):
@@ -20,7 +20,7 @@ class HasLength(Protocol):
 Sized = TypeVar("Sized", bound=HasLength)
 
 
-def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+def cut_by_group(rows: Sequence[TrainingRow], parts: int) -> list[list[TrainingRow]]:
     """Optimizer batches: whole groups, in order, as even as their number allows. Never an empty part.
 
     >>> from outrider.record.row import imitation_row
@@ -28,7 +28,7 @@ def cut_by_group(rows: Sequence[Row], parts: int) -> list[list[Row]]:
     >>> [len(part) for part in cut_by_group([a, b], parts=3)]
     [2]
     """
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[TrainingRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
     cuts = np.array_split(np.arange(len(groups)), min(parts, max(1, len(groups))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,8 +19,8 @@ from outrider.learn.options import LearnOptions
 from outrider.learn.recompute import recompute_layers
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.forward import own_statistics
-from outrider.objective.tokens import Tokens, Told
-from outrider.record.row import Row
+from outrider.objective.tokens import TokenBatch, WeightedRow
+from outrider.record.row import Logprobs, TrainingRow
 
 
 class Loss(Protocol):
@@ -44,16 +44,16 @@ class Loss(Protocol):
         """The names of all sums that a call returns."""
         ...
 
-    def begin(self, rows: Sequence[Row], logprobs: Logprobs) -> tuple[Sequence[Row], dict[str, float]]:
+    def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
         """The rows of a step as they are to be trained on, and gauges of the step."""
         ...
 
-    def prepare(self, rows: Sequence[Row]) -> list[Told]:
+    def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
         """What is decided over a whole optimizer batch, the same on every rank."""
         ...
 
     def __call__(
-        self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
+        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of a micro-batch, and diagnostics as sums over tokens."""
         ...
@@ -61,9 +61,6 @@ class Loss(Protocol):
     def state_dict(self) -> dict[str, float]: ...
 
     def load_state_dict(self, state: dict[str, float]) -> None: ...
-
-
-Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
 
 
 class Sum(Protocol):
@@ -115,7 +112,7 @@ class Learner:
             recompute_layers(model)
         self.steps = self.optimizer_steps = 0
 
-    def update(self, rows: Sequence[Row], progress: float = 0.0) -> Updated:
+    def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
         """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
 
         Its metrics are means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and
@@ -145,7 +142,7 @@ class Learner:
         return Updated(means | gauges, frozenset(lost - trained))
 
     @torch.no_grad()
-    def logprobs(self, rows: Sequence[Row]) -> list[NDArray[np.floating]]:
+    def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
         """Log-probability of each own token under the current weights, in the mode of the rows, on every rank.
 
         Each rank computes its share.
@@ -226,7 +223,7 @@ class Learner:
         ]
         return torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
 
-    def _optimizer_step(self, rows: Sequence[Row], progress: float) -> dict[str, float]:
+    def _optimizer_step(self, rows: Sequence[TrainingRow], progress: float) -> dict[str, float]:
         told = self.loss.prepare(rows)
         trained = [t for t in told if t.trained]
         result = {"rows_skipped": float(len(rows) - len(trained))}
@@ -244,7 +241,7 @@ class Learner:
         self.optimizer_steps += 1
         return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
 
-    def _accumulate(self, share: Sequence[Told]) -> dict[str, float]:
+    def _accumulate(self, share: Sequence[WeightedRow]) -> dict[str, float]:
         """Gradients of this rank's rows, then their sum and the sums of the diagnostics over all ranks."""
         for parameter in self.parameters:
             if parameter.grad is None:
@@ -268,16 +265,16 @@ class Learner:
             gradient.copy_(part.view_as(gradient))
         return dict(zip(names, packed, strict=True))
 
-    def _micro_loss(self, micro: Sequence[Told]) -> tuple[Tensor, dict[str, Tensor]]:
+    def _micro_loss(self, micro: Sequence[WeightedRow]) -> tuple[Tensor, dict[str, Tensor]]:
         rows = [told.row for told in micro]
         logprobs_N, entropies_N = self._forward(self.model, rows)
         reference_N = None
         if self.reference is not None:
             with torch.no_grad():
                 reference_N = self._forward(self.reference, rows)[0]
-        return self.loss(Tokens.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
+        return self.loss(TokenBatch.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
 
-    def _forward(self, model: PreTrainedModel, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+    def _forward(self, model: PreTrainedModel, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of all own tokens, end to end."""
         return own_statistics(model, self.path, rows, self.dtype, rows[0].mode.temperature)
 
@@ -289,7 +286,7 @@ _LAST = {"grad_norm", "learning_rate"}
 class Slot(NamedTuple):
     """A row, and where its own tokens start among those of all rows."""
 
-    row: Row
+    row: TrainingRow
     start: int
 
     @property
@@ -297,7 +294,7 @@ class Slot(NamedTuple):
         return self.row.length
 
 
-def refuse_modes(rows: Sequence[Row]) -> None:
+def refuse_modes(rows: Sequence[TrainingRow]) -> None:
     """Raise ValueError where log-probabilities of several modes, or of a truncated one, would meet in a ratio."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):

@@ -12,11 +12,11 @@ from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Problem
-from outrider.record.row import Row, imitation_row
+from outrider.record.row import TrainingRow, imitation_row
 from outrider.tasks.task import Task
 
 
-def solution_row(policy: Policy, problem: Problem) -> Row:
+def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
     """Prompt as context, solution and end token as own tokens."""
     encode = policy.tokenizer
     context = np.array(encode(problem.prompt)["input_ids"], np.int32)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outrider.measure.ragged import Floats, Ints
+from outrider.arrays import Floats, Ints
 
 
-class Bounds(NamedTuple):
+class IntervalBounds(NamedTuple):
     """A number with its interval; NaN ends where none was computed."""
 
     value: float
@@ -22,7 +22,7 @@ class Bounds(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-def bounds(value: float, draws_B: Floats, level: float = 0.95) -> Bounds:
+def bounds(value: float, draws_B: Floats, level: float = 0.95) -> IntervalBounds:
     """A value with the middle ``level`` of its draws; NaN draws are left out.
 
     >>> bounds(1.0, np.arange(101.0), level=0.5)
@@ -30,9 +30,9 @@ def bounds(value: float, draws_B: Floats, level: float = 0.95) -> Bounds:
     """
     known_B = draws_B[~np.isnan(draws_B)]
     if not len(known_B):
-        return Bounds(float(value), np.nan, np.nan)
+        return IntervalBounds(float(value), np.nan, np.nan)
     low, high = np.quantile(known_B, [(1 - level) / 2, (1 + level) / 2])
-    return Bounds(float(value), float(low), float(high))
+    return IntervalBounds(float(value), float(low), float(high))
 
 
 def autocorrelation(residuals_N: Floats) -> float:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from outrider.arrays import Floats
 
 _CHUNK = 2_000_000  # drawn indices held at once: 16 MB
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrider.arrays import Floats, Ints
 from outrider.measure.groups import Mean, means_by_group
-from outrider.measure.ragged import Floats, Ints, lengths_of, owners
+from outrider.measure.ragged import lengths_of, owners
 
 ROUNDING = 1e-6
 """A mass this close below the one asked for counts as reached: log-probabilities in float32 are not surer."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outrider.arrays import Ints
 from outrider.errors import UserError, nearest
 from outrider.measure.bootstrap import Interval, bootstrap_mean
-from outrider.measure.ragged import Ints
 
 UNMATCHED = "unmatched"
 LEXICON = Path(__file__).with_name("lexicon.yaml")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.errors import UserError
 from outrider.measure.bootstrap import Interval, bootstrap_difference
 from outrider.measure.evaluation import Evaluation, pass_values
-from outrider.measure.passk import Floats
 from outrider.measure.tally import Tally
 
 

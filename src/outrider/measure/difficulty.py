@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrider.measure.passk import Floats
-
-Ints = NDArray[np.int64]
+from outrider.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

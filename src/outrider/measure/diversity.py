@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrider.measure.passk import Floats, pass_at_k
+from outrider.arrays import Floats, Ints
+from outrider.measure.passk import pass_at_k
 
-Ints = NDArray[np.int64]
-Tokens = Sequence[Hashable] | Ints
+TokenSequence = Sequence[Hashable] | Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,9 @@ class TextDiversity:
     novelty_R: Floats
 
 
-def text_diversity(responses: Sequence[Tokens], problem_R: ArrayLike | None = None, order: int = 4) -> TextDiversity:
+def text_diversity(
+    responses: Sequence[TokenSequence], problem_R: ArrayLike | None = None, order: int = 4
+) -> TextDiversity:
     r"""n-gram statistics of responses, among those to the same problem.
 
     With :math:`c_i(g)` the count of n-gram ``g`` in response ``i``, and ``j`` running over the other responses:
@@ -188,7 +190,7 @@ def words(text: str) -> list[str]:
 _WORD = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|\S")
 
 
-def _codes(responses: Sequence[Tokens]) -> Ints:
+def _codes(responses: Sequence[TokenSequence]) -> Ints:
     """All tokens of all responses, one after the other, as small numbers; equal tokens have equal ones."""
     if all(isinstance(r, np.ndarray) for r in responses):
         flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])

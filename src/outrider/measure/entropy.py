@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrider.arrays import Floats, Ints
 from outrider.measure.groups import Label, Profile, means_by_group
 from outrider.measure.ragged import (
-    Floats,
-    Ints,
     highest,
     lengths_of,
     outcome_groups,

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrider.arrays import Floats
 from outrider.measure.entropy import Entropies
 from outrider.measure.groups import Mean, ends, ratio, totals, weights
-from outrider.measure.ragged import Floats, outcome_groups, owners
+from outrider.measure.ragged import outcome_groups, owners
 
 
 class Drop(NamedTuple):

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from outrider.arrays import Floats
 from outrider.errors import UserError
 from outrider.measure.bootstrap import Interval, bootstrap_mean
-from outrider.measure.passk import Floats, pass_at_k, powers_of_two
+from outrider.measure.passk import pass_at_k, powers_of_two
 from outrider.measure.tally import Tally
 from outrider.record import Problem, Rollout
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.blocks import Bounds, autocorrelation, block_length, bounds, noise
-from outrider.measure.ragged import Floats
+from outrider.arrays import Floats
+from outrider.measure.blocks import IntervalBounds, autocorrelation, block_length, bounds, noise
 
 FEWEST = 8
 """Points below which two parameters and the likeness of neighbouring residuals cannot be told apart."""
@@ -32,9 +32,9 @@ class Exchange:
         level: of the intervals.
     """
 
-    a: Bounds
-    b: Bounds
-    ceiling: Bounds
+    a: IntervalBounds
+    b: IntervalBounds
+    ceiling: IntervalBounds
     identified: bool
     why_not: str
     holds: bool
@@ -48,7 +48,7 @@ class Exchange:
     level: float
     draws_B2: Floats
 
-    def at(self, entropy: float) -> Bounds:
+    def at(self, entropy: float) -> IntervalBounds:
         """R at an entropy in nats, with the interval of the curve (not of a single noisy point).
 
         >>> entropies = np.linspace(0.1, 1, 20)
@@ -138,7 +138,7 @@ def _why_not(entropies_N: Floats) -> str:
 
 
 def _unidentified(entropies_N: Floats, why_not: str, left_out: int, level: float) -> Exchange:
-    none = Bounds(np.nan, np.nan, np.nan)
+    none = IntervalBounds(np.nan, np.nan, np.nan)
     some = len(entropies_N) > 0
     return Exchange(
         a=none,

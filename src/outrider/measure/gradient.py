@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.ragged import Floats
+from outrider.arrays import Floats
 
 
 def gradient_norms(error_norms_T: ArrayLike, hidden_norms_T: ArrayLike, factors_T: ArrayLike = 1.0) -> Floats:

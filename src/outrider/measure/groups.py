@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.ragged import Bools, Floats, Ints
+from outrider.arrays import Flags, Floats, Ints
 
 _CHUNK = 4_000_000  # drawn indices held at once: 32 MB
 
@@ -155,7 +155,7 @@ def means_by_group(
         raise ValueError(f"{len(all_T)} values, {len(group_T)} groups and {len(owner_T)} owners do not belong together")
     if (group_T >= len(labels)).any():
         raise ValueError(f"group {group_T.max()} has no label among {len(labels)}")
-    kept_T: Bools = ~np.isnan(all_T) & (group_T >= 0)
+    kept_T: Flags = ~np.isnan(all_T) & (group_T >= 0)
     sums_RK, counts_RK = totals(all_T[kept_T], group_T[kept_T], owner_T[kept_T], len(labels))
     values_K, tokens_K = ratio(sums_RK.sum(0), counts_RK.sum(0)), counts_RK.sum(0)
     responses_K = (counts_RK > 0).sum(0)

@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrider.arrays import Floats
 from outrider.measure.groups import Label, Profile, means_by_group
-from outrider.measure.ragged import Floats, quantile_groups
+from outrider.measure.ragged import quantile_groups
 
 
 def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:

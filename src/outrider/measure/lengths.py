@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrider.measure.passk import Floats
+from outrider.arrays import Flags, Floats
 
-Bools = NDArray[np.bool_]
 REFERENCES = ("correct", "group", "unshaped")
 
 
@@ -159,7 +158,7 @@ def shaped_lengths(
     return found
 
 
-def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Bools) -> tuple[Floats, Floats]:
+def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Flags) -> tuple[Floats, Floats]:
     """Mean and population deviation of every group over its used members, two-pass; NaN where it has none."""
     groups = int(of_group_R.max(initial=-1)) + 1
     of_used, values = of_group_R[used_R], values_R[used_R]

@@ -24,10 +24,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.measure.passk import Floats
+from outrider.arrays import Floats
 from outrider.record import Outcome, StopReason
 
-Kind = Literal["format", "repetition", "garbling", "language"]
+FaultKind = Literal["format", "repetition", "garbling", "language"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FaultRule:
     """A number per response, and from where on it is a fault.
 
     Attributes:
@@ -59,7 +59,7 @@ class Rule:
     """
 
     name: str
-    kind: Kind
+    kind: FaultKind
     definition: str
     threshold: float
     number: Callable[[Response], float]
@@ -75,7 +75,7 @@ class Faults:
         faulty_R: whether the number lies above the threshold.
     """
 
-    rule: Rule
+    rule: FaultRule
     number_R: Floats
     faulty_R: NDArray[np.bool_]
 
@@ -179,8 +179,8 @@ def foreign(response: Response) -> float:
     return 1 - max(counts.values()) / counts.total() if counts else np.nan
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[FaultRule, ...] = (
+    FaultRule(
         "no answer",
         "format",
         "1 if the answer's marker does not occur; without a marker, 1 if the verdict is unparseable"
@@ -188,35 +188,35 @@ RULES: tuple[Rule, ...] = (
         0,
         answers_missing,
     ),
-    Rule(
+    FaultRule(
         "several answers",
         "format",
         "how often the answer's marker occurs (unknown without a marker)",
         1,
         answers_marked,
     ),
-    Rule(
+    FaultRule(
         "no end",
         "format",
         "1 if the response was cut off by a limit on tokens or context (unknown without a stop reason)",
         0,
         cut_off,
     ),
-    Rule(
+    FaultRule(
         "repeated words",
         "repetition",
         "1 - distinct/all 3-grams of words separated by blanks (unknown below 50 3-grams)",
         0.31,
         redundancy,
     ),
-    Rule(
+    FaultRule(
         "compressible text",
         "repetition",
         "bytes of the text over its bytes compressed by zlib (unknown below 300 bytes)",
         5,
         compression,
     ),
-    Rule(
+    FaultRule(
         "garbled text",
         "garbling",
         "share of characters that are U+FFFD, control characters other than tab and line ends, unassigned,"
@@ -224,7 +224,7 @@ RULES: tuple[Rule, ...] = (
         0.01,
         garbled,
     ),
-    Rule(
+    FaultRule(
         "mixed languages",
         "language",
         "share of letters that are not of the most frequent script; left out are formulas ($…$, \\(…\\), \\[…\\]),"

@@ -8,11 +8,9 @@ counts responses of any problem, so nothing here needs groups of one size.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from outrider.arrays import Flags, Ints
 
 
 def lengths_of(lengths_R: ArrayLike, tokens: int) -> Ints:
@@ -102,7 +100,7 @@ def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) 
     return np.where(np.isnan(all_N), -1, groups_N)
 
 
-def highest(values_N: ArrayLike, share: float = 0.2) -> Bools:
+def highest(values_N: ArrayLike, share: float = 0.2) -> Flags:
     r"""Which values are among the highest ``share``: :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)` of them.
 
     N counts the known values; NaN is never chosen. Among equals at the threshold all are chosen, so there can be more.
@@ -120,7 +118,7 @@ def highest(values_N: ArrayLike, share: float = 0.2) -> Bools:
     if not len(known_N):
         return np.zeros(len(all_N), dtype=np.bool_)
     chosen = max(1, int(share * len(known_N) + 1e-9))  # 0.29 * 100 is a hair below 29
-    chosen_N: Bools = all_N >= np.partition(known_N, -chosen)[-chosen]
+    chosen_N: Flags = all_N >= np.partition(known_N, -chosen)[-chosen]
     return chosen_N
 
 

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outrider.arrays import Floats, Ints
 from outrider.measure.bootstrap import Interval
-from outrider.measure.passk import Floats
 from outrider.measure.spearman import ranks, spearman
 from outrider.measure.wilson import wilson
 
-Ints = NDArray[np.int64]
 BINS = 10
 LEAST = 20  # prefixes that a bin needs to say something
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.passk import Floats, pass_at_k
+from outrider.arrays import Floats
+from outrider.measure.passk import pass_at_k
 
 
 def avg_at_n(n: ArrayLike, c: ArrayLike) -> Floats:

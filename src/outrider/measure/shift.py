@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrider.arrays import Floats
 from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
-from outrider.measure.ragged import Floats, highest, lengths_of, outcome_groups, owners
+from outrider.measure.ragged import highest, lengths_of, outcome_groups, owners
 from outrider.measure.spearman import spearman
 
 LARGE = 0.06

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.passk import Floats
+from outrider.arrays import Floats
 
 
 def ranks(values_N: ArrayLike) -> Floats:

@@ -8,17 +8,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.blocks import Bounds, autocorrelation, block_length, bounds, noise
-from outrider.measure.ragged import Floats, Ints
+from outrider.arrays import Floats, Ints
+from outrider.measure.blocks import IntervalBounds, autocorrelation, block_length, bounds, noise
 
 FEWEST = 12
 """Points below which two slopes, their meeting point and the noise cannot be told apart."""
 
 _EDGE = 0.1  # the curve may not bend within the first and last tenth, where one point could be a segment
 _PLACES = 200  # candidates for the bend
-_NONE = Bounds(np.nan, np.nan, np.nan)
+_NONE = IntervalBounds(np.nan, np.nan, np.nan)
 
-Shape = Literal["too short", "constant", "flat", "steady", "levels off", "bends"]
+CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "bends"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Stages:
         points, left_out: values used, and values that are NaN.
     """
 
-    shape: Shape
-    bend: Bounds
-    early: Bounds
-    late: Bounds
+    shape: CurveShape
+    bend: IntervalBounds
+    early: IntervalBounds
+    late: IntervalBounds
     start: float
     at_bend: float
     end: float
@@ -99,7 +99,7 @@ def find_stages(
     if (np.diff(x) <= 0).any():
         raise ValueError("the x of a curve must rise")
     if len(x) < FEWEST or np.ptp(y) == 0:
-        shape: Shape = "too short" if len(x) < FEWEST else "constant"
+        shape: CurveShape = "too short" if len(x) < FEWEST else "constant"
         ends = (float(y[0]), float(y[-1])) if len(y) else (np.nan, np.nan)
         return Stages(shape, _NONE, _NONE, _NONE, ends[0], np.nan, ends[1], np.nan, np.nan, 1, len(x), left_out)
     fit = _Bend(x)
@@ -112,11 +112,11 @@ def find_stages(
 
 
 class _Found(NamedTuple):
-    shape: Shape
+    shape: CurveShape
     fitted_N: Floats
-    early: Bounds
-    late: Bounds
-    bend: Bounds = _NONE
+    early: IntervalBounds
+    late: IntervalBounds
+    bend: IntervalBounds = _NONE
 
 
 class _Bend:
@@ -191,7 +191,7 @@ def _bent(fit: _Bend, y_N: Floats, plateau: float, resamples: int, seed: int, le
         bounds(value[0], draws_B, level)
         for value, draws_B in zip(fit.slopes(y_N[None]), fit.slopes(drawn_BN), strict=True)
     )
-    shape: Shape = "levels off" if abs(late.value) <= plateau * abs(early.value) else "bends"
+    shape: CurveShape = "levels off" if abs(late.value) <= plateau * abs(early.value) else "bends"
     bend = bounds(fit.places(y_N[None])[0], fit.places(drawn_BN), level)
     return _Found(shape, segments_N, early, late, bend)
 

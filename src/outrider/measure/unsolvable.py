@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from outrider.arrays import Floats, Ints
 from outrider.errors import UserError
-from outrider.measure.passk import Floats, pass_at_k
-
-Ints = NDArray[np.int64]
+from outrider.measure.passk import pass_at_k
 
 MODELS = (2, 4)  # fewest and most whose regions can be drawn and read
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure.ragged import Floats, Ints, outcome_groups
+from outrider.arrays import Floats, Ints
+from outrider.measure.ragged import outcome_groups
 
 
 class TokenChange(NamedTuple):

@@ -21,7 +21,7 @@ from outrider.model.device import attention_on
 NAME = "outrider"
 
 
-class Plan(Protocol):
+class AttentionPlan(Protocol):
     """Attention of one forward pass: ``q [B, H, Q, D]``, ``k`` and ``v`` ``[B, KV, Q, D]`` to ``[B, Q, H, D]``."""
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor: ...
@@ -79,7 +79,7 @@ def _attend(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    plan: Plan | None = None,
+    plan: AttentionPlan | None = None,
     **extras: Any,
 ) -> tuple[Tensor, None]:
     if plan is None:

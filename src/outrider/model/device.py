@@ -12,7 +12,7 @@ import torch
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-class Engine(NamedTuple):
+class Placement(NamedTuple):
     """What a policy runs on.
 
     Attributes:
@@ -32,7 +32,7 @@ class Engine(NamedTuple):
         return f"{self.device}{name}, {str(self.dtype).removeprefix('torch.')}, attention by {self.attention}"
 
 
-def engine(dtype: str = "float32") -> Engine:
+def engine(dtype: str = "float32") -> Placement:
     """What there is on this machine for a policy of this ``policy.dtype``.
 
     >>> str(engine()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
@@ -40,7 +40,7 @@ def engine(dtype: str = "float32") -> Engine:
     """
     there = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if there else torch.device("cpu")
-    return Engine(device, DTYPES[dtype], attention_on(device, DTYPES[dtype]))
+    return Placement(device, DTYPES[dtype], attention_on(device, DTYPES[dtype]))
 
 
 def attention_on(device: torch.device, dtype: torch.dtype) -> Literal["flash_attention_2", "sdpa"]:

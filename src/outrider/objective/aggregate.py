@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from outrider.arrays import Floats
 from outrider.options import Options
-
-Floats = NDArray[np.float64]
 
 
 class Aggregate(Options):

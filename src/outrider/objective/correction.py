@@ -33,11 +33,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from outrider.arrays import Flags, Floats
 from outrider.options import Options
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 WeightLevel = Literal["token", "sequence", "geometric"]
 _BOUND = 20.0
 
@@ -61,8 +60,8 @@ class Correction(Options):
 
 
 def correct(
-    correction: Correction, rows: Sequence[Row], logprobs_RN: Sequence[NDArray[np.floating]]
-) -> tuple[list[Row], dict[str, float]]:
+    correction: Correction, rows: Sequence[TrainingRow], logprobs_RN: Sequence[NDArray[np.floating]]
+) -> tuple[list[TrainingRow], dict[str, float]]:
     """Rows with the learner's log-probabilities and their weights, and the gauges.
 
     ``logprobs_RN``: of each row's own tokens, by the learner, before the first update of the step.

@@ -23,10 +23,10 @@ from pydantic import Field, model_validator
 
 from outrider.errors import UserError
 from outrider.options import Options
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
 
-class Entropy(Options):
+class EntropyOptions(Options):
     """A bonus for the policy's entropy, constant or steered towards a target."""
 
     bonus: float = Field(0.0, ge=0, description="coefficient; with a target, the first one")
@@ -35,7 +35,7 @@ class Entropy(Options):
     most: float = Field(0.005, gt=0, description="with a target: largest coefficient")
 
     @model_validator(mode="after")
-    def _begins_in_bounds(self) -> Entropy:
+    def _begins_in_bounds(self) -> EntropyOptions:
         if self.target is not None and self.bonus > self.most:
             raise ValueError(f"the bonus begins at {self.bonus}, above its largest value, most: {self.most}")
         return self
@@ -44,7 +44,7 @@ class Entropy(Options):
 class EntropyBonus:
     """The coefficient, and the state behind it.
 
-    >>> bonus = EntropyBonus(Entropy(bonus=0.001, target=0.5, step=0.0005))
+    >>> bonus = EntropyBonus(EntropyOptions(bonus=0.001, target=0.5, step=0.0005))
     >>> for entropy in (0.4, 0.4, 0.6, 0.4):
     ...     bonus.observe(entropy)
     ...     print(round(bonus.coefficient, 4))
@@ -54,7 +54,7 @@ class EntropyBonus:
     0.0015
     """
 
-    def __init__(self, options: Entropy) -> None:
+    def __init__(self, options: EntropyOptions) -> None:
         self.options = options
         self.coefficient = self._next = options.bonus
 
@@ -79,7 +79,7 @@ class EntropyBonus:
         self.coefficient, self._next = state["coefficient"], state["next"]
 
 
-def entropies_of(row: Row, reader: str) -> np.ndarray:
+def entropies_of(row: TrainingRow, reader: str) -> np.ndarray:
     """The entropies of a row's own tokens, which ``reader`` needs.
 
     Raises:
@@ -90,7 +90,7 @@ def entropies_of(row: Row, reader: str) -> np.ndarray:
     return row.entropies_N
 
 
-def mean_entropy(rows: Sequence[Row]) -> float:
+def mean_entropy(rows: Sequence[TrainingRow]) -> float:
     """Per trainable token, in nats, as sampled; NaN without tokens."""
     tokens = [entropies_of(row, "objective.entropy.target")[row.trainable_N] for row in rows]
     return float(np.concatenate(tokens).mean(dtype=np.float64)) if sum(map(len, tokens)) else float("nan")

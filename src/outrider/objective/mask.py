@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, model_validator
 
-from outrider.objective.correction import Correction, Flags, Floats, WeightLevel
+from outrider.arrays import Flags, Floats
+from outrider.objective.correction import Correction, WeightLevel
 from outrider.options import refuse_empty_range
 
 

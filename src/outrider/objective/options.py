@@ -23,7 +23,7 @@ from outrider.objective import (
     Surrogate,
     TokenMean,
 )
-from outrider.objective.entropy import Entropy
+from outrider.objective.entropy import EntropyOptions
 from outrider.options import Options
 from outrider.pieces import PieceOf
 
@@ -66,7 +66,7 @@ class ObjectiveOptions(Options):
         None, description="tokens that are treated otherwise, chosen over the whole optimizer batch"
     )
     kl: Kl = Field(default_factory=Kl, description="a KL to a reference model")
-    entropy: Entropy = Field(default_factory=Entropy, description="a bonus for the policy's entropy")
+    entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="a bonus for the policy's entropy")
     correction: Annotated[Correction, PieceOf(CORRECTIONS, "correction")] | None = Field(
         None, description="null: old log-probabilities are the sampler's"
     )

@@ -25,11 +25,9 @@ name                     there with                meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.objective import K3
@@ -39,11 +37,9 @@ from outrider.objective.kl import log_ratio_of, moved
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.ratio import TokenRatios
 from outrider.objective.selection import Selected, selected
-from outrider.objective.tokens import Tokens, Told
+from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.objective.weights import token_weights
-from outrider.record.row import Row
-
-Logprobs = Callable[[Sequence[Row]], list[NDArray[np.floating]]]
+from outrider.record.row import Logprobs, TrainingRow
 
 _K3 = K3()
 
@@ -94,7 +90,7 @@ class PolicyLoss:
             *(("kl_reference",) if self.needs_reference else ()),
         )
 
-    def begin(self, rows: Sequence[Row], logprobs: Logprobs) -> tuple[Sequence[Row], dict[str, float]]:
+    def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
         """The rows of a step as they are to be trained on, and gauges; ``logprobs`` are the learner's, on demand."""
         gauges: dict[str, float] = {}
         if self.options.correction is not None:
@@ -103,7 +99,7 @@ class PolicyLoss:
             self.bonus.observe(mean_entropy(rows))
         return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
 
-    def prepare(self, rows: Sequence[Row]) -> list[Told]:
+    def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
         """Everything that is decided over a whole optimizer batch, before it is split."""
         weights = token_weights(rows, self.options, self.max_tokens)
         weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
@@ -117,11 +113,11 @@ class PolicyLoss:
             pulled = acting and (not self.options.kl.mask_without_signal or (row.group, row.stream) in loud)
             held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
             always = self.bonus.coefficient > 0 or (self.needs_reference and pulled)
-            told.append(Told(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
+            told.append(WeightedRow(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
         return told
 
     def __call__(
-        self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
+        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``)."""
         live = tokens.weights > 0
@@ -168,15 +164,15 @@ class ImitationLoss:
     trains_all = True
     diagnostics = ("tokens", "entropy", "surprise")
 
-    def begin(self, rows: Sequence[Row], logprobs: Logprobs) -> tuple[Sequence[Row], dict[str, float]]:
+    def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
         return rows, {}
 
-    def prepare(self, rows: Sequence[Row]) -> list[Told]:
+    def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
         tokens = sum(int(row.trainable_N.sum()) for row in rows)
-        return [Told(row, 1 / tokens, bool(row.trainable_N.any())) for row in rows] if tokens else []
+        return [WeightedRow(row, 1 / tokens, bool(row.trainable_N.any())) for row in rows] if tokens else []
 
     def __call__(
-        self, tokens: Tokens, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
+        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         live = tokens.weights > 0
         sums = {"tokens": live.sum(), "entropy": _sum(entropies_N, live), "surprise": -_sum(logprobs_N, live)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from outrider.objective.correction import Correction, Flags, Floats
+from outrider.arrays import Flags, Floats
+from outrider.objective.correction import Correction
 
 
 class Recompute(Correction):

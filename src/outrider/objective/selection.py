@@ -9,10 +9,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outrider.arrays import Floats
 from outrider.options import Options
-from outrider.record.row import Row
-
-Floats = NDArray[np.float64]
+from outrider.record.row import TrainingRow
 
 
 class Selected(NamedTuple):
@@ -43,7 +42,7 @@ class Selection(Options):
     penalises: ClassVar[bool] = False
     """Whether single tokens are held near the policy that sampled them: ``penalties_N`` is given."""
 
-    def select(self, rows: Sequence[Row]) -> list[Selected]:
+    def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
         """One answer per row; ``rows`` are those of an optimizer batch that weigh something, with a trainable token.
 
         Raises:
@@ -52,14 +51,14 @@ class Selection(Options):
         raise NotImplementedError
 
 
-def selected(selection: Selection | None, rows: Sequence[Row]) -> list[Selected]:
+def selected(selection: Selection | None, rows: Sequence[TrainingRow]) -> list[Selected]:
     """One answer per row, also without a selection, or without any trainable token."""
     if selection is None or not any(row.trainable_N.any() for row in rows):
         return [Selected()] * len(rows)
     return selection.select(rows)
 
 
-def trainable(rows: Sequence[Row], values: Sequence[NDArray[np.floating]]) -> Floats:
+def trainable(rows: Sequence[TrainingRow], values: Sequence[NDArray[np.floating]]) -> Floats:
     """The values of all trainable tokens, end to end; ``values`` holds one array of own tokens per row."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
@@ -74,7 +73,7 @@ def least_of_highest(values: Floats, share: float) -> float:
     return float(np.partition(values, len(values) - chosen)[len(values) - chosen])
 
 
-def covariances(rows: Sequence[Row]) -> list[Floats]:
+def covariances(rows: Sequence[TrainingRow]) -> list[Floats]:
     r"""The covariance of log-probability and advantage of every own token, 0 where not trainable.
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)

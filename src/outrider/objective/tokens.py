@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.objective.selection import Selected
-from outrider.record.row import Row
+from outrider.record.row import TrainingRow
 
 
-class Told(NamedTuple):
+class WeightedRow(NamedTuple):
     """A row and everything that was decided about it over the whole optimizer batch.
 
     Attributes:
@@ -24,7 +24,7 @@ class Told(NamedTuple):
         pulled: whether the KL to the reference acts on it.
     """
 
-    row: Row
+    row: TrainingRow
     weight: float
     trained: bool
     selected: Selected = Selected()
@@ -35,7 +35,7 @@ class Told(NamedTuple):
         return self.row.length
 
 
-class Tokens(NamedTuple):
+class TokenBatch(NamedTuple):
     """The own tokens of a micro-batch, end to end: every tensor is ``[N]``; None stands for all 1, or for no penalty.
 
     Attributes:
@@ -57,11 +57,11 @@ class Tokens(NamedTuple):
     pulled: Tensor | None = None
 
     @staticmethod
-    def of(told: Sequence[Told], like: Tensor) -> Tokens:
+    def of(told: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
         """On the device and in the type of ``like``."""
         rows = [t.row for t in told]
         pulled = None if all(t.pulled for t in told) else [np.full(len(t.row.token_ids), t.pulled) for t in told]
-        return Tokens(
+        return TokenBatch(
             old_logprobs=_tensor([row.old_logprobs_N for row in rows], like),
             advantages=_tensor([row.advantages_N for row in rows], like),
             weights=_tensor([t.weight * t.row.trainable_N for t in told], like),

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outrider.arrays import Floats
 from outrider.errors import UserError, nearest
 from outrider.objective.options import ObjectiveOptions
-from outrider.record.row import Row
-
-Floats = NDArray[np.float64]
+from outrider.record.row import TrainingRow
 
 
-def token_weights(rows: Sequence[Row], options: ObjectiveOptions, max_tokens: int) -> Floats:
+def token_weights(rows: Sequence[TrainingRow], options: ObjectiveOptions, max_tokens: int) -> Floats:
     r"""The weight of each trainable token, one number per row.
 
     With stream weight :math:`\lambda_s`, rows :math:`i` of stream :math:`s` and :math:`n_i` trainable tokens:

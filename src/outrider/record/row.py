@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from outrider.record import RAW, Ids, Mode, Rollout
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingRow:
     """One sequence to train on; ``N`` counts its own tokens.
 
     Attributes:
@@ -54,7 +55,11 @@ class Row:
         return bool((self.advantages_N != 0).any())
 
 
-def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> Row:
+Logprobs = Callable[[Sequence[TrainingRow]], list[NDArray[np.floating]]]
+"""The log-probabilities of own tokens, one array per row, on demand."""
+
+
+def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> TrainingRow:
     """The row of a rollout after a prompt (its own, or the plain one), from one advantage per trainable token.
 
     Its prefix is context here. Whether it is trained, and where, is the prefix policy (:mod:`outrider.credit.paths`).
@@ -70,7 +75,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     else:
         advantages_N = np.zeros(len(trainable_N))
         advantages_N[trainable_N] = advantages
-    return Row(
+    return TrainingRow(
         context_ids=np.concatenate([prompt_ids, rollout.prefix_ids]) if rollout.branch_at else prompt_ids,
         token_ids=rollout.token_ids,
         old_logprobs_N=rollout.logprobs_T,
@@ -86,8 +91,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     )
 
 
-def imitation_row(context_ids: Ids, token_ids: Ids) -> Row:
+def imitation_row(context_ids: Ids, token_ids: Ids) -> TrainingRow:
     """A row for supervised training: every own token has advantage 1."""
     own = len(token_ids)
     zeros = np.zeros(own, np.float32)
-    return Row(context_ids, token_ids, zeros, np.ones(own), np.ones(own, np.bool_))
+    return TrainingRow(context_ids, token_ids, zeros, np.ones(own), np.ones(own, np.bool_))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import outrider
-from outrider.report.content import Cell, Figure, Report, Section, Series
+from outrider.report.content import CellValue, Figure, Report, Section, Series
 from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.kind import is_evaluation, with_evaluations
@@ -79,14 +79,14 @@ def _at_one_step(figure: Figure) -> Figure:
     return replace(figure, title=figure.title.removesuffix(" along training"), kind="bars", x="", series=[bars])
 
 
-def _facts(run: RunData, evaluation: bool) -> dict[str, Cell]:
+def _facts(run: RunData, evaluation: bool) -> dict[str, CellValue]:
     total = one(
         run.ask(
             "SELECT count(DISTINCT step) FILTER (split = 'train') AS steps, count(*) AS rollouts, "
             "count(DISTINCT problem_id) AS problems, sum(tokens)::DOUBLE AS tokens FROM rollouts"
         )
     )
-    facts: dict[str, Cell] = {}
+    facts: dict[str, CellValue] = {}
     facts |= {key: str(run.config[key]) for key in ("name", "model", "seed") if key in run.config}
     facts |= {} if evaluation else {"steps": total["steps"]}
     facts |= {"rollouts": total["rollouts"], "problems": total["problems"]}

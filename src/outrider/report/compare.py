@@ -14,7 +14,7 @@ from outrider.errors import UserError
 from outrider.report.command import COLOURS, tell_notices, write
 from outrider.report.comparing import answers, branching, differences, frontier, settings, training, unsolved
 from outrider.report.comparing.equal import at_equal_tokens
-from outrider.report.content import Cell, Report
+from outrider.report.content import CellValue, Report
 from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.opened import open_any
@@ -73,7 +73,7 @@ def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Re
     found = {one.name: examine(one.run) for one in compared}
     findings = [replace(finding, run=name) for name, of in found.items() for finding in of.findings]
     names = [run.name for run in runs]
-    facts: dict[str, Cell] = {"Outrider": outrider.__version__}
+    facts: dict[str, CellValue] = {"Outrider": outrider.__version__}
     report = Report(
         title=f"Comparison of {differences.joined(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
         facts=settings.facts(compared) | facts,

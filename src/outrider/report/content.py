@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 
-Kind = Literal["line", "points", "bars", "stack", "sets"]
-Cell = str | float | int | None
+PlotKind = Literal["line", "points", "bars", "stack", "sets"]
+CellValue = str | float | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Figure:
 
     id: str
     title: str
-    kind: Kind
+    kind: PlotKind
     x: str
     y: str
     series: list[Series]
@@ -51,18 +51,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     """Rows under ``columns``; numbers are formatted by the page, None is an empty cell."""
 
     id: str
     title: str
     columns: list[str]
-    rows: list[list[Cell]]
+    rows: list[list[CellValue]]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExampleNode:
     """One rollout among the examples. ``text`` is its own part; that of its parents stands above it in the tree.
 
     Attributes:
@@ -88,7 +88,7 @@ class Example:
 
     title: str
     prompt: str
-    nodes: list[Node]
+    nodes: list[ExampleNode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Section:
     title: str
     text: str
     figures: list[Figure] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[TableBlock] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
 
 
@@ -140,7 +140,7 @@ class Report:
     """
 
     title: str
-    facts: dict[str, Cell]
+    facts: dict[str, CellValue]
     findings: list[Finding]
     checked: list[str]
     skipped: dict[str, str]

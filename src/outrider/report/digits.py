@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from outrider.report.content import Cell
+from outrider.report.content import CellValue
 
 DIGITS = 3  # significant ones: the third is seldom known, a fourth never
 _WIDEST = 1000.0  # largest by smallest of a column that can share its decimals
 _UNDEFINED = "n/a"
 
 
-def number(value: Cell) -> str:
+def number(value: CellValue) -> str:
     """One cell by itself: whole numbers in full, others with three significant digits, text as it is.
 
     NaN is n/a and None is empty: undefined is not missing.
@@ -33,7 +33,7 @@ def number(value: Cell) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def column(values: Sequence[Cell]) -> list[str]:
+def column(values: Sequence[CellValue]) -> list[str]:
     """The cells of a column. Numbers of one size share their decimals: three digits of the largest, two of the median,
     and three decimals where nothing is above 1 (shares).
 
@@ -58,7 +58,7 @@ def column(values: Sequence[Cell]) -> list[str]:
     return [_fixed(x, decimals) for x in values]
 
 
-def is_text(values: Sequence[Cell]) -> bool:
+def is_text(values: Sequence[CellValue]) -> bool:
     """Whether a column reads as words, which are aligned left.
 
     >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
@@ -67,7 +67,7 @@ def is_text(values: Sequence[Cell]) -> bool:
     return any(isinstance(x, str) for x in values)
 
 
-def _fixed(value: Cell, decimals: int) -> str:
+def _fixed(value: CellValue, decimals: int) -> str:
     """With so many decimals, unless the number is undefined or would be shown as zero without being it."""
     if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
         return number(value)

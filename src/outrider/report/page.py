@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from outrider.report.content import Cell, Example, Finding, Node, Report, Table
+from outrider.report.content import CellValue, Example, ExampleNode, Finding, Report, TableBlock
 from outrider.report.digits import column, is_text, number
 from outrider.report.plot_data import has_data, plot_data, slots
 from outrider.report.safe_text import in_script, prose, visible
@@ -63,7 +63,7 @@ def render(report: Report) -> str:
     return html.encode("utf-8", "replace").decode()
 
 
-class Pivot(NamedTuple):
+class PivotMark(NamedTuple):
     """Where branches leave their parent.
 
     Attributes:
@@ -73,22 +73,24 @@ class Pivot(NamedTuple):
     """
 
     at: int
-    branches: list[Rollout]
+    branches: list[RolloutNode]
     before: str
     after: str
 
 
 @dataclass
-class Rollout:
+class RolloutNode:
     """A node of the forest with what branches off it."""
 
-    node: Node
-    forks: dict[int, list[Rollout]] = field(default_factory=dict)  # by the token before which they branch
+    node: ExampleNode
+    forks: dict[int, list[RolloutNode]] = field(default_factory=dict)  # by the token before which they branch
 
     @property
-    def pivots(self) -> list[Pivot]:
+    def pivots(self) -> list[PivotMark]:
         """In order."""
-        return [Pivot(at, branches, *self._around(branches[0].node.cut)) for at, branches in sorted(self.forks.items())]
+        return [
+            PivotMark(at, branches, *self._around(branches[0].node.cut)) for at, branches in sorted(self.forks.items())
+        ]
 
     @property
     def pieces(self) -> list[tuple[bool, str]]:
@@ -109,12 +111,12 @@ class Rollout:
         return "…" * (cut > _AROUND) + before, after + "…" * (len(text) > cut + _AROUND)
 
 
-def forest(example: Example) -> list[Rollout]:
+def forest(example: Example) -> list[RolloutNode]:
     """The roots of an example, each with its branches in order of their pivots."""
-    seen: dict[str, Rollout] = {}
+    seen: dict[str, RolloutNode] = {}
     roots = []
     for node in example.nodes:
-        rollout = seen[node.id] = Rollout(node)
+        rollout = seen[node.id] = RolloutNode(node)
         parent = seen.get(node.parent) if node.parent is not None and node.parent != node.id else None
         if parent is None:
             roots.append(rollout)
@@ -136,11 +138,11 @@ def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
     return found
 
 
-def _runs(facts: Mapping[str, Mapping[str, Cell]]) -> Table:
+def _runs(facts: Mapping[str, Mapping[str, CellValue]]) -> TableBlock:
     """The facts of several runs: a row each."""
     names = list(dict.fromkeys(name for known in facts.values() for name in known))
-    rows: list[list[Cell]] = [[run, *map(known.get, names)] for run, known in facts.items()]
-    return Table("runs", "Runs", ["run", *names], rows)
+    rows: list[list[CellValue]] = [[run, *map(known.get, names)] for run, known in facts.items()]
+    return TableBlock("runs", "Runs", ["run", *names], rows)
 
 
 def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:

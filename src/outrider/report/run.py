@@ -295,10 +295,10 @@ def _beginnings(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: S
     return _decoded(tokenizer, read)
 
 
-Key = TypeVar("Key", bound=Hashable)
+_Key = TypeVar("_Key", bound=Hashable)
 
 
-def _decoded(tokenizer: Path | None, read: Callable[[], Sequence[tuple[Key, Sequence[int]]]]) -> dict[Key, str]:
+def _decoded(tokenizer: Path | None, read: Callable[[], Sequence[tuple[_Key, Sequence[int]]]]) -> dict[_Key, str]:
     """Texts of token ids without special tokens; none where there is no tokenizer."""
     if tokenizer is None or not tokenizer.is_file():
         return {}

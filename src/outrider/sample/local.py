@@ -18,7 +18,7 @@ from outrider.sample.fused import FusedDecoder
 from outrider.sample.options import SampleOptions
 from outrider.sample.plain import PlainDecoder
 from outrider.sample.stop import Stops, StopTable, special_tokens, token_bytes
-from outrider.sample.wave import Own, Row, Wave, decode_wave
+from outrider.sample.wave import Own, Wave, WaveRow, decode_wave
 
 _NONE = np.zeros(0, np.int32)
 
@@ -59,7 +59,7 @@ class LocalSampler:
 
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
         """Contexts in order of length, filled up to ``options.rows`` rows; a context is never split over waves."""
-        contexts: dict[bytes, tuple[Ids, list[Row]]] = {}
+        contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
         for i in chosen:
             request = requests[i]
             ids = _context(request)
@@ -74,7 +74,7 @@ class LocalSampler:
             self._refuse_unknown(request, int(ids.max()))
             rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
             begun = self.stops.after(_prefix(request))
-            rows.extend(Row(i, k, request.rollout_seed(k), limit, reason, begun) for k in range(request.n))
+            rows.extend(WaveRow(i, k, request.rollout_seed(k), limit, reason, begun) for k in range(request.n))
         wave = Wave([], [])
         for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
             full = sum(map(len, wave.rows)) + len(rows) > self.options.rows

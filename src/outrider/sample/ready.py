@@ -13,7 +13,7 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import engine
 from outrider.model.load import Policy, unused_context
 from outrider.sample.fused import supports
-from outrider.sample.self_check import Compared, SelfCheck, loud
+from outrider.sample.self_check import SelfCheck, SelfCheckResult, loud
 
 _WHAT = {
     "fused": "our decoder on fused weights",
@@ -76,7 +76,7 @@ def _candidates(policy: Policy, asked: str) -> Iterator[ComputePath]:
 
 
 def _sentence(
-    model: PreTrainedModel, path: ComputePath, check: SelfCheck | None, found: Compared | None, failed: list[str]
+    model: PreTrainedModel, path: ComputePath, check: SelfCheck | None, found: SelfCheckResult | None, failed: list[str]
 ) -> str:
     told = [f"{type(model).__name__} on {path} ({_WHAT[path.name]})"]
     if check is None:

@@ -37,7 +37,7 @@ class ProbeRow(NamedTuple):
         return len(self.context_ids) + len(self.token_ids)
 
 
-class Compared(NamedTuple):
+class SelfCheckResult(NamedTuple):
     """What a comparison found.
 
     Attributes:
@@ -105,12 +105,12 @@ class SelfCheck:
             )
 
     @torch.no_grad()
-    def compare(self, policy: Policy) -> Compared:
+    def compare(self, policy: Policy) -> SelfCheckResult:
         """How far the path of a policy is from its model: in float32, and with the products that it is to have."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         apart = self._differences(exact)
         as_asked = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
-        return Compared(float(apart.max() if self.exact else apart.mean()), self.bound, as_asked)
+        return SelfCheckResult(float(apart.max() if self.exact else apart.mean()), self.bound, as_asked)
 
     def _differences(self, policy: Policy) -> Tensor:
         found = []

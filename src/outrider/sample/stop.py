@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from outrider.record import Ids
 
-Table = NDArray[np.int16]
+StateTable = NDArray[np.int16]
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece writes a byte that no other token holds
 _MOST_STATES = np.iinfo(np.int16).max
@@ -125,7 +125,7 @@ def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
     return step
 
 
-def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> Table:
+def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
     """The automaton run through each token from each state, a byte of all tokens at a time."""
     lengths_V = np.array([len(b) for b in token_bytes])
     order = np.argsort(-lengths_V, kind="stable")

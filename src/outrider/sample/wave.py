@@ -20,7 +20,7 @@ _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
 BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
 
 
-class Row(NamedTuple):
+class WaveRow(NamedTuple):
     """One rollout to be: which request and member it is, its seed, its most own tokens, what hitting them means, and
     how much of a stop text its prefix ends with (:class:`outrider.sample.stop.StopTable`)."""
 
@@ -36,9 +36,9 @@ class Wave(NamedTuple):
     """Distinct contexts, each with the rows that continue it."""
 
     contexts: list[Ids]
-    rows: list[list[Row]]
+    rows: list[list[WaveRow]]
 
-    def flat(self) -> list[Row]:
+    def flat(self) -> list[WaveRow]:
         return [row for rows in self.rows for row in rows]
 
 
@@ -82,7 +82,7 @@ class _Decoding:
     """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store."""
 
     def __init__(
-        self, decoder: Decoder[Any], rows: list[Row], params: SamplingParams, stops: Stops, device: torch.device
+        self, decoder: Decoder[Any], rows: list[WaveRow], params: SamplingParams, stops: Stops, device: torch.device
     ) -> None:
         self.decoder, self.rows, self.params, self.stops = decoder, rows, params, stops
         self.states_B = torch.tensor([row.begun for row in rows], device=device)

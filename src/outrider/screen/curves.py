@@ -9,23 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from outrider.arrays import Floats
 from outrider.record.disk import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Rows = Sequence[Mapping[str, float]]
+MetricRows = Sequence[Mapping[str, float]]
 Placed = list[tuple[float, Mapping[str, Any]]]  # generated tokens and the evaluation made there
-Floats = NDArray[np.float64]
 
 _BLUE, _ORANGE, _GREEN, _GREY, _RED = "#0072B2", "#E69F00", "#009E73", "#999999", "#D55E00"  # told apart by all eyes
 _SHARES = {"solved": _GREEN, "mixed": _ORANGE, "unsolved": _GREY}
 
 
-def draw_curves(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]], path: Path) -> None:
+def draw_curves(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]], path: Path) -> None:
     """Write :func:`curves_figure` as a PNG, replaced atomically.
 
     Raises:
@@ -36,7 +35,7 @@ def draw_curves(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]], path: 
     write_atomically(path, image.getvalue())
 
 
-def curves_figure(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
+def curves_figure(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Figure:
     """Four panels: three over generated tokens, one over k.
 
     Evaluations stand at the generated tokens of their step, 0 for the one before the first. Bars and bands are their
@@ -69,7 +68,7 @@ def curves_figure(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]]) -> F
     return figure
 
 
-def _reward(axes: Axes, rows: Rows, tokens: Floats, placed: Placed) -> None:
+def _reward(axes: Axes, rows: MetricRows, tokens: Floats, placed: Placed) -> None:
     axes.set_title(loc="left", label="reward in training, pass@1 on held-out problems")
     _line(axes, tokens, _column(rows, "reward"), _BLUE, "reward")
     points = [(x, pass_at[1]) for x, pass_at in ((x, _pass_at(e)) for x, e in placed) if 1 in pass_at]
@@ -81,14 +80,14 @@ def _reward(axes: Axes, rows: Rows, tokens: Floats, placed: Placed) -> None:
         axes.legend(frameon=False, loc="lower right")
 
 
-def _entropy(axes: Axes, rows: Rows, tokens: Floats) -> None:
+def _entropy(axes: Axes, rows: MetricRows, tokens: Floats) -> None:
     axes.set_title(loc="left", label="entropy of the policy (nats per token)")
     entropy = _column(rows, "entropy")
     _line(axes, tokens, entropy, _BLUE, "entropy")
     axes.set_ylim(0, 1.1 * np.nanmax(entropy, initial=0.0) or 1.0)
 
 
-def _shares(axes: Axes, rows: Rows, tokens: Floats) -> None:
+def _shares(axes: Axes, rows: MetricRows, tokens: Floats) -> None:
     axes.set_title(loc="left", label="groups: all solved, mixed, none solved")
     columns = [_smooth(_column(rows, name)) for name in _SHARES]
     known = np.isfinite(columns).all(axis=0) & np.isfinite(tokens) if rows else np.zeros(0, np.bool_)
@@ -118,7 +117,7 @@ def _pass_at_k(axes: Axes, placed: Placed) -> None:
         axes.legend(frameon=False, loc="lower right")
 
 
-def _placed(rows: Rows, evaluations: Mapping[int, Mapping[str, Any]]) -> Placed:
+def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> Placed:
     """Evaluations with the tokens that were generated before them: those of the last row up to their step."""
     placed = []
     for step in sorted(evaluations):
@@ -143,7 +142,7 @@ def _line(axes: Axes, x: Floats, y: Floats, colour: str, label: str) -> None:
         axes.plot(x, _smooth(y), color=colour, linewidth=1.8, label=label, marker="." if len(y) == 1 else "")
 
 
-def _column(rows: Rows, name: str) -> Floats:
+def _column(rows: MetricRows, name: str) -> Floats:
     return np.array([row.get(name, math.nan) for row in rows], dtype=np.float64)
 
 

@@ -43,14 +43,14 @@ TEMPLATES = {
 _NAME = re.compile(r"[\w-]+")
 
 
-class Part(NamedTuple):
+class PromptPart(NamedTuple):
     """A piece of a prompt: a text, and the name of the field that follows it; None where none does."""
 
     text: str
     field: str | None
 
 
-def prompt_parts(prompt: str, question: str) -> list[Part]:
+def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
     r"""A prompt taken apart: the text of a template around the field ``question``, or a text with ``{fields}``.
 
     A field may have any name that holds no brace. ``{{`` and ``}}`` are braces.
@@ -69,12 +69,12 @@ def prompt_parts(prompt: str, question: str) -> list[Part]:
         parsed = list(string.Formatter().parse(TEMPLATES.get(prompt, prompt)))
     except ValueError as error:
         raise ValueError(f"prompt: write {{{{ and }}}} for braces that name no field ({error})") from error
-    parts = [Part(text, _field(name, spec, conversion)) for text, name, spec, conversion in parsed]
+    parts = [PromptPart(text, _field(name, spec, conversion)) for text, name, spec, conversion in parsed]
     if any(part.field is not None and not part.field.strip() for part in parts):
         raise ValueError("prompt: {} is not a field; write {{ and }} for braces")
     if all(part.field is None for part in parts):
         raise ValueError("prompt: without a {field} it is the same for every problem")
-    return [Part(part.text, question) if part.field and prompt in TEMPLATES else part for part in parts]
+    return [PromptPart(part.text, question) if part.field and prompt in TEMPLATES else part for part in parts]
 
 
 def _field(name: str | None, spec: str | None, conversion: str | None) -> str | None:

@@ -20,14 +20,14 @@ from outrider.tasks.saved import saved_rows
 _HUB = re.compile(r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))?")
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One row, and where it is: ``data/test.jsonl, line 7``."""
 
     place: str
     fields: Fields
 
 
-def read_rows(source: str, split: str) -> Iterator[Row]:
+def read_rows(source: str, split: str) -> Iterator[TableRow]:
     """The rows of a table in order.
 
     Args:
@@ -38,7 +38,7 @@ def read_rows(source: str, split: str) -> Iterator[Row]:
     Raises:
         UserError: there is no such table, its format is unknown, or a row cannot be read.
     """
-    return (Row(place, Fields(fields)) for place, fields in _read(source, split))
+    return (TableRow(place, Fields(fields)) for place, fields in _read(source, split))
 
 
 def _read(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

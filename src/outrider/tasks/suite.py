@@ -17,7 +17,7 @@ from outrider.errors import UserError, nearest
 from outrider.options import Options
 from outrider.record import Problem, Verdict
 from outrider.tasks.fields import Fields
-from outrider.tasks.rows import Row, read_rows
+from outrider.tasks.rows import TableRow, read_rows
 from outrider.tasks.table import Table, levels_in_turn
 from outrider.tasks.task import Task
 
@@ -168,7 +168,7 @@ class Suite(Task):
         problems: dict[str, Problem] = {}
         for place, fields in read_rows(source, split="test"):
             renamed = {mine: fields[field] for mine, field in theirs.items() if field in fields}
-            row = Row(place, Fields({**fields, **renamed}))
+            row = TableRow(place, Fields({**fields, **renamed}))
             if table.skipped(row):
                 self._skipped += 1
                 continue

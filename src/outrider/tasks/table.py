@@ -22,7 +22,7 @@ from outrider.tasks.epochs import permutation
 from outrider.tasks.fields import Fields
 from outrider.tasks.messages import is_chat, read_chat
 from outrider.tasks.prompts import prompt_parts
-from outrider.tasks.rows import Row, read_rows
+from outrider.tasks.rows import TableRow, read_rows
 from outrider.tasks.task import Task
 from outrider.verify.judge import Judge, PooledJudge, Prepared, text_of
 from outrider.verify.judges import JUDGES
@@ -195,7 +195,7 @@ class Table(Task):
             raise UserError(f"{source}: every row is skipped ({why})" if why else f"{source}: holds no problems")
         return problems
 
-    def skipped(self, row: Row) -> str:
+    def skipped(self, row: TableRow) -> str:
         """Why ``skip`` leaves a row out; empty where it does not."""
         if self.skip is None:
             return ""
@@ -211,7 +211,7 @@ class Table(Task):
                 )
         return ""
 
-    def problem(self, row: Row, heldout: bool) -> Problem:
+    def problem(self, row: TableRow, heldout: bool) -> Problem:
         """The problem of one row, which is refused with its place and what is wrong with it."""
         try:
             return self._problem(row.fields, heldout)

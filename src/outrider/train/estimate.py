@@ -34,7 +34,7 @@ _HEAD = 4 * 32 * 2**20
 _GIB = 2**30
 
 
-class Shape(NamedTuple):
+class DecoderShape(NamedTuple):
     """Sizes of a decoder, as its config.json has them."""
 
     vocabulary: int
@@ -66,14 +66,14 @@ class Shape(NamedTuple):
         return self.vocabulary * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
 
 
-def shape_of(config: Mapping[str, Any]) -> Shape | None:
+def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
     """The sizes of a dense decoder; None for anything else, whose parameters are not these."""
     if any("experts" in key for key in config):
         return None
     try:
         width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         dim = int(config.get("head_dim") or width // heads)
-        return Shape(
+        return DecoderShape(
             vocabulary=int(config["vocab_size"]),
             layers=int(config["num_hidden_layers"]),
             width=width,
@@ -100,7 +100,7 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
     return most, []
 
 
-def memory(recipe: Recipe, shape: Shape, model_type: str) -> dict[str, int]:
+def memory(recipe: Recipe, shape: DecoderShape, model_type: str) -> dict[str, int]:
     """Bytes by part, as the module says."""
     lora, low = recipe.policy.lora, 2 if recipe.policy.dtype == "bfloat16" else 4
     whole = shape.parameters
@@ -143,6 +143,6 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
     return [*lines, f"memory of a process, about {total:.1f} GiB for {shape.parameters:,} parameters: {told}"]
 
 
-def activations(shape: Shape, low: int) -> int:
+def activations(shape: DecoderShape, low: int) -> int:
     """Bytes per token and layer that the backward pass needs: counted in ``tests/test_estimate.py``."""
     return (24 if low == 4 else 26) * shape.width + 4 * low * (shape.inner + shape.queries + shape.keys)

@@ -11,30 +11,30 @@ from outrider.config import Validate
 from outrider.record.normalised import normalised
 from outrider.tasks import Suite, Table, Task
 from outrider.validate.grade import Graded, grade
-from outrider.validate.lengths import Lengths, Ruler
-from outrider.validate.near import Grams, Pair, grams, near, same
-from outrider.validate.sides import Entry, Side, read_sides
+from outrider.validate.lengths import PromptLengths, Ruler
+from outrider.validate.near import Grams, NearPair, grams, near, same
+from outrider.validate.sides import Side, SideEntry, read_sides
 
 MOST_PAIRS = 100_000  # of near texts; a set beyond it is written by a template, and there is no end of them
 
 
-class Texts(NamedTuple):
+class SideTexts(NamedTuple):
     """The entries of a side, and the n-grams of their texts; none are made where nearness means nothing."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[SideEntry]
     grams: list[Grams] | None
 
 
 class Repeats(NamedTuple):
     """Pairs of entries that ask the same, those that nearly do, and whether there were too many of these to list."""
 
-    same: list[Pair]
-    near: list[Pair]
+    same: list[NearPair]
+    near: list[NearPair]
     cut: bool
-    first: Sequence[Entry]
-    second: Sequence[Entry]
+    first: Sequence[SideEntry]
+    second: Sequence[SideEntry]
 
-    def one_answer(self, pair: Pair) -> bool:
+    def one_answer(self, pair: NearPair) -> bool:
         """Whether both entries of a pair have the same right answer."""
         return bool(self.first[pair.first].problem.answer == self.second[pair.second].problem.answer)
 
@@ -46,10 +46,10 @@ class Checked(NamedTuple):
     graded: Graded
     within: Repeats
     levels: Counter[str]
-    lengths: Lengths | None
+    lengths: PromptLengths | None
 
 
-class Report(NamedTuple):
+class TaskReport(NamedTuple):
     """What was found in a task: on each side, and from what is trained on to what is held out, where both are."""
 
     asked: Validate
@@ -63,7 +63,7 @@ class Report(NamedTuple):
         return all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
 
 
-def check(asked: Validate) -> Report:
+def check(asked: Validate) -> TaskReport:
     """Check a task. Its processes are ended.
 
     Raises:
@@ -79,22 +79,22 @@ def check(asked: Validate) -> Report:
     finally:
         task.close()
     across = repeats(texts[0], texts[1], asked.near) if len(texts) == 2 else None
-    return Report(asked, checked, across)
+    return TaskReport(asked, checked, across)
 
 
-def check_side(task: Task, side: Side, texts: Texts, least: float, ruler: Ruler | None) -> Checked:
+def check_side(task: Task, side: Side, texts: SideTexts, least: float, ruler: Ruler | None) -> Checked:
     """All that can be said of one side alone."""
     levels = Counter(entry.problem.level for entry in side.entries)
     lengths = None if ruler is None else ruler.measure(side.entries)
     return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
 
 
-def texts_of(entries: Sequence[Entry], ngram: int | None) -> Texts:
+def texts_of(entries: Sequence[SideEntry], ngram: int | None) -> SideTexts:
     """The texts of a side as they are compared. Without ``ngram`` only equal ones are found."""
-    return Texts(entries, None if ngram is None else [grams(entry.text, ngram) for entry in entries])
+    return SideTexts(entries, None if ngram is None else [grams(entry.text, ngram) for entry in entries])
 
 
-def repeats(texts: Texts, others: Texts | None, least: float) -> Repeats:
+def repeats(texts: SideTexts, others: SideTexts | None, least: float) -> Repeats:
     """Pairs within one side, or from one to another; a pair that is the same is not near as well."""
     second = texts if others is None else others
     first_texts = [entry.text for entry in texts.entries]

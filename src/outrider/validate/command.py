@@ -10,7 +10,7 @@ from rich.console import Console
 from outrider.config import Validate
 from outrider.errors import UserError
 from outrider.record.disk import write_atomically
-from outrider.validate.check import Report, check
+from outrider.validate.check import TaskReport, check
 from outrider.validate.page import as_data, as_markdown, as_table
 
 SHOWN = 10  # rejected answers and refused rows on the screen
@@ -33,7 +33,7 @@ def validate_command(asked: Validate, out: Path | None) -> int:
     return 0 if report.passes else FAILED
 
 
-def _print(report: Report, out: Path | None) -> None:
+def _print(report: TaskReport, out: Path | None) -> None:
     console = Console()
     console.print(as_table(report))
     for side, graded, *_ in report.sides:

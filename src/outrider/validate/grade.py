@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from outrider.record import Verdict
 from outrider.tasks import Task
-from outrider.validate.sides import Entry
+from outrider.validate.sides import SideEntry
 
 
 class Judged(NamedTuple):
     """A response to a problem, the verdict on it, and a right response to the problem."""
 
-    entry: Entry
+    entry: SideEntry
     response: str
     verdict: Verdict
     right: str
@@ -41,7 +41,7 @@ class Graded(NamedTuple):
         return 1 - len(self.rejected) / self.judged if self.judged else float("nan")
 
 
-def grade(task: Task, entries: Sequence[Entry]) -> Graded:
+def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
     """Judge a right response to every problem, and the next problem's, both as finished."""
     responses = [(entry, task.right(entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
@@ -53,6 +53,6 @@ def grade(task: Task, entries: Sequence[Entry]) -> Graded:
     return Graded(len(own), len(entries) - len(own), rejected, accepted)
 
 
-def _judge(task: Task, asked: Sequence[tuple[Entry, str, str]]) -> list[Judged]:
+def _judge(task: Task, asked: Sequence[tuple[SideEntry, str, str]]) -> list[Judged]:
     verdicts = task.verify_all([(entry.problem, response, True) for entry, response, _ in asked])
     return [Judged(entry, response, v, right) for (entry, response, right), v in zip(asked, verdicts, strict=True)]

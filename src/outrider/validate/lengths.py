@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, cast
 from outrider.errors import UserError
 from outrider.model.options import PolicyOptions
 from outrider.model.places import model_folder
-from outrider.validate.sides import Entry
+from outrider.validate.sides import SideEntry
 
 
-class Lengths(NamedTuple):
+class PromptLengths(NamedTuple):
     """Tokens of each prompt, in order; the model's context; and the entries that do not fit it, with their tokens."""
 
     tokens: list[int]
     context: int | None
-    too_long: list[tuple[Entry, int]]
+    too_long: list[tuple[SideEntry, int]]
 
 
 class Ruler:
@@ -45,9 +45,9 @@ class Ruler:
         self.context: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
         self._max_tokens = max_tokens
 
-    def measure(self, entries: Sequence[Entry]) -> Lengths:
+    def measure(self, entries: Sequence[SideEntry]) -> PromptLengths:
         """Lengths of the prompts as a policy is given them."""
         tokens = [len(self._policy.encode(entry.problem)) for entry in entries]
         room = math.inf if self.context is None else self.context - self._max_tokens
         too_long = [(entry, n) for entry, n in zip(entries, tokens, strict=True) if n > room]
-        return Lengths(tokens, self.context, too_long)
+        return PromptLengths(tokens, self.context, too_long)

@@ -17,7 +17,7 @@ ROUNDING = 1e-9  # 0.55 * 20 is above 11 in floating point
 _TOKEN = re.compile(r"[a-z]+|\d+|[^\s${}\\]")
 
 
-class Pair(NamedTuple):
+class NearPair(NamedTuple):
     """Member ``first`` of one list and member ``second`` of the other, or of the same list, and how alike they are."""
 
     first: int
@@ -25,7 +25,7 @@ class Pair(NamedTuple):
     similarity: float
 
 
-def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Pair]:
+def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
     """Texts that are equal but for case, spacing and Unicode variants, each with the first that it repeats.
 
     Within one list where ``others`` is None, else from ``texts`` to ``others``.
@@ -37,7 +37,7 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Pair
     for i, text in enumerate(texts):
         firsts.setdefault(normalised(text), i)
     found = ((firsts.get(normalised(text)), j) for j, text in enumerate(texts if others is None else others))
-    return [Pair(i, j, 1.0) for i, j in found if i is not None and not (others is None and i == j)]
+    return [NearPair(i, j, 1.0) for i, j in found if i is not None and not (others is None and i == j)]
 
 
 def grams(text: str, n: int) -> Grams:
@@ -54,7 +54,7 @@ def grams(text: str, n: int) -> Grams:
     return frozenset(hash(tuple(tokens[i : i + n])) for i in range(max(1, len(tokens) - n + 1)))
 
 
-def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -> Iterator[Pair]:
+def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -> Iterator[NearPair]:
     r"""All pairs whose sets of n-grams have at least so much in common, by the measure of Jaccard.
 
     .. math:: J(A, B) = |A \cap B| / |A \cup B|
@@ -81,7 +81,7 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
         for j in sorted({j for gram in prefix for j in where.get(gram, ()) if others is not None or j > i}):
             similarity = jaccard(texts[i], (texts if others is None else others)[j])
             if similarity >= least - ROUNDING:
-                yield Pair(i, j, similarity)
+                yield NearPair(i, j, similarity)
 
 
 def jaccard(one: Grams, other: Grams) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from outrider.validate.check import MOST_PAIRS, Checked, Repeats, Report
+from outrider.validate.check import MOST_PAIRS, Checked, Repeats, TaskReport
 from outrider.validate.grade import Judged
-from outrider.validate.near import Pair
+from outrider.validate.near import NearPair
 
 SHOWN = 50  # pairs of near texts on the page; the data holds them all
 LONGEST_CELL = 100
@@ -31,7 +31,7 @@ HEADINGS = (
 )
 
 
-def as_table(report: Report) -> Table:
+def as_table(report: TaskReport) -> Table:
     """The counts of each side, for the screen."""
     table = Table(box=box.SIMPLE_HEAD, title=f"{report.asked.task.name}: {verdict(report)}", title_justify="left")
     for k, heading in enumerate(HEADINGS):
@@ -43,7 +43,7 @@ def as_table(report: Report) -> Table:
     return table
 
 
-def as_markdown(report: Report, title: str = "") -> str:
+def as_markdown(report: TaskReport, title: str = "") -> str:
     """The page: counts, every rejected answer and refused row, repetitions, levels, prompts that are too long."""
     asked = report.asked
     parts = [
@@ -104,7 +104,7 @@ def repeat_sections(repeats: Repeats) -> list[str]:
     return parts
 
 
-def verdict(report: Report) -> str:
+def verdict(report: TaskReport) -> str:
     """Whether the task passes, in words."""
     if report.passes:
         return "passes" if any(c.graded.judged for c in report.sides) else "no right answers to judge"
@@ -156,7 +156,7 @@ def judged_row(found: Judged) -> tuple[str, ...]:
     return (entry.place, entry.problem.id, *answers, judged.outcome.value, code(judged.detail))
 
 
-def pair_row(repeats: Repeats, pair: Pair) -> tuple[str, ...]:
+def pair_row(repeats: Repeats, pair: NearPair) -> tuple[str, ...]:
     """One pair of entries."""
     first, second = repeats.first[pair.first], repeats.second[pair.second]
     answers = "equal" if repeats.one_answer(pair) else "different"
@@ -179,7 +179,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def as_data(report: Report) -> dict[str, Any]:
+def as_data(report: TaskReport) -> dict[str, Any]:
     """Everything that was found, as plain JSON data."""
     return {
         "asked": report.asked.model_dump(mode="json"),
@@ -220,7 +220,7 @@ def repeat_data(repeats: Repeats) -> dict[str, Any]:
     """Pairs as plain data."""
     keys = ("first", "second", "similarity", "same_answer")
 
-    def rows(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+    def rows(pairs: Iterable[NearPair]) -> list[dict[str, Any]]:
         return [
             dict(zip(keys, (repeats.first[i].place, repeats.second[j].place, s, repeats.one_answer(p)), strict=True))
             for p in pairs

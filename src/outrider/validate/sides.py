@@ -12,7 +12,7 @@ from outrider.tasks.rows import read_rows
 TRAIN, HELDOUT = "train", "held out"
 
 
-class Entry(NamedTuple):
+class SideEntry(NamedTuple):
     """A problem, where it stands, and its text without what the prompt says around it (where that can be told)."""
 
     place: str
@@ -25,7 +25,7 @@ class Side(NamedTuple):
 
     name: str
     source: str
-    entries: list[Entry]
+    entries: list[SideEntry]
     refused: list[str]
     skipped: int = 0
 
@@ -69,5 +69,5 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     return Side(name, task.name, [_entry(problem.id, problem) for problem in problems], [])
 
 
-def _entry(place: str, problem: Problem) -> Entry:
-    return Entry(place, problem, str(problem.metadata.get("question", problem.asked)))
+def _entry(place: str, problem: Problem) -> SideEntry:
+    return SideEntry(place, problem, str(problem.metadata.get("question", problem.asked)))

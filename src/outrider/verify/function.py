@@ -123,14 +123,14 @@ class Function(PooledJudge):
         return {**said, "state": said}
 
     @cached_property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[RewardFunction]:
         """What the function consists of: itself, or the functions of a rubric."""
         loaded = load_function(self.function)
         if self.style == "verifiers" and hasattr(loaded, "funcs"):
             given = getattr(loaded, "class_objects", {})
             pairs = zip(loaded.funcs, loaded.weights, strict=True)
-            return [Part(function, self.function, weight, given) for function, weight in pairs if weight]
-        part = Part(loaded, self.function)
+            return [RewardFunction(function, self.function, weight, given) for function, weight in pairs if weight]
+        part = RewardFunction(loaded, self.function)
         if self.style == "plain":
             part.check_plain()
         return [part]
@@ -156,7 +156,7 @@ class Function(PooledJudge):
         return found
 
 
-class Part:
+class RewardFunction:
     """One function of a verifier: what it asks for, what a rubric gives it besides, and its weight in the sum."""
 
     def __init__(

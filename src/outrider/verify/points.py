@@ -36,7 +36,7 @@ _IN_TURN, _MOST_SIZES = 60, 6
 _SCALES = (12, 60, 10**6, 5, 12, 10**3)
 _HUGE = Fraction(10**300)
 
-Point = dict[str, Fraction]
+LetterValues = dict[str, Fraction]
 
 
 def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
@@ -101,7 +101,7 @@ def proportional(gold: Any, answer: Any) -> bool | None:
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
         return None
 
-    def same_ratio(first: Pair, pair: Pair) -> bool:
+    def same_ratio(first: ValuePair, pair: ValuePair) -> bool:
         if _zero(pair[0], pair.span) or _zero(pair[1], pair.span):
             return _zero(pair[0], pair.span) and _zero(pair[1], pair.span)
         return _close(pair[0] * first[1], pair[1] * first[0], pair.span + first.span)
@@ -109,7 +109,7 @@ def proportional(gold: Any, answer: Any) -> bool | None:
     return _agree(gold, answer, same_ratio)
 
 
-class Pair(NamedTuple):
+class ValuePair(NamedTuple):
     """The values of two expressions at a point, and how many digits may have cancelled on the way to them."""
 
     gold: Any
@@ -117,7 +117,7 @@ class Pair(NamedTuple):
     span: int
 
 
-def _agree(gold: Any, answer: Any, holds: Callable[[Pair, Pair], bool]) -> bool | None:
+def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]) -> bool | None:
     """Whether ``holds`` is true of the pair at each point beside the first that is not zero."""
     from sympy import I
 
@@ -142,7 +142,7 @@ def _agree(gold: Any, answer: Any, holds: Callable[[Pair, Pair], bool]) -> bool 
     return None
 
 
-def _constants(gold: Any, answer: Any, holds: Callable[[Pair, Pair], bool], imaginary: bool) -> bool:
+def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool], imaginary: bool) -> bool:
     """The same of two expressions without letters: the real values, or complex ones where there are no others."""
     reason = ""
     for over_complex in (True,) if imaginary else (False, True):
@@ -154,7 +154,7 @@ def _constants(gold: Any, answer: Any, holds: Callable[[Pair, Pair], bool], imag
     raise UnreadableError(reason)
 
 
-def _pair(gold: Any, answer: Any, point: Point, over_complex: bool) -> Pair | None:
+def _pair(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair | None:
     """Both values at a point, or None where one of them is not defined or beyond use."""
     try:
         return _values(gold, answer, point, over_complex)
@@ -162,7 +162,7 @@ def _pair(gold: Any, answer: Any, point: Point, over_complex: bool) -> Pair | No
         return None
 
 
-def _values(gold: Any, answer: Any, point: Point, over_complex: bool) -> Pair:
+def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair:
     """Both values at a point, worked out again with more digits where many may have cancelled."""
     digits = 2 * DIGITS
     while True:
@@ -170,9 +170,9 @@ def _values(gold: Any, answer: Any, point: Point, over_complex: bool) -> Pair:
         a, b = values.of(gold), values.of(answer)
         span = int(values.span) + 1
         if isinstance(a, Fraction) and isinstance(b, Fraction):
-            return Pair(a, b, span)
+            return ValuePair(a, b, span)
         if digits >= DIGITS + 2 * span:
-            return Pair(values.inexact(a), values.inexact(b), span)
+            return ValuePair(values.inexact(a), values.inexact(b), span)
         digits = 2 * DIGITS + 2 * span
 
 
@@ -190,7 +190,7 @@ def _zero(value: Any, span: int) -> bool:
     return value == 0 or bool(value.context.mag(value) * math.log10(2) < -DIGITS // 2 - span)
 
 
-def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[Point]:
+def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterValues]:
     """Values for the letters, the most telling first; always the same ones for the same two expressions."""
     kinds = {type(node).__name__ for e in (gold, answer) for node in _nodes(e)}
     whole = {
@@ -230,7 +230,7 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[Point]:
         yield from _counted(letters, pool)
 
 
-def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[Point]:
+def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[LetterValues]:
     """Integers for functions of them: small ones in turn, some multiples of one number, and those around constants."""
     source = random.Random("counted")
     sizes: list[Fraction] = [constant for constant in pool if constant.denominator == 1 and constant > 1]

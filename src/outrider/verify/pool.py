@@ -12,16 +12,15 @@ import pickle
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 
 from outrider.errors import UserError
-from outrider.record import Outcome, Problem, Verdict
+from outrider.record import Outcome, Verdict
 from outrider.verify.processes import Item as Item
-from outrider.verify.processes import Template, TemplateDiedError, Worker
-
-Verify = Callable[[Problem, str, bool], Verdict]
+from outrider.verify.processes import TemplateDiedError, TemplateProcess, Worker
+from outrider.verify.worker import Verify
 
 LARGEST_BATCH = 64  # items handed to a worker at once
 MOST_DEATHS = 3  # of the template, with the same item in work or none: then that is to blame
@@ -56,7 +55,9 @@ class VerifierPool:
         self._memory_gb = memory_gb
         self._turn = threading.Lock()
         self._workers: list[Worker] = []
-        self._template: Template | None = Template(self._payload, memory_gb)  # imports while the caller goes on
+        self._template: TemplateProcess | None = TemplateProcess(
+            self._payload, memory_gb
+        )  # imports while the caller goes on
 
     def __enter__(self) -> VerifierPool:
         return self
@@ -91,16 +92,16 @@ class VerifierPool:
                 self._end()
                 raise
 
-    def _begin(self) -> Template:
+    def _begin(self) -> TemplateProcess:
         """A template, and as many workers of it as there should be."""
-        self._template = self._template or Template(self._payload, self._memory_gb)
+        self._template = self._template or TemplateProcess(self._payload, self._memory_gb)
         if self._template.dead:
             raise TemplateDiedError
         while len(self._workers) < self._size:
             self._workers.append(Worker(self._template, self._seconds))
         return self._template
 
-    def _go_on(self, batch: _Batch, template: Template) -> None:
+    def _go_on(self, batch: _Batch, template: TemplateProcess) -> None:
         """Hand out items, wait until something is heard or due, and act on it."""
         for worker in self._workers:
             under_way = [i for other in self._workers for i in other.under_way]

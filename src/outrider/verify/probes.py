@@ -17,7 +17,7 @@ from collections.abc import Callable
 from importlib.machinery import PathFinder
 from typing import Any
 
-Told = dict[str, Any]
+ProbeAnswer = dict[str, Any]
 
 NOBODY = 65534
 SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
@@ -31,14 +31,14 @@ MEBIBYTE = bytes(1 << 20)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def processes(told: Told) -> str:
+def processes(told: ProbeAnswer) -> str:
     """It sees its own processes alone."""
     if os.getpid() > 9 or _succeeds(os.kill, told["judge"], 0):
         return "its processes are those of the machine"
     return ""
 
 
-def disk(told: Told) -> str:
+def disk(told: ProbeAnswer) -> str:
     """It sees Python and the C libraries, and can write to ``/tmp`` alone, so many bytes."""
     hidden = [*told["hidden"], "/proc/1", "/sys/kernel", "/etc/passwd", "/var/tmp"]
     seen = [path for path in hidden if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path))]
@@ -54,7 +54,7 @@ def disk(told: Told) -> str:
     return f"{seen[0]} can be seen" if seen else ""
 
 
-def network(told: Told) -> str:
+def network(told: ProbeAnswer) -> str:
     """No address family is open but the one that talks to its own processes, and that reaches nobody else's."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
@@ -66,7 +66,7 @@ def network(told: Told) -> str:
     return ""
 
 
-def rights(told: Told) -> str:
+def rights(told: ProbeAnswer) -> str:
     """It is nobody, and can neither become somebody nor make a world of its own."""
     if {*os.getresuid(), *os.getresgid()} != {NOBODY}:
         return "it is a user of the machine"
@@ -83,7 +83,7 @@ def rights(told: Told) -> str:
     return ""
 
 
-def tester(told: Told) -> str:
+def tester(told: ProbeAnswer) -> str:
     """It can do nothing to the process that judges it."""
     judge = os.getppid()
     if _succeeds(resource.prlimit, judge, resource.RLIMIT_CPU):
@@ -97,7 +97,7 @@ def tester(told: Told) -> str:
     return ""
 
 
-def surroundings(told: Told) -> str:
+def surroundings(told: ProbeAnswer) -> str:
     """It inherits three variables and three descriptors, and not the machine's name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
@@ -108,18 +108,18 @@ def surroundings(told: Told) -> str:
     return ""
 
 
-def cpu_time(told: Told) -> str:
+def cpu_time(told: ProbeAnswer) -> str:
     """Its CPU time is limited."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     return "" if 0 < soft <= hard <= told["cpu"] + 1 else "its CPU time is not limited"
 
 
-def address_space(told: Told) -> str:
+def address_space(told: ProbeAnswer) -> str:
     """Its address space is limited."""
     return "its address space is not limited" if _succeeds(mmap.mmap, -1, told["memory"]) else ""
 
 
-def process_count(told: Told) -> str:
+def process_count(told: ProbeAnswer) -> str:
     """So many processes, and no more."""
     (read, write), children = os.pipe(), 0
     try:
@@ -138,14 +138,14 @@ def process_count(told: Told) -> str:
     return "the number of processes is not limited"
 
 
-def output(told: Told) -> str:
+def output(told: ProbeAnswer) -> str:
     """A file holds so much, and no more."""
     found = "" if not _writes("/tmp/probe", bytes(told["file"] + 1)) else "the size of files is not limited"
     _succeeds(os.unlink, "/tmp/probe")
     return found
 
 
-def open_files(told: Told) -> str:
+def open_files(told: ProbeAnswer) -> str:
     """So many descriptors, and no more."""
     held: list[int] = []
     try:
@@ -159,7 +159,7 @@ def open_files(told: Told) -> str:
     return "the number of open files is not limited"
 
 
-PROBES: dict[str, Callable[[Told], str]] = {
+PROBES: dict[str, Callable[[ProbeAnswer], str]] = {
     "processes": processes,
     "disk": disk,
     "network": network,

@@ -25,7 +25,7 @@ class TemplateDiedError(Exception):
     """The template is gone, or answers no more; its workers end without it."""
 
 
-class Template:
+class TemplateProcess:
     """The process that imports the verifier and forks the workers.
 
     Raises:
@@ -101,7 +101,7 @@ def _asking() -> Iterator[None]:
 class Worker:
     """One worker process: what it works on, until when, and whether it is still of use."""
 
-    def __init__(self, template: Template, seconds: float) -> None:
+    def __init__(self, template: TemplateProcess, seconds: float) -> None:
         self.template = template
         self.seconds = seconds
         self.fit = True

@@ -1,7 +1,7 @@
 """Selectors: at which cuts of which rollouts to branch. One file per signal."""
 
 from outrider.explore.select.attention import Attention
-from outrider.explore.select.base import Outcome, Pivot, Selector, Source
+from outrider.explore.select.base import Pivot, PivotOutcome, Selector, Source
 from outrider.explore.select.boundary import Boundary
 from outrider.explore.select.top import Entropy, Surprisal
 from outrider.explore.select.uniform import Root, UniformCut
@@ -17,4 +17,4 @@ SELECTORS: dict[str, type[Selector]] = {
     "root": Root,
 }
 
-__all__ = ["SELECTORS", "Outcome", "Pivot", "Selector", "Source"]
+__all__ = ["SELECTORS", "Pivot", "PivotOutcome", "Selector", "Source"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from outrider.explore.segment import Chain
+from outrider.explore.segment import SegmentedRollout
 from outrider.explore.view import Engine
 from outrider.options import Options
 from outrider.record import Rollout
@@ -19,7 +19,7 @@ class Pivot(NamedTuple):
     at: int
 
 
-class Outcome(NamedTuple):
+class PivotOutcome(NamedTuple):
     """What the branches of one pivot came to.
 
     Attributes:
@@ -46,7 +46,7 @@ class Source:
         engine: for attention.
     """
 
-    chains: Sequence[Chain]
+    chains: Sequence[SegmentedRollout]
     members: int
     round: int
     branches: int
@@ -74,7 +74,7 @@ class Selector(Options):
         """At most ``pivots`` pivots; a pivot that is given twice gets twice the branches."""
         raise NotImplementedError
 
-    def observe(self, outcomes: Sequence[Outcome]) -> None:
+    def observe(self, outcomes: Sequence[PivotOutcome]) -> None:
         """Learn from the pivots of a finished step. Their order does not depend on that of the problems."""
 
     def metrics(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from outrider.explore.recover import Recoverability
-from outrider.explore.select.base import Outcome, Pivot, Selector, Source
+from outrider.explore.select.base import Pivot, PivotOutcome, Selector, Source
 from outrider.record import uniforms
 
 
@@ -62,7 +62,7 @@ class Utility(Selector):
         keys_C = value_C + self._recover.log_probability(at_C / length) + gumbel_C
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
-    def observe(self, outcomes: Sequence[Outcome]) -> None:
+    def observe(self, outcomes: Sequence[PivotOutcome]) -> None:
         failed = [o for o in outcomes if o.failed]
         self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
 

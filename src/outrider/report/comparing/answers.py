@@ -9,9 +9,9 @@ import numpy as np
 
 from outrider.measure import Interval, bootstrap_mean, powers_of_two
 from outrider.measure.diversity import distinct_at_k, text_diversity, words
-from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
-from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.sections.frontier import interval_series, signed
 
 _PROBLEMS, _TRIES = 100, 16  # whose texts are compared, at most
@@ -25,10 +25,10 @@ _TEXT = (
     "earlier try has word for word."
 )
 
-Texts = Mapping[str, list[list[str]]]  # words of each try, by problem
+TextsByProblem = Mapping[str, list[list[str]]]  # words of each try, by problem
 
 
-def section(compared: Sequence[Compared]) -> Section | None:
+def section(compared: Sequence[ComparedRun]) -> Section | None:
     """Distinct answers over k, and a table of answers and texts, on the problems that all runs answered.
 
     None with fewer than two runs whose rollouts are at hand, with less than two tries, without a common problem, and
@@ -50,7 +50,7 @@ def section(compared: Sequence[Compared]) -> Section | None:
     if not lines and all(cell is None for row in rows for cell in row[1:]):
         return None
     texts = f"{len(chosen):,} of the {len(common):,} problems and the first {min(k, _TRIES)} tries at each"
-    table = Table("answers", "Answers and texts", _COLUMNS, rows, f"Texts: {texts}. Intervals are over problems.")
+    table = TableBlock("answers", "Answers and texts", _COLUMNS, rows, f"Texts: {texts}. Intervals are over problems.")
     return Section(
         "diversity", "Diversity of answers and texts", _TEXT.format(order=_ORDER), figures if lines else [], [table]
     )
@@ -68,7 +68,7 @@ _COLUMNS = [
 ]
 
 
-def _row(one: Compared, k: int, curve: Mapping[int, Interval], chosen: Sequence[str]) -> list[Cell]:
+def _row(one: ComparedRun, k: int, curve: Mapping[int, Interval], chosen: Sequence[str]) -> list[CellValue]:
     differ = _less_one(curve[2]) if 2 in curve else Interval(np.nan, np.nan, np.nan, 0)
     texts = _texts(one, min(k, _TRIES), chosen)
     flat = [(problem, text) for problem, tries in texts.items() for text in tries]
@@ -89,7 +89,7 @@ def _less_one(interval: Interval) -> Interval:
     return Interval(value - 1, low - 1, high - 1, problems)
 
 
-def _answers(one: Compared, k: int) -> dict[str, list[str]]:
+def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
     """The answers of the first ``k`` tries at each problem; without one: ``""``."""
     columns = ask_tries(one, "SELECT problem_id, answer FROM tries WHERE try < ? ORDER BY problem_id, try", [k])
     found: dict[str, list[str]] = defaultdict(list)
@@ -104,7 +104,7 @@ def _curve(answers: Sequence[Sequence[str]], k: int) -> dict[int, Interval]:
     return {i: interval for i, interval in curve.items() if not np.isnan(interval.value)}
 
 
-def _texts(one: Compared, k: int, chosen: Sequence[str]) -> Texts:
+def _texts(one: ComparedRun, k: int, chosen: Sequence[str]) -> TextsByProblem:
     columns = ask_tries(
         one,
         "SELECT problem_id, text FROM tries WHERE try < ? AND text IS NOT NULL AND problem_id = ANY(?) "

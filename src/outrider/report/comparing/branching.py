@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from outrider.measure.branching import branching_factor
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 
 _PREFIX = "branching_"
 _USUAL = "branching_95"
@@ -42,7 +42,7 @@ def section(folders: Mapping[str, Path]) -> Section | None:
     figure = Figure("branching", "Branching factor", "bars", "run", "tokens", bars)
     names = ["run", "policy", "rollouts", "responses", "tokens", "branching factor", "from", "to"]
     return Section(
-        "branching", "Branching factor", text, [figure], [Table("branching", "Branching factor", names, rows)]
+        "branching", "Branching factor", text, [figure], [TableBlock("branching", "Branching factor", names, rows)]
     )
 
 
@@ -70,7 +70,7 @@ def _mass(column: str) -> float:
     return float(column.removeprefix(_PREFIX).replace("_", "."))
 
 
-def _row(name: str, path: Path, about: dict[str, Any], files: Sequence[str], column: str) -> list[Cell]:
+def _row(name: str, path: Path, about: dict[str, Any], files: Sequence[str], column: str) -> list[CellValue]:
     found = duckdb.execute(
         f"SELECT split, group_id, list({column} ORDER BY position) AS sizes, len(sizes) AS n FROM read_parquet(?) "
         "GROUP BY split, step, group_id, member ORDER BY ALL",

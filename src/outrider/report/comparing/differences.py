@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from outrider.errors import UserError
 from outrider.measure import Change, Comparison, Interval, compare
-from outrider.report.comparing.equal import Compared
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.comparing.equal import ComparedRun
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.sections.frontier import defined, interval_series, signed
 
 _TEXT = (
@@ -18,7 +18,7 @@ _TEXT = (
 )
 
 
-def section(compared: Sequence[Compared]) -> tuple[Section, list[str]]:
+def section(compared: Sequence[ComparedRun]) -> tuple[Section, list[str]]:
     """Paired differences from the first run as figures and tables, and a sentence about each other run.
 
     Where no two runs can be paired there is only text, which says why.
@@ -33,7 +33,7 @@ def section(compared: Sequence[Compared]) -> tuple[Section, list[str]]:
     return Section("differences", "Differences", text, _figures(found), _tables(first.name, found)), sentences
 
 
-def _paired(first: Compared, one: Compared) -> Comparison | str:
+def _paired(first: ComparedRun, one: ComparedRun) -> Comparison | str:
     """What differs, or a sentence why nothing can be paired."""
     for unknown in (first, one):
         if unknown.evaluation is None:
@@ -109,7 +109,7 @@ def _by_level(name: str, found: Comparison, k: int) -> Series:
     )
 
 
-def _tables(first: str, found: dict[str, Comparison]) -> list[Table]:
+def _tables(first: str, found: dict[str, Comparison]) -> list[TableBlock]:
     overall = [(name, "", change.problems, change.overall) for name, change in found.items()]
     levels = [
         (name, change.level or "(none)", max((i.problems for _, i in quantities(change)), default=0), change)
@@ -120,14 +120,14 @@ def _tables(first: str, found: dict[str, Comparison]) -> list[Table]:
     return [*tables, _table("by-level", f"Minus {first}: by level", levels)] if levels else tables
 
 
-def _table(id: str, title: str, changes: Sequence[tuple[str, str, int, Change]]) -> Table:
+def _table(id: str, title: str, changes: Sequence[tuple[str, str, int, Change]]) -> TableBlock:
     told = [(name, level, problems, dict(quantities(change))) for name, level, problems, change in changes]
     names = list(dict.fromkeys(what for *_, known in told for what in known))
     names.sort(key=lambda what: (not what.startswith("pass@"), int(what[5:]) if what.startswith("pass@") else 0))
     levels = any(level for _, level, *_ in told)
-    rows: list[list[Cell]] = []
+    rows: list[list[CellValue]] = []
     for name, level, problems, known in told:
         cells = [cell for what in names for cell in (signed(known[what]) if what in known else [None, None])]
         rows.append([name, *([level] if levels else []), problems, *cells])
     columns = ["run", *(["level"] if levels else []), "problems"]
-    return Table(id, title, columns + [text for what in names for text in (what, f"{what} interval")], rows)
+    return TableBlock(id, title, columns + [text for what in names for text in (what, f"{what} interval")], rows)

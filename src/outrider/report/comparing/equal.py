@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.measure import Evaluation
-from outrider.measure.passk import Floats
 from outrider.report.comparing.evaluated import evaluations_of, judged_split
 from outrider.report.data import RunData
 from outrider.report.run import gather
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedRun:
     """One run as it is compared.
 
     Attributes:
@@ -53,7 +53,7 @@ class Compared:
         return float(self.tokens_S[at - 1]) if at else math.nan
 
 
-def at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[Compared]]:
+def at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRun]]:
     """The number of generated tokens that runs are compared at, and each run as it was then.
 
     That is the smallest total of those that were trained, NaN where none was or none says what it spent. A run ends
@@ -81,13 +81,13 @@ def _spent(run: RunData) -> tuple[Floats, Floats]:
     return found["step"].astype(np.float64), np.cumsum(found["tokens"])
 
 
-def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) -> Compared:
+def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) -> ComparedRun:
     kept = min(int(np.searchsorted(tokens_S, budget)) + 1, len(tokens_S))
     if kept < len(tokens_S):
         run = _stopped(run, int(steps_S[kept - 1]))
     run = replace(run, evaluations=evaluations_of(run))
     steps = len(steps_S) or int(run.ask("SELECT count(DISTINCT step) AS n FROM rollouts WHERE split = 'train'")["n"][0])
-    return Compared(
+    return ComparedRun(
         run=run,
         steps_S=steps_S[:kept],
         tokens_S=tokens_S[:kept],

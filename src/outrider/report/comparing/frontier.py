@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.overlay import TOKENS, over_tokens
 from outrider.report.content import Figure, Section, Series
 from outrider.report.sections.frontier import Curve, defined, interval_series
@@ -16,7 +16,7 @@ _TEXT = (
 )
 
 
-def section(compared: Sequence[Compared]) -> Section | None:
+def section(compared: Sequence[ComparedRun]) -> Section | None:
     """pass@k of all runs, the plane of pass@1 and pass@k, and both over generated tokens; None without evaluations."""
     curves = {one.name: _curves(one) for one in compared if one.step is not None}
     ends = [series for one in compared if (series := _end(one, curves)) is not None]
@@ -34,13 +34,13 @@ def section(compared: Sequence[Compared]) -> Section | None:
     return Section("frontier", "The frontier", _TEXT, figures)
 
 
-def _curves(one: Compared) -> dict[int, Curve]:
+def _curves(one: ComparedRun) -> dict[int, Curve]:
     """pass@k by step, up to where the run is compared."""
     curves = {step: defined(e.overall.pass_at) for step, e in sorted(one.run.evaluations.items())}
     return {step: curve for step, curve in curves.items() if curve}
 
 
-def _end(one: Compared, curves: dict[str, dict[int, Curve]]) -> Series | None:
+def _end(one: ComparedRun, curves: dict[str, dict[int, Curve]]) -> Series | None:
     curve = curves.get(one.name, {}).get(-1 if one.step is None else one.step)
     return interval_series(one.name, list(curve), list(curve.values())) if curve else None
 
@@ -56,6 +56,6 @@ def _plane(curves: dict[str, dict[int, Curve]], k: int) -> list[Figure]:
     return [Figure("plane", title, "line", "pass@1", f"pass@{k}", lines, note=note)]
 
 
-def _over_tokens(one: Compared, along: dict[int, Curve], k: int) -> Series:
+def _over_tokens(one: ComparedRun, along: dict[int, Curve], k: int) -> Series:
     there = [(step, curve[k]) for step, curve in along.items() if k in curve]
     return over_tokens(one, one.name, Series("", [step for step, _ in there], [i.value for _, i in there]))

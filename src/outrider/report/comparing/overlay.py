@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.equal import ComparedRun
 from outrider.report.content import Figure, Series
 from outrider.report.data import RunData
 
@@ -13,7 +13,12 @@ TOKENS = "tokens generated in training"
 
 
 def overlay(
-    compared: Sequence[Compared], figures: Callable[[RunData], Sequence[Figure]], name: str, id: str, title: str, y: str
+    compared: Sequence[ComparedRun],
+    figures: Callable[[RunData], Sequence[Figure]],
+    name: str,
+    id: str,
+    title: str,
+    y: str,
 ) -> list[Figure]:
     """The series ``name`` of what ``figures`` draws for a run, one line per run; no figure where no run has it.
 
@@ -31,7 +36,7 @@ def overlay(
     return [Figure(id, title, "line", TOKENS, y, lines)] if lines else []
 
 
-def over_tokens(one: Compared, name: str, series: Series) -> Series:
+def over_tokens(one: ComparedRun, name: str, series: Series) -> Series:
     """The same series under the run's name, each step at the tokens generated up to it; others have no place."""
     at = [one.tokens_at(step) for step in series.x]
     kept = [i for i, tokens in enumerate(at) if not math.isnan(tokens)]

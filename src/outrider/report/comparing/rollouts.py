@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.equal import ComparedRun
 from outrider.report.data import Columns
 
 # A timeout or an error says nothing about a response; neither does one that was never judged.
@@ -17,22 +17,22 @@ WINDOW mine AS (PARTITION BY problem_id ORDER BY member)
 """
 
 
-def at_hand(compared: Sequence[Compared]) -> list[Compared]:
+def at_hand(compared: Sequence[ComparedRun]) -> list[ComparedRun]:
     """The runs whose evaluation has judged rollouts on disk."""
     return [one for one in compared if one.step is not None and _sizes(one).size]
 
 
-def common_tries(compared: Sequence[Compared]) -> int:
+def common_tries(compared: Sequence[ComparedRun]) -> int:
     """The number of tries that all runs have for (nearly) all problems: a few problems may have fewer, where a
     verifier hung."""
     return min(int(np.quantile(_sizes(one), 0.1, method="lower")) for one in compared)
 
 
-def ask_tries(one: Compared, sql: str, values: Sequence[object] = ()) -> Columns:
+def ask_tries(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
     """Ask about ``tries``: problem_id, level, member, answer, text, success and try, which numbers the judged responses
     to a problem from 0, so that ``try < k`` is the first k of them."""
     return one.run.ask(f"WITH tries AS ({_TRIES}) {sql}", [one.split, one.step, *values])
 
 
-def _sizes(one: Compared) -> np.ndarray:
+def _sizes(one: ComparedRun) -> np.ndarray:
     return ask_tries(one, "SELECT count(*) AS n FROM tries GROUP BY problem_id")["n"]

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outrider.report.comparing.equal import Compared
-from outrider.report.content import Cell, Section, Table
+from outrider.report.comparing.equal import ComparedRun
+from outrider.report.content import CellValue, Section, TableBlock
 
 _TEXT = (
     "Training is compared at equal generated tokens, {budget:,.0f}: the smallest total. Each run is read as if it had "
@@ -22,7 +22,7 @@ _TOLD = ("name", "model", "seed")  # in the table of runs
 _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
-def section(compared: Sequence[Compared], budget: float) -> Section:
+def section(compared: Sequence[ComparedRun], budget: float) -> Section:
     """What is compared with what, what could not be made equal, and the settings that differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [told for one in compared if (told := _unequal(one, budget))]
@@ -30,14 +30,14 @@ def section(compared: Sequence[Compared], budget: float) -> Section:
     return Section("compared", "How they are compared", "\n\n".join(sentences), [], [table] if table else [])
 
 
-def facts(compared: Sequence[Compared]) -> dict[str, Cell]:
+def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
     """The table of the runs, as facts named "run: thing"."""
     return {f"{one.name}: {name}": value for one in compared for name, value in _facts(one).items()}
 
 
-def _facts(one: Compared) -> dict[str, Cell]:
+def _facts(one: ComparedRun) -> dict[str, CellValue]:
     config, evaluation = one.run.config, one.evaluation
-    found: dict[str, Cell] = {key: str(config[key]) for key in _TOLD if key in config}
+    found: dict[str, CellValue] = {key: str(config[key]) for key in _TOLD if key in config}
     found = {"recipe" if key == "name" else key: value for key, value in found.items()}
     if one.total_steps:
         found["steps"] = one.total_steps
@@ -53,7 +53,7 @@ def _facts(one: Compared) -> dict[str, Cell]:
     return found
 
 
-def _unequal(one: Compared, budget: float) -> str:
+def _unequal(one: ComparedRun, budget: float) -> str:
     """A sentence if a run's numbers are not those at the common number of tokens."""
     if math.isnan(budget):
         return ""
@@ -71,20 +71,20 @@ def _unequal(one: Compared, budget: float) -> str:
     return ""
 
 
-def _settings(compared: Sequence[Compared]) -> Table | None:
+def _settings(compared: Sequence[ComparedRun]) -> TableBlock | None:
     """Settings that differ, among the parts of a configuration that all of those that have one share."""
     configs = {one.name: one.run.config for one in compared if one.run.config}
     if len(configs) < 2:
         return None
     shared = [key for key in next(iter(configs.values())) if all(key in config for config in configs.values())]
-    rows: list[list[Cell]] = []
+    rows: list[list[CellValue]] = []
     for key in shared:
         if key not in (*_TOLD, *_LABELS):
             rows += _differing(key, [config[key] for config in configs.values()])
-    return Table("settings", "Settings that differ", ["setting", *configs], rows) if rows else None
+    return TableBlock("settings", "Settings that differ", ["setting", *configs], rows) if rows else None
 
 
-def _differing(path: str, values: Sequence[Any]) -> list[list[Cell]]:
+def _differing(path: str, values: Sequence[Any]) -> list[list[CellValue]]:
     """Rows for the deepest keys below ``path`` at which values differ.
 
     >>> _differing("learn", [{"lr": 1, "clip": {"low": 2}}, {"lr": 1, "clip": {"low": 3}}])

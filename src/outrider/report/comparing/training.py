@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.overlay import overlay
-from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections import budget, entropy, groups
 from outrider.report.sections.seen import KINDS
@@ -26,14 +26,14 @@ _ENTROPY = (
 )
 
 
-def sections(compared: Sequence[Compared]) -> list[Section]:
+def sections(compared: Sequence[ComparedRun]) -> list[Section]:
     """Budget, groups and entropy over generated tokens; without runs that were trained, and know their tokens, none."""
     trained = [one for one in compared if len(one.tokens_S)]
     made = [_budget(trained), _groups(trained), _entropy(trained)] if trained else []
     return [section for section in made if section.figures]
 
 
-def _budget(trained: Sequence[Compared]) -> Section:
+def _budget(trained: Sequence[ComparedRun]) -> Section:
     tables = {one.name: budget.by_stage(one.run, "tokens") for one in trained}
     what = {
         "successes": "Successes per 1000 tokens",
@@ -46,7 +46,7 @@ def _budget(trained: Sequence[Compared]) -> Section:
     ]
     first = next(iter(tables.values()))
     rows = [[name, *row] for name, table in tables.items() for row in table.rows]
-    table = Table("stages", first.title, ["run", *first.columns], rows, first.note)
+    table = TableBlock("stages", first.title, ["run", *first.columns], rows, first.note)
     return Section("budget", "Where the budget went", _BUDGET, [*_stages(tables), *figures], [table])
 
 
@@ -54,7 +54,7 @@ def _returns(run: RunData) -> list[Figure]:
     return budget.returns(run, "tokens")
 
 
-def _stages(tables: dict[str, Table]) -> list[Figure]:
+def _stages(tables: dict[str, TableBlock]) -> list[Figure]:
     """Shares of tokens by stage; says something where a run has several."""
     shares: dict[str, dict[str, float]] = {}
     for name, table in tables.items():
@@ -69,7 +69,7 @@ def _stages(tables: dict[str, Table]) -> list[Figure]:
     return [Figure("by-stage", "Share of tokens by stage", "bars", "stage", "share of tokens", bars, y_range=(0, 1))]
 
 
-def _groups(trained: Sequence[Compared]) -> Section:
+def _groups(trained: Sequence[ComparedRun]) -> Section:
     figures = [
         figure
         for kind in KINDS
@@ -78,6 +78,6 @@ def _groups(trained: Sequence[Compared]) -> Section:
     return Section("groups", "Solved, mixed, unsolved", _GROUPS, figures)
 
 
-def _entropy(trained: Sequence[Compared]) -> Section:
+def _entropy(trained: Sequence[ComparedRun]) -> Section:
     figures = overlay(trained, entropy.over_time, "entropy", "entropy", "Entropy along training", "nats per token")
     return Section("entropy", "Entropy", _ENTROPY, figures)

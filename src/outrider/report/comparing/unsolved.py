@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rates, overlap, pass_rate_bound, unsolved
-from outrider.report.comparing.equal import Compared
+from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 
 _TEXT = (
     "A problem is unsolved by a run if none of its first {k} tries succeeds ({k} is what all runs have). Training "
@@ -33,7 +33,7 @@ class Sets:
     levels: Mapping[str, str]
 
 
-def section(compared: Sequence[Compared]) -> Section | None:
+def section(compared: Sequence[ComparedRun]) -> Section | None:
     """Sizes, intersections and members of the sets, with a picture for two to four runs.
 
     Rollouts of the evaluations are needed; None with fewer than two runs that have them, or no problem in common.
@@ -59,7 +59,7 @@ def section(compared: Sequence[Compared]) -> Section | None:
     )
 
 
-def sets_of(one: Compared, k: int) -> Sets:
+def sets_of(one: ComparedRun, k: int) -> Sets:
     """What the first ``k`` judged tries of each problem leave unsolved."""
     columns = ask_tries(one, _COUNTS, [k])
     problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
@@ -77,9 +77,9 @@ def _left_out(decided: frozenset[str], asked: frozenset[str]) -> str:
     )
 
 
-def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> Table:
+def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
     mine = {name: s.found.unsolved & decided for name, s in sets.items()}
-    rows: list[list[Cell]] = []
+    rows: list[list[CellValue]] = []
     for name, problems in mine.items():
         others = [theirs for other, theirs in mine.items() if other != name]
         alone, all_of_them = problems.difference(*others), problems.intersection(*others)
@@ -90,7 +90,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> Table:
         "The last column is what pass rates as spread as those of this run (a beta distribution, fitted to all its "
         "problems) lead to expect; it leans to too many where some problems cannot be solved at all."
     )
-    return Table("sizes", "Unsolved problems of each run", columns, rows, note)
+    return TableBlock("sizes", "Unsolved problems of each run", columns, rows, note)
 
 
 def _picture(found: Overlap, k: int) -> Figure:
@@ -104,16 +104,18 @@ def _picture(found: Overlap, k: int) -> Figure:
     return Figure("sets", f"Unsolved by {k} tries", "sets", "runs that fail", "problems", series, note=note)
 
 
-def _regions(found: Overlap) -> Table:
-    rows: list[list[Cell]] = [[", ".join(region), size] for region, size in found.sizes.items()]
+def _regions(found: Overlap) -> TableBlock:
+    rows: list[list[CellValue]] = [[", ".join(region), size] for region, size in found.sizes.items()]
     rows.append(["none", len(found.solved_by_all)])
-    return Table("regions", "Problems by the runs that leave them unsolved", ["unsolved by exactly", "problems"], rows)
+    return TableBlock(
+        "regions", "Problems by the runs that leave them unsolved", ["unsolved by exactly", "problems"], rows
+    )
 
 
-def _members(sets: Mapping[str, Sets], decided: frozenset[str]) -> Table:
+def _members(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
     """Every problem that some run leaves unsolved, those that most runs fail on first."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
     failing = {p: [name for name, s in sets.items() if p in s.found.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
-    rows: list[list[Cell]] = [[p, levels[p], ", ".join(failing[p])] for p in order]
-    return Table("members", "Which they are", ["problem", "level", "unsolved by"], rows)
+    rows: list[list[CellValue]] = [[p, levels[p], ", ".join(failing[p])] for p in order]
+    return TableBlock("members", "Which they are", ["problem", "level", "unsolved by"], rows)

@@ -12,11 +12,9 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from outrider.measure import wilson as measure
-
-Floats = NDArray[np.float64]
 
 Z = 3.0  # standard errors on each side: 1 in 370 by chance
 LEVEL = 2 * NormalDist().cdf(Z) - 1
@@ -27,7 +25,7 @@ class Lacking(Exception):  # noqa: N818  no error: most dumps lack something
     """A check cannot be made; the message says what it would have needed."""
 
 
-class Change(NamedTuple):
+class FirstAndLast(NamedTuple):
     """What a number was at the beginning of a run, and at its end.
 
     Attributes:
@@ -45,7 +43,7 @@ class Change(NamedTuple):
         return self.after - self.before
 
 
-def change(values_S: ArrayLike, parts: int = 4) -> Change:
+def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
     r"""Mean over the last of ``parts`` of the steps, less that over the first, with its interval.
 
     The noise of a step is taken from the differences of neighbouring steps,
@@ -64,11 +62,11 @@ def change(values_S: ArrayLike, parts: int = 4) -> Change:
     values = np.asarray(values_S, dtype=np.float64)
     values = values[~np.isnan(values)]
     if len(values) < 2:
-        return Change(math.nan, math.nan, math.nan, math.nan)
+        return FirstAndLast(math.nan, math.nan, math.nan, math.nan)
     m = max(1, min(len(values) // 2, max(3, len(values) // parts)))
     before, after = float(values[:m].mean()), float(values[-m:].mean())
     error = Z * math.sqrt(float((np.diff(values) ** 2).mean()) / m)
-    return Change(before, after, after - before - error, after - before + error)
+    return FirstAndLast(before, after, after - before - error, after - before + error)
 
 
 class Level(NamedTuple):
@@ -90,7 +88,7 @@ def level(values_S: ArrayLike) -> Level:
     return Level(seen.after, seen.after - error, seen.after + error)
 
 
-class Share(NamedTuple):
+class Proportion(NamedTuple):
     """``hits`` of ``of``, with an interval."""
 
     value: float
@@ -100,7 +98,7 @@ class Share(NamedTuple):
     of: int
 
 
-def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Share:
+def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
     r"""A share of things that come in clusters (rollouts of one problem are alike), with its interval.
 
     ``problems_C``: which problem a row is of, where there are several of one (its groups in several steps, which are
@@ -125,12 +123,12 @@ def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = Non
     hits, of = hits[of > 0], of[of > 0]
     clusters, total = len(of), float(of.sum())
     if not clusters:
-        return Share(math.nan, math.nan, math.nan, 0, 0)
+        return Proportion(math.nan, math.nan, math.nan, 0, 0)
     p = float(hits.sum()) / total
     spread = float(((hits - p * of) ** 2).sum()) * clusters / max(clusters - 1, 1)
     known = clusters > 1 and 0 < p < 1 and spread > 0
     low, high = wilson(p, min(total, p * (1 - p) * total**2 / spread) if known else clusters)
-    return Share(p, low, high, int(hits.sum()), int(total))
+    return Proportion(p, low, high, int(hits.sum()), int(total))
 
 
 def wilson(p: float, n: float) -> tuple[float, float]:

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.report.content import Finding
 from outrider.report.data import Columns, RunData
-from outrider.report.findings.base import Floats, Lacking, Z, percent, share
+from outrider.report.findings.base import Lacking, Z, percent, share
 from outrider.report.findings.view import for_training, main_split
 
 NEEDS = "groups of at least two responses with their texts"

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Change, Floats, Lacking, Z, change, percent
+from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, Z, change, percent
 from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"token entropies, or log-probabilities, of at least {MIN_STEPS} training steps, with verdicts"
@@ -65,7 +66,7 @@ def find(run: RunData) -> Finding | None:
     )
 
 
-def _from_the_first(values_S: Floats) -> Change:
+def _from_the_first(values_S: Floats) -> FirstAndLast:
     r"""Mean over the last tenth of the steps, less the first step's value, with its interval.
 
     The noise of a step is the median of the differences of neighbours, :math:`\hat\sigma^2 = \mathrm{med}\,(x_{s+1} -
@@ -76,7 +77,7 @@ def _from_the_first(values_S: Floats) -> Change:
     before, after = float(values_S[0]), float(values_S[-m:].mean())
     sigma = math.sqrt(float(np.median(np.diff(values_S) ** 2)) / (2 * 0.455))
     error = Z * sigma * math.sqrt(1 + 1 / m)
-    return Change(before, after, after - before - error, after - before + error)
+    return FirstAndLast(before, after, after - before - error, after - before + error)
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:

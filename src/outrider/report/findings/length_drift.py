@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Change, Floats, Lacking, change
+from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change
 from outrider.report.findings.view import by_step
 
 NEEDS = f"token counts of at least {MIN_STEPS} training steps"
@@ -72,12 +73,12 @@ def find(run: RunData) -> Finding | None:
     )
 
 
-def _drift(lengths_S: Floats) -> Change:
+def _drift(lengths_S: Floats) -> FirstAndLast:
     """Of the logarithm, so that the interval is one of the ratio; steps without a length are left out."""
     known = np.asarray(lengths_S, dtype=np.float64)
     known = known[~np.isnan(known)]
     return change(np.log(np.maximum(known, 1.0)) if len(known) >= MIN_STEPS else [])
 
 
-def _beyond(drift: Change, ratio: float) -> bool:
+def _beyond(drift: FirstAndLast, ratio: float) -> bool:
     return drift.low > math.log(ratio) or drift.high < -math.log(ratio)

@@ -6,7 +6,7 @@ from outrider.measure import Interval, bootstrap_difference
 from outrider.measure.evaluation import pass_values
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Change, Lacking, change, percent
+from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change, percent
 from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
@@ -82,5 +82,5 @@ def _reward_rises(run: RunData) -> bool:
     return change(rewards).low > 0
 
 
-def _ends(found: Change | Interval) -> str:
+def _ends(found: FirstAndLast | Interval) -> str:
     return f"{found.low:+.3f}, {found.high:+.3f}"

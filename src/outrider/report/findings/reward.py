@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Change, Lacking, change, level, percent
+from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change, level, percent
 from outrider.report.findings.view import SCORABLE, SUCCESS, by_step, main_split
 
 NEEDS = f"rewards and verdicts, successes and failures, of at least {MIN_STEPS} training steps"
@@ -110,7 +110,11 @@ def _unreached(run: RunData) -> Finding | None:
 
 
 def _sentence(
-    reward: Change, success: Change, rise: Change | None, paid: float | None, earned: tuple[float, float] | None
+    reward: FirstAndLast,
+    success: FirstAndLast,
+    rise: FirstAndLast | None,
+    paid: float | None,
+    earned: tuple[float, float] | None,
 ) -> str:
     """What was seen, with those signs that are not None."""
     text = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, Lacking, Level, Share, level, percent, share
+from outrider.report.findings.base import MIN_STEPS, Lacking, Level, Proportion, level, percent, share
 from outrider.report.findings.view import splits
 
 NEEDS = f"off-policy gauges of at least {MIN_STEPS} steps in metrics.jsonl, or policy versions of the rollouts"
@@ -92,7 +92,7 @@ def _broken(run: RunData) -> Iterator[str]:
                 yield f"{words} is {seen.value:.3g}{'' if lower else ' nats per token'}"
 
 
-def _lag(run: RunData) -> tuple[Share, float] | None:
+def _lag(run: RunData) -> tuple[Proportion, float] | None:
     """Share of late rollouts beyond ``LAG``, by step, and the greatest lag; None where versions do not say."""
     rows = run.ask(
         "SELECT step, policy_version AS version, count(*) AS n FROM rollouts "

@@ -6,7 +6,7 @@ import numpy as np
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Lacking, Share, percent, share
+from outrider.report.findings.base import Lacking, Proportion, percent, share
 from outrider.report.findings.view import for_training, late_groups, main_split
 
 NEEDS = "stop reasons, or token counts"
@@ -66,7 +66,7 @@ def find(run: RunData) -> Finding | None:
     )
 
 
-def _fate(cut: Share, whole: Share) -> str:
+def _fate(cut: Proportion, whole: Proportion) -> str:
     if not (cut.of and whole.of):
         return ""
     differ = "" if cut.high < whole.low or cut.low > whole.high else ", no certain difference"

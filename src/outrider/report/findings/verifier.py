@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from outrider.arrays import Floats
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Floats, Lacking, Share, percent, share
+from outrider.report.findings.base import Lacking, Proportion, percent, share
 from outrider.report.findings.view import (
     SCORABLE,
     SUCCESS,
@@ -181,5 +182,5 @@ def _jumps(values_S: Floats) -> tuple[Floats, float]:
     return fits[:, 2], float(np.sqrt(np.median(variance) * (solve[2] ** 2).sum()))
 
 
-def _numbers(name: str, found: Share) -> dict[str, float]:
+def _numbers(name: str, found: Proportion) -> dict[str, float]:
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from outrider.arrays import Floats, Ints
 from outrider.measure.categories import Lexicon
 from outrider.measure.groups import Label, Mean, Profile, means_by_group
-from outrider.measure.ragged import Floats, Ints
-from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import Columns, RunData
 
 OUTCOMES = ("not correct", "correct")
@@ -89,7 +89,7 @@ class Analysed:
         return kinds_T, tuple(name.replace("_", " ") for name in lexicon.names)
 
 
-Show = Callable[[Analysed], tuple[list[Figure], list[Table]]]
+Show = Callable[[Analysed], tuple[list[Figure], list[TableBlock]]]
 
 
 def analysis_section(

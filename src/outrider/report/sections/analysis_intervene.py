@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Floats
 from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.intervention import by_entropy, by_perplexity, by_position, effects, squared_effects
-from outrider.measure.ragged import Floats
-from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_section, interval, mean_series
 
@@ -31,7 +31,7 @@ def section(run: RunData) -> Section | None:
     return analysis_section(run, "intervene", "What single tokens decide", _TEXT, (*_COLUMNS, *_COUNTS), _show)
 
 
-def _show(found: Analysed) -> tuple[list[Figure], list[Table]]:
+def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
     kept_N, replaced_N, k_N = (found.rows[name] for name in ("kept_successes", "replaced_successes", "k"))
     effect_N = effects(replaced_N, kept_N, k_N)
     named = _profiles(found, effect_N)
@@ -48,12 +48,12 @@ def _show(found: Analysed) -> tuple[list[Figure], list[Table]]:
     figure = Figure(
         "intervene-effects", title, "bars", "", "success with the token, less with another", bars, note=note
     )
-    body: list[list[Cell]] = [
+    body: list[list[CellValue]] = [
         [by, label, mean.n, mean.responses, mean.value, interval(mean), _size(square)]
         for by, label, mean, square in there
     ]
     columns = ["by", "", "positions", "responses", "effect", "95 %", "typical size"]
-    return [figure] if there else [], [Table("intervene-table", title, columns, body, _note(found, effect_N))]
+    return [figure] if there else [], [TableBlock("intervene-table", title, columns, body, _note(found, effect_N))]
 
 
 def _profiles(found: Analysed, values_N: Floats) -> dict[str, Profile]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Floats, Ints
 from outrider.measure.groups import Label
 from outrider.measure.intervention import quantile_labels
-from outrider.measure.ragged import Floats, Ints, quantile_groups
+from outrider.measure.ragged import quantile_groups
 from outrider.measure.shift import LARGE, largest_by_group, moved, perplexities, perplexity_against_change
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_section, mean_series
 
@@ -34,7 +35,7 @@ def section(run: RunData) -> Section | None:
     return analysis_section(run, "shift", "What training changed in the tokens", _TEXT, _COLUMNS, _show)
 
 
-def _show(found: Analysed) -> tuple[list[Figure], list[Table]]:
+def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
     lengths_R = np.bincount(found.owners_T)
     ppl_R = perplexities(found.rows["logprob_before"], lengths_R)
     figures = [*_along(found), _largest(found, lengths_R, ppl_R), *_cloud(found, lengths_R, ppl_R)]
@@ -93,21 +94,21 @@ def _cloud(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
     )
 
 
-def _moved(found: Analysed, lengths_R: Ints) -> Table:
+def _moved(found: Analysed, lengths_R: Ints) -> TableBlock:
     told = moved(found.rows["shift"], lengths_R, found.success_R)
-    body: list[list[Cell]] = [
+    body: list[list[CellValue]] = [
         [_NAMES[name], m.tokens, m.size, m.risen, m.fallen, m.beyond] for name, m in told.items() if m.tokens
     ]
     columns = ["responses", "tokens", "mean size", "sum of rises", "sum of falls", f"beyond {LARGE}"]
     before, after = (found.about.get(name, "?") for name in ("before", "after"))
     note = f"{found.source}: from the model `{before}` to `{after}`."
-    return Table("shift-moved", "How much probability moved", columns, body, note)
+    return TableBlock("shift-moved", "How much probability moved", columns, body, note)
 
 
 _NAMES = {"correct": "correct", "incorrect": "not correct", "all": "all"}
 
 
-def _words(found: Analysed) -> list[Table]:
+def _words(found: Analysed) -> list[TableBlock]:
     """The tokens on which most of the change falls."""
     if not found.words:
         return []
@@ -115,11 +116,11 @@ def _words(found: Analysed) -> list[Table]:
     counts_V, sums_V = np.bincount(ids_T), np.bincount(ids_T, shift_T)
     before_V = np.bincount(ids_T, np.exp(found.rows["logprob_before"].astype(np.float64)))
     order = np.argsort(-np.abs(sums_V), kind="stable")[:_WORDS]
-    body: list[list[Cell]] = [
+    body: list[list[CellValue]] = [
         [repr(found.words[v]), n, float(before_V[v]) / n, float(sums_V[v]) / n, float(sums_V[v])]
         for v in sorted(order.tolist(), key=lambda v: -sums_V[v])
         if (n := int(counts_V[v]))
     ]
     columns = ["token", "times", "mean probability before", "mean change", "sum of changes"]
     note = "Those with the largest sums, risen first."
-    return [Table("shift-tokens", "Tokens that moved most", columns, body, note)]
+    return [TableBlock("shift-tokens", "Tokens that moved most", columns, body, note)]

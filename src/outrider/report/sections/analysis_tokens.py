@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Floats, Ints
 from outrider.measure.entropy import Entropies, spread
 from outrider.measure.intervention import quantile_labels
-from outrider.measure.ragged import Floats, Ints, quantile_groups
-from outrider.report.content import Cell, Figure, Section, Table
+from outrider.measure.ragged import quantile_groups
+from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.analysis import OUTCOMES, Analysed, analysis_section, interval, mean_series
 
@@ -34,7 +35,7 @@ def section(run: RunData) -> Section | None:
     return analysis_section(run, "tokens", "Tokens", _TEXT, _COLUMNS, _show)
 
 
-def _show(found: Analysed) -> tuple[list[Figure], list[Table]]:
+def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
     quantiles_T = quantile_groups(found.rows["entropy"], _EDGES)
     categories = found.categories()
     gradient_T, note = _gradient(found)
@@ -104,7 +105,7 @@ def _by_category(found: Analysed, kinds_T: Ints, names: tuple[str, ...]) -> list
     return [Figure("tokens-entropy-category", title, "bars", "category", "nats per token", [bars], note=note)]
 
 
-def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints, names: tuple[str, ...]) -> Table:
+def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints, names: tuple[str, ...]) -> TableBlock:
     """One row for each group of tokens, one column for each quantity."""
     values = {"entropy": found.rows["entropy"]} | {name: found.rows[c] for c, name in _branching(found).items()}
     values |= {"gradient of log p": found.rows["gradient_norm"], "times advantage": gradient_T}
@@ -116,7 +117,7 @@ def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints
         "entropy": (quantiles_T, tuple(map(str, quantile_labels(_EDGES)))),
         "category": (kinds_T, names),
     }
-    body: list[list[Cell]] = []
+    body: list[list[CellValue]] = []
     for by, (groups_T, labels) in groups.items():
         profiles = [found.means(values_T, groups_T, labels).means for values_T in values.values()]
         for label, *means in zip(labels, *profiles, strict=True):
@@ -126,10 +127,10 @@ def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints
     columns = ["by", "", "tokens", *(text for name in values for text in (name, "95 %"))]
     model = found.about.get("model", "?")
     note = f"{found.source}, under the model `{model}`. Intervals are over problems."
-    return Table("tokens-means", "What tokens are like", columns, body, note)
+    return TableBlock("tokens-means", "What tokens are like", columns, body, note)
 
 
-def _spread(found: Analysed) -> Table:
+def _spread(found: Analysed) -> TableBlock:
     entropy_T = found.rows["entropy"]
     told = spread(Entropies.exact(entropy_T, [len(entropy_T)]))
     note = (
@@ -138,5 +139,5 @@ def _spread(found: Analysed) -> Table:
     )
     if np.isnan(told.carried):
         note = ""
-    body: list[list[Cell]] = [[f"{100 * level:g} %", value] for level, value in told.quantiles.items()]
-    return Table("tokens-spread", "Entropy of tokens, by quantile", ["tokens below", "nats"], body, note)
+    body: list[list[CellValue]] = [[f"{100 * level:g} %", value] for level, value in told.quantiles.items()]
+    return TableBlock("tokens-spread", "Entropy of tokens, by quantile", ["tokens below", "nats"], body, note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.seen import KINDS, ask, known, one, rows, series, shares, split
 
@@ -46,7 +46,7 @@ def _cost(unit: str, which: str = "TRUE") -> str:
     return f"coalesce(sum(tokens) FILTER ({which}), 0)::DOUBLE"
 
 
-def by_stage(run: RunData, unit: str) -> Table:
+def by_stage(run: RunData, unit: str) -> TableBlock:
     """A row for each stage, stream and context: cost, success, and what 1000 tokens returned."""
     found = ask(
         run,
@@ -78,10 +78,10 @@ def by_stage(run: RunData, unit: str) -> Table:
             "statistic of groups, answers, lengths or entropy has them."
         )
     columns.append(f"share of {unit} trained on")
-    return Table("budget-stages", "What each stage cost and returned", columns, rows(found), note)
+    return TableBlock("budget-stages", "What each stage cost and returned", columns, rows(found), note)
 
 
-def _unused(run: RunData, unit: str) -> Table:
+def _unused(run: RunData, unit: str) -> TableBlock:
     found = ask(
         run,
         f"""
@@ -91,10 +91,10 @@ def _unused(run: RunData, unit: str) -> Table:
         """,
     )
     title = "What was trained on, and why the rest was not"
-    return Table("budget-unused", title, ["", "rollouts", f"share of {unit}"], rows(found))
+    return TableBlock("budget-unused", title, ["", "rollouts", f"share of {unit}"], rows(found))
 
 
-def _splits(run: RunData, unit: str) -> Table:
+def _splits(run: RunData, unit: str) -> TableBlock:
     found = run.ask(
         """
         SELECT split, count(DISTINCT step) AS steps, count(DISTINCT problem_id) AS problems, count(*) AS rollouts,
@@ -105,7 +105,7 @@ def _splits(run: RunData, unit: str) -> Table:
     columns = ["drawn to", "steps", "problems", "rollouts", "tokens", "tokens per rollout"]
     if unit == "rollouts":
         del found["tokens"], found["length"]
-    return Table("budget-splits", "What rollouts were drawn for", columns[: len(found)], rows(found))
+    return TableBlock("budget-splits", "What rollouts were drawn for", columns[: len(found)], rows(found))
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:

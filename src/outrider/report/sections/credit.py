@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.measure.difficulty import Weights, cumulative_advantage
-from outrider.report.content import Figure, Section, Series, Table
+from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, known, one, series
 
@@ -79,7 +79,7 @@ def _shape(told: dict[str, Weights]) -> list[Figure]:
     return [Figure("credit-shape", title, "line", "success in the first draw", "sum of |advantage|", lines, note=note)]
 
 
-def _table(w: Weights) -> Table:
+def _table(w: Weights) -> TableBlock:
     groups = w.groups_B / max(1, w.groups_B.sum())
     body = [
         [
@@ -93,7 +93,7 @@ def _table(w: Weights) -> Table:
     ]
     columns = ["success", "groups", "share of groups", "rollouts per group", "weight per group", "share of all weight"]
     note = f"{w.unassigned:,} rollouts have no advantage." if w.unassigned else ""
-    return Table("credit-table", "Who gets the signal", columns, body, note)
+    return TableBlock("credit-table", "Who gets the signal", columns, body, note)
 
 
 def _number(value: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.report.content import Figure, Section, Table
+from outrider.report.content import Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, known, one, rows, series
 
@@ -74,7 +74,7 @@ def _repeats(run: RunData) -> list[Figure]:
     return [Figure("diversity-repeats", title, "line", "step", "share of rollouts", lines, y_range=(0, 1), note=note)]
 
 
-def _table(run: RunData) -> list[Table]:
+def _table(run: RunData) -> list[TableBlock]:
     found = ask(
         run,
         """
@@ -87,4 +87,4 @@ def _table(run: RunData) -> list[Table]:
         return []
     columns = ["groups that are", "groups", "rollouts with an answer", "different answers", "most frequent answer"]
     columns += ["two differ", "two wrong ones differ"]
-    return [Table("diversity-table", "Answers by what became of the group", columns, rows(found))]
+    return [TableBlock("diversity-table", "Answers by what became of the group", columns, rows(found))]

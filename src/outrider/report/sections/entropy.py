@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from outrider.arrays import Ints
 from outrider.measure.entropy import Entropies, by_relative_position
-from outrider.measure.ragged import Ints
 from outrider.report.content import Figure, Section
 from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange

@@ -6,7 +6,7 @@ import numpy as np
 
 from outrider.measure import Interval
 from outrider.measure.evaluation import Summary
-from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
 from outrider.report.sections.frontier import curves, defined
@@ -40,14 +40,14 @@ def section(run: RunData) -> Section | None:
     unknown = sum(t.scorable == 0 for t in evaluation.tallies if t.samples)
     note += f" {unknown:,} problems have no response that was judged, and are in no share." * (unknown > 0)
     told = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
-    table = Table(
+    table = TableBlock(
         "evaluated", "What it solves", [columns[i] for i in told], [[row[i] for i in told] for row in body], note
     )
     tables = [table, *(t for t in (by_level(run), without_success(run)) if t)]
     return Section("evaluated", "The evaluation", _TEXT, figures, tables)
 
 
-def _row(summary: Summary, ks: list[int]) -> list[Cell]:
+def _row(summary: Summary, ks: list[int]) -> list[CellValue]:
     none = Interval(np.nan, np.nan, np.nan, 0)
     intervals = [*(summary.pass_at.get(k, none) for k in ks), summary.greedy, summary.majority]
     return [
@@ -61,7 +61,7 @@ def _row(summary: Summary, ks: list[int]) -> list[Cell]:
     ]
 
 
-def _cells(interval: Interval) -> list[Cell]:
+def _cells(interval: Interval) -> list[CellValue]:
     if np.isnan(interval.value):
         return [None, None]
     return [interval.value, None if np.isnan(interval.low) else f"{interval.low:.3f} … {interval.high:.3f}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from outrider.report.content import Example, Node, Section
+from outrider.report.content import Example, ExampleNode, Section
 from outrider.report.data import Place, RunData
 from outrider.report.sections.seen import ask, one
 
@@ -151,7 +151,7 @@ def _cut(text: str, beginning: str | None) -> int | None:
     return len(whole) if whole is not None and text.startswith(whole) else None
 
 
-def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place, str]) -> Node:
+def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place, str]) -> ExampleNode:
     parent, place = by_id.get(member["parent"] or ""), _place(member, by_id)
     words = [f"{member['member']}", member["stage"], "seeded" if member["context"] == "seeded" else ""]
     words += [f"{member['tokens']:.0f} tokens" if _is(member["tokens"]) else ""]
@@ -159,7 +159,7 @@ def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place
     words += [f"advantage {member['advantage']:.2g}" if _is(member["advantage"]) else ""]
     words += ["cut off" if member["stop"] not in (None, "stop", "text") else ""]
     cut = int(member["characters"]) - _LONGEST
-    return Node(
+    return ExampleNode(
         id=member["id"],
         parent=parent["id"] if parent else None,
         label=" · ".join(word for word in words if word),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from outrider.measure.blocks import Bounds
+from outrider.measure.blocks import IntervalBounds
 from outrider.measure.exchange import Exchange, fit_exchange
-from outrider.report.content import Cell, Figure, Table
+from outrider.report.content import CellValue, Figure, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, known, series
 
 _CURVE = 40  # points at which the law is drawn
 
 
-def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Table]]:
+def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[TableBlock]]:
     """Success of training over ``mean``, the SQL of the mean entropy: one point per bin of steps, and the fitted law.
     ``name`` says whether it is an entropy or estimates one.
 
@@ -42,7 +42,7 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
     return [figure], [_table(law, name)] if law.identified else []
 
 
-def _table(law: Exchange, name: str) -> Table:
+def _table(law: Exchange, name: str) -> TableBlock:
     told = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": _as_success(law.ceiling)}
     note = (
         f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
@@ -57,15 +57,17 @@ def _table(law: Exchange, name: str) -> Table:
         note = f"The interval of the success where all entropy is spent is cut off at what success can be. {note}"
     if not law.holds:
         note = f"The interval of a holds 0 or less: success does not surely rise as entropy falls. {note}"
-    body: list[list[Cell]] = [[name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()]
+    body: list[list[CellValue]] = [
+        [name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()
+    ]
     title = f"The law of exchange, R = b - a exp(H), H being the {name}"
-    return Table("entropy-law", title, ["", "value", "from", "to"], body, note)
+    return TableBlock("entropy-law", title, ["", "value", "from", "to"], body, note)
 
 
-def _as_success(found: Bounds) -> Bounds:
+def _as_success(found: IntervalBounds) -> IntervalBounds:
     """A number with its interval, as far as success can go.
 
-    >>> _as_success(Bounds(1.2, 0.9, 1.5))
+    >>> _as_success(IntervalBounds(1.2, 0.9, 1.5))
     Bounds(value=1.0, low=0.9, high=1.0)
     """
-    return Bounds(*(min(max(end, 0.0), 1.0) if end == end else end for end in found))
+    return IntervalBounds(*(min(max(end, 0.0), 1.0) if end == end else end for end in found))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from outrider.measure.quality import RULES, Faults, faults
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, Columns, RunData
 from outrider.report.sections.seen import ask, ends, split
 
@@ -68,11 +68,11 @@ def _figure(told: Mapping[str, Sequence[Faults]]) -> Figure:
     return Figure("faults-shares", "Responses with a fault", "bars", "fault", "share of responses", bars)
 
 
-def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> Table:
+def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
     columns = ["fault", *(text for name in told for text in (name, "judged")), "what is counted", "a fault above"]
-    body: list[list[Cell]] = []
+    body: list[list[CellValue]] = []
     for i, rule in enumerate(RULES):
-        cells: list[Cell] = [rule.name]
+        cells: list[CellValue] = [rule.name]
         for found in told.values():
             cells += [None if np.isnan(found[i].share) else found[i].share, found[i].judged]
         body.append([*cells, rule.definition, rule.threshold])
@@ -82,4 +82,4 @@ def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> Table:
         else "answers have no mark that is known here"
     )
     note = f"At most {_MOST:,} responses of {_STEPS} steps at each end; {marked}."
-    return Table("faults-rules", "Rules, and shares of the responses that break them", columns, body, note)
+    return TableBlock("faults-rules", "Rules, and shares of the responses that break them", columns, body, note)

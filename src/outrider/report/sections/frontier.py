@@ -8,7 +8,7 @@ import numpy as np
 
 from outrider.errors import UserError
 from outrider.measure import Evaluation, Interval, bootstrap_mean, compare, pass_at_k, powers_of_two
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
 from outrider.report.sections.seen import ask
@@ -95,7 +95,7 @@ def interval_series(name: str, x: Sequence[float], intervals: Sequence[Interval]
     return Series(name, list(x), [i.value for i in intervals], low, high, [f"{i.problems} problems" for i in intervals])
 
 
-def _changes(evaluations: Mapping[int, Evaluation]) -> list[Table]:
+def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
     """Paired differences, last minus first evaluation, for all problems and by level."""
     if len(evaluations) < 2:
         return []
@@ -107,17 +107,17 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[Table]:
     ks = sorted({k for i, k in enumerate(found.overall.pass_at) if k in (1, 8)} | {max(found.overall.pass_at)})
     body = []
     for change in (*found.levels, found.overall):
-        cells: list[Cell] = [change.level or "(none)", change.pass_at[ks[0]].problems]
+        cells: list[CellValue] = [change.level or "(none)", change.pass_at[ks[0]].problems]
         for k in ks:
             cells += signed(change.pass_at[k])
         body.append([*cells, *signed(change.greedy)])
     names = [f"pass@{k}" for k in ks] + ["greedy"]
     columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
     note = f"Step {last} minus step {first}, paired by problem."
-    return [Table("frontier-changes", "What training changed", columns, body, note)]
+    return [TableBlock("frontier-changes", "What training changed", columns, body, note)]
 
 
-def signed(interval: Interval) -> list[Cell]:
+def signed(interval: Interval) -> list[CellValue]:
     """Two cells of a table: a difference and its interval; empty where they are not known."""
     if np.isnan(interval.value):
         return [None, None]

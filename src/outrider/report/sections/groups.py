@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outrider.report.content import Cell, Figure, Section, Table
+from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import Columns, RunData
 from outrider.report.sections.seen import KINDS, ask, one, rows, series, shares, split
 
@@ -59,7 +59,7 @@ def _coverage(run: RunData) -> list[Figure]:
     return [Figure("groups-coverage", "Problems met and problems found", "line", "step", "problems", lines, note=note)]
 
 
-def by_level(run: RunData) -> Table | None:
+def by_level(run: RunData) -> TableBlock | None:
     """Kinds of groups, and success, by level; None where problems have none."""
     found = ask(
         run,
@@ -74,10 +74,10 @@ def by_level(run: RunData) -> Table | None:
     if not len(found["level"]):
         return None
     columns = ["level", "problems", "groups", "solved", "mixed", "unsolved", "success", "rollouts per group"]
-    return Table("groups-levels", "By level", columns, rows(found))
+    return TableBlock("groups-levels", "By level", columns, rows(found))
 
 
-def _again(run: RunData) -> Table | None:
+def _again(run: RunData) -> TableBlock | None:
     """First visit against last visit, of problems that were met more than once."""
     found = ask(
         run,
@@ -91,12 +91,12 @@ def _again(run: RunData) -> Table | None:
     if not len(found["n"]):
         return None
     counts = {(b, a): int(n) for b, a, n in zip(found["before"], found["after"], found["n"], strict=True)}
-    body: list[list[Cell]] = [[f"first {b}", *(counts.get((b, a), 0) for a in KINDS)] for b in KINDS]
+    body: list[list[CellValue]] = [[f"first {b}", *(counts.get((b, a), 0) for a in KINDS)] for b in KINDS]
     note = "Problems that were met in more than one step, by what their first and their last group were."
-    return Table("groups-again", "What became of problems", ["", *(f"last {a}" for a in KINDS)], body, note)
+    return TableBlock("groups-again", "What became of problems", ["", *(f"last {a}" for a in KINDS)], body, note)
 
 
-def without_success(run: RunData) -> Table | None:
+def without_success(run: RunData) -> TableBlock | None:
     """Problems met more than once (in one step: at all) without any success, dearest first.
 
     A timeout or an error of the verifier is no failure: it says nothing of what a problem's pass rate may be.
@@ -117,7 +117,7 @@ def without_success(run: RunData) -> Table | None:
     note = _dead_note(found)
     columns = ["problem", "level", "visits", "rollouts", "tokens", "pass rate at most"]
     del found["dead"]
-    return Table("groups-dead", "Problems without any success", columns, rows(found), note)
+    return TableBlock("groups-dead", "Problems without any success", columns, rows(found), note)
 
 
 def _dead_note(found: Columns) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
-from outrider.report.content import Cell, Figure, Section, Series, Table
+from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, by, known, one, series, split
 
@@ -100,7 +100,7 @@ def _bars(run: RunData, unit: str) -> Figure:
     return Figure("lengths-bars", "Lengths by outcome", "bars", unit, "share of the outcome", lines)
 
 
-def _table(run: RunData, unit: str) -> Table:
+def _table(run: RunData, unit: str) -> TableBlock:
     """Both ends of training by outcome, and how the mean moved between them."""
     found = ask(
         run,
@@ -108,7 +108,7 @@ def _table(run: RunData, unit: str) -> Table:
         "(stop NOT IN ('stop', 'text'))::DOUBLE AS cut FROM measured "
         "WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1",
     )
-    body: list[list[Cell]] = []
+    body: list[list[CellValue]] = []
     for phase, name in {"early": "first fifth of the steps", "late": "last fifth", "all": "all"}.items():
         at = found["phase"] == phase
         outcomes = found["outcome"][at].tolist()
@@ -118,7 +118,7 @@ def _table(run: RunData, unit: str) -> Table:
             body.append([name, told.outcome, told.responses, *cells])
     columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
     title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
-    return Table("lengths-table", title, columns, body, _drift(run, unit))
+    return TableBlock("lengths-table", title, columns, body, _drift(run, unit))
 
 
 def _drift(run: RunData, unit: str) -> str:
@@ -132,7 +132,7 @@ def _drift(run: RunData, unit: str) -> str:
     )
 
 
-def _sharpened(run: RunData) -> list[Table]:
+def _sharpened(run: RunData) -> list[TableBlock]:
     """Responses that novelty sharpening preferred, against their groups: only in a run whose recipe has it.
 
     It prefers successes that the policy thought less likely than the mean of the group's members.
@@ -149,7 +149,7 @@ def _sharpened(run: RunData) -> list[Table]:
         """,
     )
     told = shaped_lengths(found["size"], found["code"], found["success"], found["shaped"])
-    body: list[list[Cell]] = [
+    body: list[list[CellValue]] = [
         [_REFERENCES[name], row.z_responses, row.z, row.z_error, row.ratio_responses, row.ratio]
         for name, row in told.items()
         if row.ratio_responses
@@ -162,7 +162,7 @@ def _sharpened(run: RunData) -> list[Table]:
         "group. A z-score above 0 means that it prefers longer responses. The first two references hold the preferred "
         "responses themselves, which pulls them towards 0."
     )
-    return [Table("lengths-sharpened", "Does novelty prefer long responses?", columns, body, note)]
+    return [TableBlock("lengths-sharpened", "Does novelty prefer long responses?", columns, body, note)]
 
 
 _REFERENCES = {"correct": "successes of the group", "group": "whole group", "unshaped": "its other successes"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.report.content import Figure, Section, Table
+from outrider.report.content import Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.sections.seen import ask, known, rows, series, shares
 
@@ -29,7 +29,7 @@ def section(run: RunData) -> Section | None:
     return Section("verdicts", "Verifier health", _TEXT, [figure, *_seconds(run)], tables)
 
 
-def _counts(run: RunData) -> Table:
+def _counts(run: RunData) -> TableBlock:
     found = run.ask(
         """
         SELECT split, outcome, count(*) AS n, n / sum(n) OVER (PARTITION BY split) AS share,
@@ -39,10 +39,10 @@ def _counts(run: RunData) -> Table:
         """
     )
     columns = ["drawn to", "verdict", "rollouts", "share", "mean seconds", "longest"]
-    return Table("verdicts-counts", "What the verifier said", columns, rows(found))
+    return TableBlock("verdicts-counts", "What the verifier said", columns, rows(found))
 
 
-def _reasons(run: RunData) -> Table:
+def _reasons(run: RunData) -> TableBlock:
     """The commonest reasons; numbers in them are written as ``#``, so that equal reasons count together."""
     found = run.ask(
         f"""
@@ -57,7 +57,7 @@ def _reasons(run: RunData) -> Table:
         """
     )
     note = "Errors and timeouts first. # stands for any number."
-    return Table("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], rows(found), note)
+    return TableBlock("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], rows(found), note)
 
 
 def _seconds(run: RunData) -> list[Figure]:
@@ -75,7 +75,7 @@ def _seconds(run: RunData) -> list[Figure]:
     return [Figure("verdicts-seconds", "Time to judge a rollout", "line", "step", "seconds", lines)]
 
 
-def _slowest(run: RunData) -> list[Table]:
+def _slowest(run: RunData) -> list[TableBlock]:
     found = run.ask(
         """
         SELECT seconds, outcome, split, step, group_id || '/' || member AS rollout, left(detail, 200) AS detail
@@ -85,4 +85,4 @@ def _slowest(run: RunData) -> list[Table]:
     if not len(found["seconds"]):
         return []
     columns = ["seconds", "verdict", "drawn to", "step", "rollout", "detail"]
-    return [Table("verdicts-slowest", "The slowest judgements", columns, rows(found))]
+    return [TableBlock("verdicts-slowest", "The slowest judgements", columns, rows(found))]
