@@ -16,7 +16,7 @@ from outrider.credit.assign import assign
 from outrider.credit.greedy import GreedyBaseline
 from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
-from outrider.explore.greedy import GreedyBaseline as GreedyStage
+from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.record import Group, SampleRequest, SamplingParams
 from outrider.record.store import RolloutStore
 from outrider.sample.local import LocalSampler
