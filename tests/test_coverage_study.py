@@ -39,10 +39,10 @@ OF_OTHERS = {
     "Exchange.at": "fit_exchange; the line alone is drawn",
     "Analysed.means": "means_by_group over problems",
     "Analysed.over_problems": "means_by_group over problems",
-    "Report.value": "estimate",
-    "Report.against_base": "difference",
-    "Report.against_before": "difference",
-    "Report.at_equal_pass1": "at_equal_pass1",
+    "BenchReport.value": "estimate",
+    "BenchReport.against_base": "difference",
+    "BenchReport.against_before": "difference",
+    "BenchReport.at_equal_pass1": "at_equal_pass1",
 }
 
 

@@ -65,6 +65,7 @@ def estimate(measured: Measured) -> Estimate:
     Source: Satterthwaite 1946, Biometrics Bulletin 2(6); the crossed random-effects layout as in Owen 2007,
     arXiv 0712.1111.
 
+    >>> import numpy as np
     >>> found = estimate(Measured(np.array([[0.0, 1.0], [1.0, 1.0]]), np.ones((2, 2))))
     >>> found.value, round(found.error, 3), found.seeds, found.problems
     (0.75, 0.25, 2, 2)

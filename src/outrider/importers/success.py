@@ -81,7 +81,7 @@ class SuccessRule(NamedTuple):
             UserError: a field is compared by size with what is no number.
 
         >>> SuccessRule.parse("reward >= 1")
-        Rule(field='reward', symbol='>=', limit=1.0)
+        SuccessRule(field='reward', symbol='>=', limit=1.0)
         >>> SuccessRule.parse("exact_match,strict-match").field
         'exact_match,strict-match'
         """

@@ -26,7 +26,7 @@ def bounds(value: float, draws_B: Floats, level: float = 0.95) -> IntervalBounds
     """A value with the middle ``level`` of its draws; NaN draws are left out.
 
     >>> bounds(1.0, np.arange(101.0), level=0.5)
-    Bounds(value=1.0, low=25.0, high=75.0)
+    IntervalBounds(value=1.0, low=25.0, high=75.0)
     """
     known_B = draws_B[~np.isnan(draws_B)]
     if not len(known_B):

@@ -59,9 +59,9 @@ def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
         ValueError: one word without a field that is no template, no field at all, or braces that name none.
 
     >>> prompt_parts("{Problem text} \\boxed{{}}", "problem")
-    [Part(text='', field='Problem text'), Part(text=' \\boxed{', field=None), Part(text='}', field=None)]
+    [PromptPart(text='', field='Problem text'), PromptPart(text=' \\boxed{', field=None), PromptPart(text='}', field=None)]
     >>> prompt_parts("deepseek-math", "extra_info.question")[0]
-    Part(text='User: ', field='extra_info.question')
+    PromptPart(text='User: ', field='extra_info.question')
     """
     if prompt not in TEMPLATES and _NAME.fullmatch(prompt):
         raise ValueError(f"prompt: there is no template {prompt!r} ({nearest(prompt, TEMPLATES)})")

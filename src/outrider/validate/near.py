@@ -31,7 +31,7 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
     Within one list where ``others`` is None, else from ``texts`` to ``others``.
 
     >>> same(["Find x.", "find  X.", "Find y.", "FIND X."])
-    [Pair(first=0, second=1, similarity=1.0), Pair(first=0, second=3, similarity=1.0)]
+    [NearPair(first=0, second=1, similarity=1.0), NearPair(first=0, second=3, similarity=1.0)]
     """
     firsts: dict[str, int] = {}
     for i, text in enumerate(texts):

@@ -68,6 +68,6 @@ def _as_success(found: IntervalBounds) -> IntervalBounds:
     """A number with its interval, as far as success can go.
 
     >>> _as_success(IntervalBounds(1.2, 0.9, 1.5))
-    Bounds(value=1.0, low=0.9, high=1.0)
+    IntervalBounds(value=1.0, low=0.9, high=1.0)
     """
     return IntervalBounds(*(min(max(end, 0.0), 1.0) if end == end else end for end in found))
