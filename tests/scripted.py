@@ -43,6 +43,13 @@ class Ragged(Stage):
         return [] if view.round else [SampleRequest(g.problem, n=n) for g, n in zip(view.groups, sizes, strict=True)]
 
 
+class Halved(Ragged):
+    """The same, and every other problem is left out again, by itself alone."""
+
+    def drop(self, groups: Sequence[Group]) -> dict[str, str]:
+        return {g.id: "halved: by lot" for g in groups if identity_seed("half", g.problem.id) % 2}
+
+
 def by_rate(request: SampleRequest, member: int) -> Outcome:
     """Some problems never, some always, most now and then; the visit and the member decide."""
     rate = identity_seed("rate", request.problem.id) % 5 / 4
