@@ -19,7 +19,19 @@ STUDIES = ROOT / "benchmarks" / "studies"
 
 # What has a low and a high, or draws, and is returned by whatever makes an interval.
 INTERVALS = {
-    *("Interval", "Bounds", "Mean", "Profile", "Correlation", "Estimate", "Equal", "Change", "Level", "Share"),
+    *(
+        "Interval",
+        "IntervalBounds",
+        "Mean",
+        "Profile",
+        "Correlation",
+        "Estimate",
+        "Equal",
+        "Change",
+        "FirstAndLast",
+        "Level",
+        "Proportion",
+    ),
     *("Stages", "Exchange", "Weights", "Drop"),
 }
 # Those that only pass on what another one makes, or are shown on no page.

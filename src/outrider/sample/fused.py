@@ -26,7 +26,7 @@ _MLP = ("gate_proj", "up_proj", "down_proj")
 _FIXED_ROPES = ("default", "linear", "llama3", "yarn")  # the others change with the length of the input
 
 
-class Layer(NamedTuple):
+class FusedLayer(NamedTuple):
     """Weights of one layer, copied and fused, with the weights of the norm before them multiplied in; biases and
     query-key norms are None where the family has none."""
 
@@ -79,7 +79,7 @@ class FusedDecoder(StoreDecoder):
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._epsilon = torch.tensor(float(config.rms_norm_eps), device=model.device)
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
-        self._layers: list[Layer] = []
+        self._layers: list[FusedLayer] = []
         self.updated()
 
     @property
@@ -89,7 +89,7 @@ class FusedDecoder(StoreDecoder):
     @torch.no_grad()
     def updated(self) -> None:
         body: Any = self._model.get_decoder()
-        self._layers = [Layer(*map(self._cast, self._fuse(layer))) for layer in body.layers]
+        self._layers = [FusedLayer(*map(self._cast, self._fuse(layer))) for layer in body.layers]
         self._embedding = self._cast(body.embed_tokens.weight.detach())
         head = self._model.get_output_embeddings()
         self._head = self._cast(_scaled(head.weight, body.norm.weight))
@@ -112,7 +112,7 @@ class FusedDecoder(StoreDecoder):
         return F.linear(_normed(last, self._epsilon), self._head, self._head_bias)
 
     def _attention(
-        self, index: int, layer: Layer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
+        self, index: int, layer: FusedLayer, x: Tensor, turn: Tensor, rows: int, width: int, store: Store
     ) -> Tensor:
         heads, kv, dim = self._heads, self._kv_heads, self._dim
         per_kv = heads // kv  # query heads that share a key: they lie beside it, then the value
@@ -144,7 +144,7 @@ class FusedDecoder(StoreDecoder):
         cos, sin = self._model.get_decoder().rotary_emb(like, positions)
         self._rotary = torch.complex(cos[0, :, : self._dim // 2].float(), sin[0, :, : self._dim // 2].float())
 
-    def _fuse(self, layer: Any) -> Layer:
+    def _fuse(self, layer: Any) -> FusedLayer:
         attention, mlp = layer.self_attn, layer.mlp
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
@@ -152,7 +152,7 @@ class FusedDecoder(StoreDecoder):
         fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would take the scale out again
         weights = [folded(p) * f for p, f in zip(projections, fold, strict=True)]
         biases = [p.bias[:, None] * f for p, f in zip(projections, fold, strict=True) if p.bias is not None]
-        return Layer(
+        return FusedLayer(
             qkv=_scaled(self._by_group(*weights), layer.input_layernorm.weight),
             qkv_bias=self._by_group(*biases)[:, 0] if biases else None,
             norm_q=None if norm_q is None else norm_q.weight[pairs] * scale,

@@ -25,7 +25,7 @@ from outrider.record import Problem, Verdict, correct, identity_seed, incorrect,
 from outrider.tasks.epochs import permutation
 from outrider.tasks.task import Task
 
-Step = tuple[int, str, int, int]  # a, operator, b, result
+Operation = tuple[int, str, int, int]  # a, operator, b, result
 T = TypeVar("T")
 
 _HELDOUT_SHARE = 16  # one key in sixteen is held out
@@ -144,7 +144,7 @@ def is_heldout(problem_id: str) -> bool:
     return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
-def write_solution(numbers: list[int], steps: list[Step]) -> str:
+def write_solution(numbers: list[int], steps: list[Operation]) -> str:
     """A solution as the policy should write it.
 
     >>> write_solution([11, 6, 8, 9], [(11, "-", 6, 5), (5, "+", 9, 14), (8, "+", 14, 22)])
@@ -184,7 +184,7 @@ class _Draw:
         return choices[self.below(len(choices))]
 
 
-def _random_solution(draw: _Draw, size: int, highest: int, cap: int) -> tuple[list[int], list[Step]]:
+def _random_solution(draw: _Draw, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
     """Join two random numbers by a random legal operator until one is left: a random tree, solvable by construction."""
     while True:
         numbers = [1 + draw.below(highest) for _ in range(size)]

@@ -59,7 +59,7 @@ def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
         ValueError: one word without a field that is no template, no field at all, or braces that name none.
 
     >>> prompt_parts("{Problem text} \\boxed{{}}", "problem")
-    [PromptPart(text='', field='Problem text'), PromptPart(text=' \\boxed{', field=None), PromptPart(text='}', field=None)]
+    [PromptPart(text='', field='Problem text'), PromptPart(text=' \\boxed{', field=None), PromptPart(text='}', ...)]
     >>> prompt_parts("deepseek-math", "extra_info.question")[0]
     PromptPart(text='User: ', field='extra_info.question')
     """
