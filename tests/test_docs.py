@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import test_credit_matrix
+import test_objective_matrix
 from compare.__main__ import NOT_COMPARED, TABLES
 from outrider.config import load_recipe
 from outrider.explore import Stage, Uniform
@@ -32,6 +34,20 @@ def test_the_recipe_of_the_page_reaches_the_run(tmp_path) -> None:
     assert text.count("- retry: {n: 4}") == 1
     (tmp_path / "mine.yaml").write_text(textwrap.dedent(text).replace("retry", "uniform"))
     assert load_recipe(str(tmp_path / "mine.yaml")).explore == [Uniform(n=8), Uniform(n=4)]
+
+
+def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
+    text = (PAGE.parent / "add-a-piece.md").read_text()
+    names: dict = {"Case": test_credit_matrix.Case, "Slopes": test_objective_matrix.Slopes, "cases": {}}
+    for block in re.findall(r"^ *```python\n(.*?)```", text, re.DOTALL | re.MULTILINE):
+        code = textwrap.dedent(block)
+        line = re.match(r'"\w', code)  # of a table of cases
+        exec(f"cases |= {{{code}}}" if line else code, names)
+    assert list(names["cases"]) == ["rarity", "two_sided"]
+    for rule in test_credit_matrix.RULES:
+        rule(names["cases"]["rarity"])
+    for rule in test_objective_matrix.SURROGATE_RULES:
+        rule(names["cases"]["two_sided"])
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
