@@ -22,21 +22,22 @@ def tools():
     """The modules that mkdocs' hooks are made of; none of them needs mkdocs."""
     sys.path.insert(0, str(ROOT / "tools/pages"))
     try:
+        import catalogue
         import commands
         import docstrings
         import option_tables
         import repository
     finally:
         sys.path.pop(0)
-    return commands, docstrings, option_tables, repository
+    return commands, docstrings, option_tables, repository, catalogue
 
 
 @pytest.fixture(scope="module")
 def site(tools):
-    commands, docstrings, option_tables, repository = tools
+    commands, docstrings, option_tables, repository, catalogue = tools
     generated = {f"docs/reference/{name}.md": text for name, text in option_tables.pages().items()}
     generated |= {f"docs/api/{name}.md": text for name, text in docstrings.pages(ROOT / "src/outrider").items()}
-    generated["docs/reference/commands.md"] = commands.page()
+    generated |= {f"docs/reference/{one.__name__}.md": one.page() for one in (catalogue, commands)}
     return repository.assembled(ROOT, generated)
 
 
@@ -70,7 +71,7 @@ def test_every_link_of_the_site_lands(site, tools):
     lost, seen = [], 0
     for place, text in pages.items():
         for code, part in repository.split(text):
-            for target in [] if code or text.startswith("---\nsearch") else repository.LINK.findall(part):
+            for target in [] if code or text.startswith("---\nhide") else repository.LINK.findall(part):
                 path = target.partition("#")[0]
                 if path and not re.match(r"[a-z]+:", path):
                     seen += 1

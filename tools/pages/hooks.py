@@ -7,15 +7,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import catalogue
 import commands
 import docstrings
 import option_tables
 import repository
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
+# what the converter does not know, and would print as it stands
+UNKNOWN = ((r"\\arg(?![a-z])", r"\\mathrm{arg}\\,"), (r"\\[bB]igg?(?=\\[lr](ceil|floor))", ""))
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -34,7 +38,7 @@ def generated() -> dict[str, str]:
     """The pages that are read from the code, by where they would stand in the repository."""
     texts = {f"docs/reference/{name}.md": text for name, text in option_tables.pages().items()}
     texts |= {f"docs/api/{name}.md": text for name, text in docstrings.pages(ROOT / "src/outrider").items()}
-    return texts | {"docs/reference/commands.md": commands.page()}
+    return texts | {f"docs/reference/{one.__name__}.md": one.page() for one in (catalogue, commands)}
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -42,7 +46,13 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def drawn(found: re.Match[str]) -> str:
         display = "block" if found[1] == "div" else "inline"
-        return convert(html.unescape(found[2]).strip(), display=display)
+        formula = html.unescape(found[2]).strip()
+        for unknown, known in UNKNOWN:
+            formula = re.sub(unknown, known, formula)
+        mathml = convert(formula, display=display)
+        if left := re.search(r"\\[a-zA-Z]+", mathml):
+            raise PluginError(f"a formula has {left[0]}, which cannot be drawn: {formula}")
+        return mathml
 
     return FORMULA.sub(drawn, content)
 

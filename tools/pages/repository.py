@@ -22,6 +22,8 @@ LANGUAGES = {
     ".txt": "text",
     "": "text",
 }
+HIDDEN = "---\nhide: [navigation, toc]\nsearch:\n  exclude: true\n---\n\n"  # a page of code, in the whole width
+LAST = "---\nsearch:\n  boost: 0.1\n---\n\n"  # tables of results, which hold every word
 NAMES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
 
@@ -105,13 +107,12 @@ def shown(root: Path, place: str) -> str:
     path = root / place
     if path.is_dir():
         names = sorted(p.name + "/" * p.is_dir() for p in path.iterdir() if not p.name.startswith(("_", ".")))
-        return f"---\nsearch:\n  exclude: true\n---\n\n# `{place}`\n\n" + "".join(f"- `{name}`\n" for name in names)
+        return f"{HIDDEN}# `{place}`\n\n" + "".join(f"- `{name}`\n" for name in names)
     text = path.read_text()
     if place.endswith(".md"):
-        return text
+        return text if text.startswith("---") or place in NAMES else f"{LAST}{text}"
     fence = "~" * 6
-    front = f"---\nsearch:\n  exclude: true\n---\n\n# `{place}`\n\n"
-    return f"{front}{fence}{LANGUAGES[path.suffix]}\n{text}\n{fence}\n"
+    return f"{HIDDEN}# `{place}`\n\n{fence}{LANGUAGES[path.suffix]}\n{text}\n{fence}\n"
 
 
 def index(nav: list, pages: dict[str, str], title: str, summary: str) -> str:
