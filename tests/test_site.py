@@ -160,6 +160,8 @@ def test_defaults_on_the_page_are_those_of_a_recipe(site):
         (".. math:: a \\\\\n          b\n\nso", "\\[\\begin{aligned}a \\\\\nb\\end{aligned}\\]\n\nso"),
         ("As\n\n.. math::\n\n    a = b\n\nsays.", "As\n\n\\[a = b\\]\n\nsays."),
         ("Does.\n\nRaises:\n    UserError: no\n        more.", "Does.\n\n*Raises*\n\n- `UserError`: no more."),
+        ("Holds\n\n====  ==\n``a``  b\n====  ==", "Holds\n\n```text\na  b\n```"),
+        ("So\n\n::\n\n    1 2\n    3", "So\n\n```text\n1 2\n3\n```"),
         ("Is.\n\n>>> 1\n1", "Is.\n\n```pycon\n>>> 1\n1\n```"),
     ],
 )

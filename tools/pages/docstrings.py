@@ -51,6 +51,10 @@ def rendered(block: str) -> str:
     """One paragraph, formula, section or doctest."""
     if block.startswith(">>>"):
         return f"```pycon\n{block}\n```"
+    if block.startswith("===="):  # a table, of which Markdown knows no such form
+        return "```text\n" + "\n".join(line.replace("``", "") for line in block.splitlines()[1:-1]) + "\n```"
+    if block.startswith("::\n"):
+        return f"```text\n{inspect.cleandoc(block[3:])}\n```"
     before, formula, rest = block.partition(".. math::")
     if formula:
         lines = rest.splitlines()
