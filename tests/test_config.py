@@ -185,7 +185,7 @@ def sentence(*arguments, **options):
         (
             "  small:",
             "  small: {extends: 3}\n  o:",
-            "x.yaml: settings.small.extends is the name of another setting, not 3",
+            "x.yaml: settings.small.extends is the name of a setting, not 3",
         ),
         (
             "  small:",
@@ -221,7 +221,7 @@ def test_a_mistake_in_a_file_is_one_sentence_with_its_place(write, old, new, exp
         ("setting: a", "x.yaml: setting: a setting is chosen by --setting NAME"),
         (
             "settings: {countdwn: {seed: 3}}",
-            "x.yaml: settings.countdwn: there is no such setting (did you mean 'countdown'?)",
+            "x.yaml: settings.countdwn is no shipped setting (did you mean 'countdown'?), so say which one it extends",
         ),
         ("a: \x07", "x.yaml: unacceptable character #x0007"),
     ],

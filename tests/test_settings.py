@@ -131,9 +131,9 @@ def test_a_setting_of_ones_own_serves_every_recipe(write):
     for name in ("grpo", "deep-grpo"):
         recipe = load_recipe(name, setting=f"./{place}")
         assert (recipe.model, recipe.train.steps, recipe.train.problems) == ("./m", 3, 64)
-        assert (recipe.from_setting, recipe.summary) == ("place", load_recipe(name).summary)
-    named = write("extends: grpo\nsettings: {place: {seed: 5}}\n")
-    assert load_recipe(named, setting=place).seed == 5
+        assert (recipe.from_setting, recipe.summary) == ("./place.yaml", load_recipe(name).summary)
+    named = load_recipe(write("extends: grpo\nsettings: {place: {extends: place.yaml, seed: 5}}\n"), setting="place")
+    assert (named.seed, named.model, named.from_setting) == (5, "./m", "place")
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_a_setting_of_ones_own_serves_every_recipe(write):
         ("seed: 3\n", "gsm8k", "mine.yaml: there is no setting 'gsm8k' (did you mean 'gsm8k-7b'?)"),
         ("seed: 3\n", "./none.yaml", "there is no setting file ./none.yaml (known: countdown, "),
         ("seed: 3\n", "released", "mine.yaml: there is no setting 'released' (known: countdown, "),
-        ("settings: {gsm8k-0.6b: {seed: 3}}\n", None, "mine.yaml: settings.gsm8k-0.6b: there is no such setting (did"),
+        ("settings: {gsm8k-0.6b: {seed: 3}}\n", None, "mine.yaml: settings.gsm8k-0.6b is no shipped setting (did"),
         ("seed: 3\n", "broken.yaml", "broken.yaml: learn.lrr is not a key (did you mean 'lr'?)"),
         ("seed: 3\n", "empty.yaml", "empty.yaml is empty"),
-        ("seed: 3\n", "circle.yaml", "mine.yaml: the setting 'circle' extends itself"),
+        ("seed: 3\n", "circle.yaml", "mine.yaml: the setting './circle.yaml' extends itself"),
     ],
 )
 def test_a_mistake_about_settings_is_one_sentence(write, text, setting, said):

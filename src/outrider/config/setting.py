@@ -24,31 +24,37 @@ class Step(NamedTuple):
 
     name: str
     file: Written | None
-    own: dict[str, Layer]
+    said: dict[str, dict[str, Any]]
 
 
 def steps_of(recipes: Sequence[Written], asked: str | None) -> list[Step]:
     """The setting that is asked for, after those that it extends; none for a run without a setting.
 
-    Without one that is asked for it is Countdown; but a recipe that names its model is a whole run already.
+    A setting is a shipped name, a file, or a name under which a recipe says what it extends. Without one that is asked
+    for it is Countdown; but a recipe that names its model is a whole run already.
 
     Raises:
         UserError: no such setting, or one with a file for a recipe that names its model.
     """
-    _refuse_misspelt(recipes)
     models = [(file.where, file.values["model"]) for file in recipes if "model" in file.values]
-    if models and asked is None:
-        return []
+    said = _said(recipes, whole=bool(models))
     steps: list[Step] = []
-    name: str | None = asked or DEFAULT
+    name = DEFAULT if asked is None and not models else asked
     while name is not None:
-        step, name = _step(recipes, name)
-        if step.name in [above.name for above in steps]:
-            raise UserError(f"{recipes[-1].where}: the setting {step.name!r} extends itself")
-        steps.insert(0, step)
-    if models and any(step.file for step in steps):
-        where, model = models[-1]
-        raise UserError(f"{where}: it names its model ({model}), so it is a whole run and takes no setting {asked!r}")
+        if name in [step.name for step in steps]:
+            raise UserError(f"{recipes[-1].where}: the setting {name!r} extends itself")
+        file = read("setting", name) if is_file(name) or name in shipped("setting") else None
+        if file is None and name not in said:
+            hint = nearest(name, {*shipped("setting"), *said})
+            raise UserError(f"{recipes[-1].where}: there is no setting {name!r} ({hint})")
+        if file is not None and models:
+            where, model = models[-1]
+            raise UserError(
+                f"{where}: it names its model ({model}), so it is a whole run and takes no setting {asked!r}"
+            )
+        steps.insert(0, Step(name, file, said.get(name, {})))
+        extends = [values["extends"] for values in steps[0].said.values() if "extends" in values]
+        name = extends[-1] if extends else file.extends if file else None
     return steps
 
 
@@ -59,61 +65,36 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     one that extends it: what it says, and after that what it says of this setting under ``settings``. So whatever a
     recipe says holds in every setting, and nothing that a file says is replaced by what it extends.
     """
-    found = [_layer(step.file, "summary") for step in steps if step.file]
+    found = [_layer(step.file.values, "summary", Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
-        found.append(_layer(file, "settings"))
-        found += [step.own[file.where] for step in steps if file.where in step.own]
+        found.append(_layer(file.values, "settings", Origin(file.where)))
+        for step in steps:
+            place = Origin(file.where, f"settings.{step.name}.")
+            found.append(_layer(step.said.get(file.where, {}), "extends", place))
     return found
 
 
-def _layer(file: Written, without: str) -> Layer:
-    return Layer({key: value for key, value in file.values.items() if key != without}, Origin(file.where))
+def _layer(values: dict[str, Any], without: str, origin: Origin) -> Layer:
+    return Layer({key: value for key, value in values.items() if key != without}, origin)
 
 
-def _own(file: Written) -> dict[str, dict[str, Any] | None]:
-    """What a recipe says of settings, by their names; None: it leaves what it inherits of one."""
-    own = mapping(file.values.get("settings") or {}, file.where, "settings")
-    return {n: None if said is None else mapping(said, file.where, f"settings.{n}") for n, said in own.items()}
-
-
-def _step(recipes: Sequence[Written], name: str) -> tuple[Step, str | None]:
-    """One setting, and the name of what it extends: as the last recipe says that says it, else as its file does."""
-    known = _known(recipes)
-    if not is_file(name) and name not in known:
-        raise UserError(f"{recipes[-1].where}: there is no setting {name!r} ({nearest(name, known)})")
-    file = read("setting", name) if is_file(name) or name in shipped("setting") else None
-    name = file.name if file else name
-    base = file.extends if file else None
-    own: dict[str, Layer] = {}
-    for recipe in recipes:
-        said = _own(recipe).get(name, {})
-        if said is None:  # what is inherited is left
-            base, own = file.extends if file else None, {}
-            continue
-        place = f"settings.{name}"
-        base = said.get("extends", base)
-        if not isinstance(base, (str, type(None))):
-            raise UserError(f"{recipe.where}: {place}.extends is the name of another setting, not {base!r}")
-        values = {key: value for key, value in said.items() if key != "extends"}
-        own[recipe.where] = Layer(values, Origin(recipe.where, f"{place}."))
-    return Step(name, file, own), base
-
-
-def _known(recipes: Sequence[Written]) -> list[str]:
-    """Shipped settings and those that the recipes make, without those that the last to name them sets to null."""
-    last = {name: said for file in recipes for name, said in _own(file).items()}
-    return sorted({*shipped("setting"), *last} - {name for name, said in last.items() if said is None})
-
-
-def _refuse_misspelt(recipes: Sequence[Written]) -> None:
-    """Values under a name that is nearly that of a shipped setting would never be used.
+def _said(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
+    """By setting and recipe, what the recipes say of settings; null leaves what is inherited.
 
     Raises:
-        UserError: the name.
+        UserError: a name that is not shipped and does not say what it extends: its values would never be used.
     """
-    whole = {name for file in recipes for name, said in _own(file).items() if {"extends", "model"} & {*(said or ())}}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for file in recipes:
-        for name in {*_own(file)} - whole - {*shipped("setting")}:
-            hint = nearest(name, shipped("setting"))
-            if hint.startswith("did you mean") and not any("model" in recipe.values for recipe in recipes):
-                raise UserError(f"{file.where}: settings.{name}: there is no such setting ({hint})")
+        for name, values in mapping(file.values.get("settings") or {}, file.where, "settings").items():
+            if values is None:
+                found.pop(name, None)
+                continue
+            place = f"settings.{name}"
+            found.setdefault(name, {})[file.where] = said = mapping(values, file.where, place)
+            if not isinstance(said.get("extends", ""), str):
+                raise UserError(f"{file.where}: {place}.extends is the name of a setting, not {said['extends']!r}")
+            if not (whole or name in shipped("setting") or any("extends" in s for s in found[name].values())):
+                hint = nearest(name, shipped("setting"))
+                raise UserError(f"{file.where}: {place} is no shipped setting ({hint}), so say which one it extends")
+    return found
