@@ -61,6 +61,13 @@ def test_every_setting_serves_a_method_that_says_nothing_of_it(setting):
     assert re.fullmatch(r"[A-Z].{20,110}\.", list_settings()[shipped("setting").index(setting)].summary)
 
 
+def test_the_page_of_recipes_lists_every_setting_as_the_command_does():
+    page = (Path(__file__).parents[1] / "docs/recipes.md").read_text()
+    assert re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", page.partition("## Where it is tried")[2], re.MULTILINE) == [
+        tuple(info) for info in list_settings()
+    ]
+
+
 def test_no_recipe_makes_a_setting_of_a_shipped_ones_name_and_every_one_it_makes_extends_another():
     for name in shipped("recipe"):
         made = [key for file in chain(name) for key in (file.values.get("settings") or {})]
@@ -109,10 +116,15 @@ LAYERS = st.lists(
 def test_layers_follow_each_other_whatever_they_hold(tmp_path_factory, layers):
     """The oracle: dotted keys into one dictionary, in the order of the docstring."""
     folder = tmp_path_factory.mktemp("layers")
-    whole = {"model": "m", "task": "countdown", "explore": [{"uniform": {"n": 1}}], "credit": {"main": ["group_mean"]}}
+    method = {"explore": [{"uniform": {"n": 1}}], "credit": {"main": ["group_mean"]}}
+    layers[0] = {key: value for key, value in layers[0].items() if key != "explore.0.n"}  # nothing of a method
     files = {
-        "place.yaml": {**whole, **layers[0]},
-        "base.yaml": {**layers[1], "settings": {"here": {"extends": str(folder / "place.yaml"), **layers[2]}}},
+        "place.yaml": {"model": "m", "task": "countdown", **layers[0]},
+        "base.yaml": {
+            **method,
+            **layers[1],
+            "settings": {"here": {"extends": str(folder / "place.yaml"), **layers[2]}},
+        },
         "own.yaml": {**layers[3], "extends": str(folder / "base.yaml"), "settings": {"here": layers[4]}},
     }
     for name, data in files.items():
@@ -146,12 +158,18 @@ def test_a_setting_of_ones_own_serves_every_recipe(write):
         ("settings: {gsm8k-0.6b: {seed: 3}}\n", None, "mine.yaml: settings.gsm8k-0.6b is no shipped setting (did"),
         ("seed: 3\n", "broken.yaml", "broken.yaml: learn.lrr is not a key (did you mean 'lr'?)"),
         ("seed: 3\n", "empty.yaml", "empty.yaml is empty"),
+        ("seed: 3\n", "dotted.yaml", "dotted.yaml: explore.0.n is what a recipe says; a setting is where it is tried"),
+        ("seed: 3\n", "method.yaml", "method.yaml: objective is what a recipe says; a setting is where it is tried"),
+        ("seed: 3\n", "bare.yaml", "mine.yaml in bare.yaml: model is missing, and 1 more"),
         ("seed: 3\n", "circle.yaml", "mine.yaml: the setting './circle.yaml' extends itself"),
     ],
 )
 def test_a_mistake_about_settings_is_one_sentence(write, text, setting, said):
     write("extends: gsm8k-0.5b\nlearn: {lrr: 3}\n", "broken.yaml")
     write("extends: ./circle.yaml\n", "circle.yaml")
+    write("extends: gsm8k-0.5b\nobjective: {kl: 0.0}\n", "method.yaml")
+    write("extends: gsm8k-0.5b\nexplore.0.n: 3\n", "dotted.yaml")
+    write("learn: {lr: 3.0e-4}\n", "bare.yaml")
     Path("empty.yaml").touch()
     with pytest.raises(UserError) as refused:
         load_recipe(write("extends: grpo\n" + text), setting=setting)

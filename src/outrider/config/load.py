@@ -64,7 +64,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str |
     ]  # fmt: skip
     if steps:
         data["from_setting"] = steps[-1].name
-    return _override(Recipe, data, changes, own.where, origins)
+    where = own.where if setting is None else f"{own.where} in {setting}"
+    return _override(Recipe, data, changes, where, origins)
 
 
 def load_options(cls: type[Model], data: dict[str, Any], overrides: Sequence[str], source: str) -> Model:

@@ -10,6 +10,7 @@ from outrider.config.shipped import Written, is_file, mapping, read, shipped
 from outrider.errors import UserError, nearest
 
 DEFAULT = "countdown"
+_METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # recipes lie over their setting
 
 
 class Layer(NamedTuple):
@@ -43,7 +44,7 @@ def steps_of(recipes: Sequence[Written], asked: str | None) -> list[Step]:
     while name is not None:
         if name in [step.name for step in steps]:
             raise UserError(f"{recipes[-1].where}: the setting {name!r} extends itself")
-        file = read("setting", name) if is_file(name) or name in shipped("setting") else None
+        file = _file(name)
         if file is None and name not in said:
             hint = nearest(name, {*shipped("setting"), *said})
             raise UserError(f"{recipes[-1].where}: there is no setting {name!r} ({hint})")
@@ -72,6 +73,21 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
             place = Origin(file.where, f"settings.{step.name}.")
             found.append(_layer(step.said.get(file.where, {}), "extends", place))
     return found
+
+
+def _file(name: str) -> Written | None:
+    """A setting's file, if it has one.
+
+    Raises:
+        UserError: it says something of a method: recipes lie over it, so it would be lost.
+    """
+    if not is_file(name) and name not in shipped("setting"):
+        return None
+    file = read("setting", name)
+    for key in file.values:
+        if key.split(".")[0] in _METHOD:
+            raise UserError(f"{file.where}: {key} is what a recipe says; a setting is where it is tried")
+    return file
 
 
 def _layer(values: dict[str, Any], without: str, origin: Origin) -> Layer:
