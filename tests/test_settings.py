@@ -61,13 +61,6 @@ def test_every_setting_serves_a_method_that_says_nothing_of_it(setting):
     assert re.fullmatch(r"[A-Z].{20,110}\.", list_settings()[shipped("setting").index(setting)].summary)
 
 
-def test_the_page_of_recipes_lists_every_setting_as_the_command_does():
-    page = (Path(__file__).parents[1] / "docs/recipes.md").read_text()
-    assert re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", page.partition("## Where it is tried")[2], re.MULTILINE) == [
-        tuple(info) for info in list_settings()
-    ]
-
-
 def test_no_recipe_makes_a_setting_of_a_shipped_ones_name_and_every_one_it_makes_extends_another():
     for name in shipped("recipe"):
         made = [key for file in chain(name) for key in (file.values.get("settings") or {})]
