@@ -63,8 +63,18 @@ def test_the_navigation_has_every_page_once(site):
     assert {place for place in pages if not place.startswith("repository/")} - {*known} <= {"decisions/index.md"}
 
 
+def anchors(page: str) -> set[str]:
+    """Those of the headings: what is written behind one, or its words as the site's slugs have them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", page, re.MULTILINE):
+        words, _, given = heading.partition(" { #")
+        plain = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", words).lower()
+        found.add(given.removesuffix(" }") or re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
 def test_every_link_of_the_site_lands(site, tools):
-    """mkdocs checks this too, where it is installed; a link to a file outside of ``docs/`` has a page by then."""
+    """On its anchor too. mkdocs checks this as well, where it is installed."""
     pages, files = site
     repository = tools[3]
     there = {*pages, *files, *(str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.*"))}
@@ -72,11 +82,13 @@ def test_every_link_of_the_site_lands(site, tools):
     for place, text in pages.items():
         for code, part in repository.split(text):
             for target in [] if code or text.startswith("---\nhide") else repository.LINK.findall(part):
-                path = target.partition("#")[0]
-                if path and not re.match(r"[a-z]+:", path):
-                    seen += 1
-                    if posixpath.normpath(posixpath.join(posixpath.dirname(place), path)) not in there:
-                        lost.append(f"{place}: {target}")
+                path, _, anchor = target.partition("#")
+                if re.match(r"[a-z]+:", path):
+                    continue
+                seen += 1
+                found = posixpath.normpath(posixpath.join(posixpath.dirname(place), path)) if path else place
+                if found not in there or (anchor and anchor not in anchors(pages[found])):
+                    lost.append(f"{place}: {target}")
     assert seen > 500
     assert lost == []
 
