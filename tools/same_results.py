@@ -20,6 +20,7 @@ import pyarrow.parquet
 from safetensors.numpy import load_file
 
 RECIPES = ["grpo", "kl-cov", "dars-hw-breadth", "xrpo", "deep-grpo", "treerl"]
+LABELS = ("from_profile:", "from_setting:")  # where the values come from, by its name in 0.1 and now
 SETTINGS = ["train.ranks=1", "train.trackers=[]", "evaluate.problems=50", "evaluate.n=8"]
 
 
@@ -77,7 +78,8 @@ def compared(recipe: str, folders: list[Path]) -> list[str]:
 
 def fingerprints(folder: Path) -> dict[str, str]:
     """Everything of a run that two equal runs share, each thing by its name."""
-    found = {"config.yaml": (folder / "config.yaml").read_text()}
+    config = (folder / "config.yaml").read_text().splitlines()
+    found = {"config.yaml": "\n".join(line for line in config if not line.startswith(LABELS))}
     weights = load_file(folder / "model" / "model.safetensors")
     found |= {f"weight {name}": digest(weight.tobytes()) for name, weight in weights.items()}
     for line in (folder / "metrics.jsonl").read_text().splitlines():
