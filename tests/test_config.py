@@ -218,6 +218,12 @@ def test_a_mistake_in_a_file_is_one_sentence_with_its_place(write, old, new, exp
         ("settings: 3", "x.yaml: settings must be a mapping of keys to values"),
         ("profile: a", "x.yaml: profile: a setting is chosen by --setting NAME"),
         ("profiles: {a: {}}", "x.yaml: profiles: they are settings now: settings: {NAME: …}"),
+        ("profiles.a.seed: 3", "x.yaml: profiles.a.seed: they are settings now: settings: {NAME: …}"),
+        (
+            "settings.a.seed: 3",
+            "x.yaml: settings.a.seed: write what is under settings as a mapping, settings: {NAME: …}",
+        ),
+        ("extends: gsm8k-0.5b", "there is no recipe 'gsm8k-0.5b' (it is a setting)"),
         ("setting: a", "x.yaml: setting: a setting is chosen by --setting NAME"),
         (
             "settings: {countdwn: {seed: 3}}",
@@ -453,3 +459,8 @@ def test_a_recipe_cannot_extend_what_is_none(write):
     assert sentence(write("extends: [grpo]")).startswith("x.yaml: extends is the name of another recipe, not ['grpo']")
     assert sentence(write("extends: gropo")).startswith("there is no recipe 'gropo' (did you mean 'grpo'")
     assert "extends is the name of another recipe" in sentence(write("extends: ./x.yaml"))
+
+
+def test_recipes_that_extend_each_other_are_refused(write):
+    Path("y.yaml").write_text("extends: x.yaml\n")
+    assert sentence(write("extends: y.yaml")) == "y.yaml: extends is the name of another recipe, not 'x.yaml'"

@@ -48,7 +48,9 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
     """
     if not is_file(name_or_path):
         if name_or_path not in shipped(kind):
-            raise UserError(f"there is no {kind} {name_or_path!r} ({nearest(name_or_path, shipped(kind))})")
+            is_setting = kind == "recipe" and name_or_path in shipped("setting")
+            hint = "it is a setting" if is_setting else nearest(name_or_path, shipped(kind))
+            raise UserError(f"there is no {kind} {name_or_path!r} ({hint})")
         where = f"{name_or_path}.yaml" if kind == "recipe" else f"settings/{name_or_path}.yaml"
         return where, (_PACKAGE / f"{kind}s" / f"{name_or_path}.yaml").read_text("utf-8")
     try:
@@ -66,8 +68,11 @@ def read(kind: Kind, name_or_path: str) -> Written:
     """A file's values. Raises UserError as ``text_of``, and for what is no mapping or a key of 0.1."""
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
-    for key in _ONCE.keys() & values.keys():
-        raise UserError(f"{where}: {key}: {_ONCE[key]}")
+    for key in values:
+        if (section := key.split(".")[0]) in _ONCE:
+            raise UserError(f"{where}: {key}: {_ONCE[section]}")
+        if key.startswith("settings."):
+            raise UserError(f"{where}: {key}: write what is under settings as a mapping, settings: {{NAME: …}}")
     extends = values.pop("extends", None)
     if not isinstance(extends, (str, type(None))):
         raise UserError(f"{where}: extends is the name of another {kind}, not {extends!r}")
