@@ -257,3 +257,12 @@ def test_the_folders_files_and_tables_that_contributing_names_are_there():
     assert [name for name in named if not list(ROOT.glob(name)) and not name.endswith("/mine.py")] == []
     for table, file in re.findall(r"`([A-Z_]+)` (?:of|in) `([\w/.]+)`", text):
         assert re.search(rf"^{table}\b.* = {{", (ROOT / file).read_text(), re.MULTILINE), table
+
+
+def test_the_readme_names_every_room_of_the_package():
+    tree = (ROOT / "README.md").read_text().split("src/outrider/\n")[1].split("```")[0]
+    named = set(re.findall(r"^  ([a-z_]+(?:/|\.py)) ", tree, re.MULTILINE))
+    package = ROOT / "src/outrider"
+    there = {f"{path.name}/" for path in package.iterdir() if path.is_dir() and not path.name.startswith("_")}
+    there |= {path.name for path in package.glob("[a-z]*.py")}
+    assert named == there
