@@ -41,8 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             if kind in str(action.metavar):
                 action.complete = dict.fromkeys(("bash", "zsh"), f"_outrider_{kind}")  # type: ignore[attr-defined]
     functions = "\n".join(_function(arguments.shell, kind, " ".join(known)) for kind, known in names.items())
-    preamble = {arguments.shell: functions}
-    sys.stdout.write(f"{shtab.complete(parser, arguments.shell, preamble=preamble)}\n")
+    sys.stdout.write(f"{shtab.complete(parser, arguments.shell, preamble=functions)}\n")
     return 0
 
 
