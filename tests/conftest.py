@@ -4,6 +4,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is imported: no test waits for a network
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -13,3 +14,12 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("suite")
 torch.set_num_threads(1)
+
+# Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
+LONG = ["test_run.py", "test_signals.py", "test_bench_run.py", "test_stages.py", "test_ranks.py", "test_models_page.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files come first; within a file, and among the others, the order stays."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
