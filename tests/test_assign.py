@@ -14,7 +14,7 @@ from outrider.credit.siblings_mean import SiblingsMean
 from outrider.learn.batching import cut_by_group
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.weights import token_weights
-from outrider.record import Context, Group, Problem, Rollout
+from outrider.record import Context, Group, Problem, Rollout, correct
 
 PLAIN_PROMPT = np.array([7, 7], np.int32)
 
@@ -76,6 +76,13 @@ def test_each_stream_has_its_own_chain() -> None:
         ("branch", [-0.5] * 3),
     ]
     assert found.rows[2].context_ids.tolist() == [1, 10, 11]  # the prompt, and what was kept of the failed root
+
+
+def test_a_row_says_what_its_rollout_came_to() -> None:
+    """For pieces of the objective that ask: a KL on failures alone, say."""
+    right = named("a", 0, 0.0).judged(correct(), 0.5)  # success is the verdict, whatever it is worth
+    rows = assigned([group("a", [right, named("a", 1, 0.75)])]).rows
+    assert [(row.success, row.reward) for row in rows] == [(True, 0.5), (False, 0.75)]
 
 
 def test_a_stream_without_a_chain_is_refused() -> None:

@@ -101,6 +101,15 @@ def test_a_new_problem_joins_and_a_request_for_nothing_vanishes() -> None:
     assert [(g.problem.id, g.size) for g in groups] == [("p0", 0), ("p99", 2)]
 
 
+def test_a_recipes_stages_stay_as_they_are_written() -> None:
+    """The explorer works on copies, so what a stage has learned is not in the recipe."""
+    stage = Doubling()
+    made = explorer(Uniform(n=4), stage)
+    made.explore(7, 2, draw)
+    assert made.stages[1].state_dict() != Doubling().state_dict()
+    assert stage.state_dict() == Doubling().state_dict()
+
+
 def test_state_round_trip_and_other_stages_are_refused() -> None:
     made = explorer(Uniform(n=2), Doubling())
     made.explore(1, 3, draw)
