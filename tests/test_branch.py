@@ -92,11 +92,11 @@ def test_what_is_excluded_from_training_is_not_branched_but_counted():
     dropped = rollout(2, context=Context("seeded", ("a",), "excluded")).left_out("refill: solved")
     stage = Branch(segment=EVERY)
     assert [parent for parent, _, _ in asked(stage, group(rollout(0), seeded, dropped))] == ["g/0"]
-    assert stage.metrics()["excluded"] == 1
+    assert stage.observe([])["excluded"] == 1
     for trained in ("as_generated", "original"):
         members = [rollout(0), rollout(1, context=Context("seeded", ("a",), trained))]
         assert [parent for parent, _, _ in asked(stage, group(*members))] == ["g/0", "g/1"]
-        assert stage.metrics()["excluded"] == 0
+        assert stage.observe([])["excluded"] == 0
 
 
 def test_truncated_rollouts_have_failed_and_may_be_branched():
@@ -164,7 +164,7 @@ def test_every_rollout_gets_what_it_has_cuts_for_and_never_more(select, lengths,
         return
     expected = {r.id: branches * min(pivots, length - 1) for r, length in zip(members, lengths, strict=True)}
     assert given_to == Counter({key: n for key, n in expected.items() if n})
-    metrics = stage.metrics()
+    metrics = stage.observe([])
     assert metrics["branches"] == branches * metrics["pivots"] == given_to.total()
     assert metrics["no_candidate"] == lengths.count(1)
 
@@ -173,14 +173,14 @@ def test_all_solved_and_nothing_at_all_ask_for_nothing():
     stage = Branch(segment=EVERY)
     assert asked(stage, group(rollout(0, success=True)), group()) == []
     assert asked(stage) == []
-    assert stage.metrics()["no_candidate"] == 0
+    assert stage.observe([])["no_candidate"] == 0
 
 
 @pytest.mark.parametrize("length", [0, 1, 50])
 def test_a_failure_without_a_proper_cut_is_counted(length):
     stage = Branch()  # chunks of 50: the end of a response is no cut
     assert asked(stage, group(rollout(0, length))) == []
-    assert stage.metrics()["no_candidate"] == (length > 0)  # a response of no tokens cannot fail
+    assert stage.observe([])["no_candidate"] == (length > 0)  # a response of no tokens cannot fail
     assert asked(Branch(), group(rollout(0, 51))) == [("g/0", 50, 8)]
 
 
@@ -193,7 +193,7 @@ def test_a_round_too_many_asks_for_nothing_and_a_pivot_is_branched_once():
         members.append(branch_of(members[0], at, len(members), length=1))
     assert sorted(m.branch_at for m in members[1:]) == [1, 2, 3]
     assert asked(stage, group(*members), round=3) == []
-    assert stage.metrics()["branches"] == 3
+    assert stage.observe([])["branches"] == 3
 
 
 @given(st.lists(st.integers(2, 9), min_size=1, max_size=6), st.integers(3, 30), st.integers(1, 3))
@@ -205,7 +205,7 @@ def test_the_cap_holds_and_keeps_siblings_together(lengths, cap, pivots):
     assert set(kept) <= set(free)
     assert all(n == 3 for _, _, n in kept)
     assert sum(n for _, _, n in kept) == min(cap // 3 * 3, 3 * len(free))
-    assert stage.metrics()["capped"] == 3 * (len(free) - len(kept))
+    assert stage.observe([])["capped"] == 3 * (len(free) - len(kept))
     assert set(asked(stage, *reversed(groups))) == set(kept)
 
 
@@ -221,7 +221,7 @@ def test_the_cap_is_of_the_whole_step():
     [(_, at, _)] = asked(stage, group(root))
     children = [branch_of(root, at, m) for m in (1, 2)]
     assert sum(n for _, _, n in asked(stage, group(root, *children), round=1)) == 2
-    assert [stage.metrics()[key] for key in ("branches", "capped")] == [4, 4]
+    assert [stage.observe([])[key] for key in ("branches", "capped")] == [4, 4]
     assert len(asked(stage, group(root))) == 1  # the next step begins anew
 
 
@@ -306,7 +306,7 @@ def test_what_a_width_lacks_is_counted(rounds, short):
     run = Run([Uniform(n=2), stage], World(3, Uniform, always(Outcome.INCORRECT)))
     groups = run.next()
     assert [g.size for g in groups] == [16 - short] * 3
-    assert run.stage.metrics()["short"] == 3 * short
+    assert run.metrics["explore/1-branch/short"] == 3 * short
 
 
 def test_outcomes_are_those_of_the_pivots():
@@ -323,13 +323,13 @@ def test_outcomes_are_those_of_the_pivots():
     expected = [(0.4, True, True), (0.8, False, True), (0.5, False, False), (0.75, False, True)]
     assert [tuple(o) for o in outcomes([group(*members)])] == expected
     stage = Branch()
-    stage.observe([group(*members)])
-    assert stage.metrics()["ratio"] == pytest.approx((0.4 + 0.8 + 0.5 + 0.75) / 4)
-    assert stage.metrics()["recovered"] == pytest.approx(1 / 3)
-    assert stage.metrics()["outcomes"] == 3, "from a success nothing is recovered"
-    stage.observe([])
-    assert math.isnan(stage.metrics()["ratio"])
-    assert math.isnan(stage.metrics()["recovered"])
+    metrics = stage.observe([group(*members)])
+    assert metrics["ratio"] == pytest.approx((0.4 + 0.8 + 0.5 + 0.75) / 4)
+    assert metrics["recovered"] == pytest.approx(1 / 3)
+    assert metrics["outcomes"] == 3, "from a success nothing is recovered"
+    metrics = stage.observe([])
+    assert math.isnan(metrics["ratio"])
+    assert math.isnan(metrics["recovered"])
 
 
 def test_outcomes_do_not_know_the_order_of_the_problems():
@@ -355,7 +355,7 @@ def test_one_estimator_learns_from_step_to_step_and_goes_on_after_a_kill():
     run = Run(stages(), _world(ending=ending))
     run.steps(2)
     state = json.loads(json.dumps(run.explorer.state_dict()))
-    assert run.stage.metrics()["w"] < -1
+    assert run.metrics["explore/1-branch/w"] < -1
     fresh = Run(stages(), _world(ending=ending), step=2)
     fresh.explorer.load_state_dict(state)
     run.steps(3)
@@ -376,7 +376,7 @@ def test_counts_agree_with_what_was_drawn(ending):
             for r in g.rollouts:
                 if r.parent is not None:
                     by_pivot[r.parent, r.branch_at] += 1
-        metrics = run.stage.metrics()
+        metrics = {key.removeprefix("explore/1-branch/"): value for key, value in run.metrics.items()}
         assert metrics["pivots"] == len(by_pivot)
         assert metrics["branches"] == sum(by_pivot.values()) <= 40
         assert set(by_pivot.values()) <= {3}

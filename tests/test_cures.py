@@ -110,7 +110,7 @@ def asked(stage: Cures, groups, **rest: object) -> list[int]:
 def test_the_first_epoch_is_uniform():
     stage = Cures(n=5)
     assert asked(stage, batch("", "", "")) == [5, 5, 5]
-    assert stage.metrics() == {"known": 0.0, "fewest": 5.0, "most": 5.0}
+    assert stage.observe([]) == {"known": 0.0, "fewest": 5.0, "most": 5.0}
 
 
 def test_hard_and_easy_problems_get_fewer_and_the_sum_is_kept():
@@ -120,7 +120,7 @@ def test_hard_and_easy_problems_get_fewer_and_the_sum_is_kept():
     assert found[2] == max(found)
     assert abs(found[0] - found[1]) <= 1  # equal weights
     assert found[0] < 8 < found[2]
-    assert stage.metrics() == {"known": 3.0, "fewest": float(min(found)), "most": float(max(found))}
+    assert stage.observe([]) == {"known": 3.0, "fewest": float(min(found)), "most": float(max(found))}
 
 
 def test_floor_and_cap_hold():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.explore import EntropyBranch, Setting, Uniform, View
+from outrider.explore import EntropyBranch, Surroundings, Uniform, View
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct
 from scripted import Ragged, Run, World, by_rate
 from small import LONG, ScriptedEngine
@@ -52,10 +52,10 @@ def test_a_path_divides_where_its_entropy_has_risen():
     one = rollout(0, [1, 1, 9, 0.5, 0.5, 9, 2, 2, 9])
     stage = EntropyBranch(segment=THREE, tokens=2, alpha=0.0, beta=1.0, threshold=0.9, total=5)
     assert places(stage.plan(view(one))) == [("g/0", 6, 1)]
-    assert stage.metrics()["rise"] == 1.0
+    assert stage.observe([])["rise"] == 1.0
     stage = EntropyBranch(segment=THREE, tokens=2, alpha=0.0, beta=1.0, threshold=1.0, total=5)
     assert places(stage.plan(view(one))) == [(None, 0, 4)]  # above, not at
-    assert math.isnan(stage.metrics()["rise"])
+    assert math.isnan(stage.observe([])["rise"])
 
 
 def test_boundaries_are_taken_one_by_one_and_branches_join_in():
@@ -68,7 +68,7 @@ def test_boundaries_are_taken_one_by_one_and_branches_join_in():
     assert places(stage.plan(view(one, two, three, four, round=2))) == [(None, 0, 2)]
     five, six = rollout(4, [0] * 9), rollout(5, [0] * 9)
     assert stage.plan(view(one, two, three, four, five, six, round=3)) == []
-    assert [stage.metrics()[key] for key in ("pivots", "branches", "fresh")] == [3, 3, 2]
+    assert [stage.observe([])[key] for key in ("pivots", "branches", "fresh")] == [3, 3, 2]
 
 
 def test_the_entropy_of_a_branch_is_compared_with_its_root_and_read_behind_its_own_boundary():
@@ -113,7 +113,7 @@ def test_every_problem_ends_with_the_total_exactly(initial, more, branches, thre
         groups = run.next()
         assert [g.size for g in groups] == [total] * 4
         new = [r for g in groups for r in g.rollouts if r.stage == run.name]
-        metrics = run.stage.metrics()
+        metrics = run.stage.observe([])
         assert metrics["branches"] == sum(r.parent is not None for r in new)
         assert metrics["fresh"] == sum(r.parent is None for r in new)
         siblings = Counter((r.parent, r.branch_at) for r in new if r.parent is not None)
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_said():
     full = [rollout(m, [1, 1]) for m in range(4)]
     stage = EntropyBranch(segment=EVERY, total=4)
     with pytest.raises(ValueError, match=r"total is 4 rollouts of a problem, but the stages before it draw 4"):
-        stage.check(Setting([Uniform(n=4)], 1, 64, ["main"], "countdown"))
+        stage.check(Surroundings([Uniform(n=4)], 1, 64, ["main"], "countdown"))
     assert stage.plan(view(*full)) == []  # it may happen all the same, if another stage gives some problems more
     with pytest.raises(UserError, match="needs the entropy of every token"):
         EntropyBranch(segment=EVERY, total=6).plan(view(rollout(0, [1, 1], entropies_T=None)))

@@ -58,10 +58,8 @@ class Doubling(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         return [SampleRequest(g.problem, n=g.successes, stream="branch") for g in view.groups] if view.round < 2 else []
 
-    def observe(self, groups: Sequence[Group]) -> None:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         self._seen += len(groups)
-
-    def metrics(self) -> dict[str, float]:
         return {"seen": float(self._seen)}
 
     def state_dict(self) -> dict[str, object]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from outrider.config.train import EvaluateOptions, RewardOptions
 from outrider.errors import UserError
-from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Setting, Stage, Uniform, View
+from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Surroundings, Stage, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, Verdict, correct, incorrect
@@ -149,8 +149,8 @@ def test_the_budget_is_spent_to_the_last_rollout_evenly_over_rounds(outcomes, ex
     assert sum(spent) == extra
     assert spent[-1] == 0
     assert max(spent[:-1]) - min(spent[:-1]) <= 1
-    assert stage.metrics()["unspent"] == 0
-    assert stage.metrics()["extra"] == extra
+    assert stage.observe([])["unspent"] == 0
+    assert stage.observe([])["extra"] == extra
 
 
 @given(st.lists(st.text("+-", min_size=1, max_size=8), min_size=2, max_size=9), st.integers(1, 40), st.integers(0, 9))
@@ -198,7 +198,7 @@ def test_solved_problems_are_skipped_on_request_and_then_the_budget_may_stay():
     assert sum(without.values()) == 54
     solved = groups_of("++", "+!")  # a timeout is no failure
     assert plan(stage, solved) == {}
-    assert stage.metrics()["unspent"] == 56
+    assert stage.observe([])["unspent"] == 56
 
 
 def test_verifier_errors_are_no_failures():
@@ -211,7 +211,7 @@ def test_a_problem_that_the_verifier_cannot_judge_gets_nothing_more_and_is_count
     extra = plan(stage, groups_of("!!!!", *["++--"] * 8, *["----"] * 7))
     assert "p0" not in extra
     assert sum(extra.values()) == 64
-    assert stage.metrics()["unscorable"] == 1
+    assert stage.observe([])["unscorable"] == 1
     run = Run(Prioritise(total=48), lambda request, member: member % 2 == 0)
     broken, run.draw = (
         run.draw,
@@ -225,7 +225,7 @@ def test_a_problem_that_the_verifier_cannot_judge_gets_nothing_more_and_is_count
         assert sizes.get("p0", 4) == 4
         assert sum(sizes.values()) == 48
     assert plan(stage, groups_of("!!!!", "!!!!")) == {"p0": 60, "p1": 60}  # nobody can be preferred
-    assert [stage.metrics()[name] for name in ("unscorable", "unspent")] == [2, 0]
+    assert [stage.observe([])[name] for name in ("unscorable", "unspent")] == [2, 0]
     assert plan(Prioritise(total=128, skip_solved=True), groups_of("!!!!", "++++")) == {}
 
 
@@ -259,8 +259,8 @@ def test_branches_and_dropped_groups():
     assert plan(Prioritise(total=33, rounds=1), [g.left_out("other: reason") for g in groups]) == {}
 
 
-def setting(before: Sequence[Stage]) -> Setting:
-    return Setting(before, problems=16, max_tokens=64, streams=["main", "branch"], task="countdown")
+def setting(before: Sequence[Stage]) -> Surroundings:
+    return Surroundings(before, problems=16, max_tokens=64, streams=["main", "branch"], task="countdown")
 
 
 def test_a_total_that_leaves_nothing_is_refused():
@@ -281,11 +281,11 @@ def test_a_total_that_earlier_stages_happen_to_use_up_ends_no_run():
     """How many rollouts a refill draws, the outcomes decide."""
     stage = Prioritise(total=12)
     assert plan(stage, groups_of("++--", "----", "+-+-")) == {}
-    assert [stage.metrics()[name] for name in ("extra", "unspent", "overdrawn")] == [0, 0, 0]
+    assert [stage.observe([])[name] for name in ("extra", "unspent", "overdrawn")] == [0, 0, 0]
     assert plan(stage, groups_of("++--", "----", "+-+-", "++++")) == {}
-    assert [stage.metrics()[name] for name in ("extra", "unspent", "overdrawn")] == [0, 0, 4]
+    assert [stage.observe([])[name] for name in ("extra", "unspent", "overdrawn")] == [0, 0, 4]
     assert sum(plan(stage, groups_of("++--", "----")).values()) == 2  # the first of two rounds
-    assert stage.metrics()["overdrawn"] == 0
+    assert stage.observe([])["overdrawn"] == 0
 
 
 @pytest.mark.parametrize("wrong", [{"confidence": 1.0}, {"rounds": 0}, {"bonus": -0.1}, {"total": 1}, {"lam": 0.1}])
@@ -302,8 +302,7 @@ def test_metrics_by_hand():
         g.joined(rollout(SampleRequest(g.problem, group_id=g.id, first_member=4), k, False) for k in range(n))
         for g, n in zip(groups, (9, 3, 3), strict=True)
     ]
-    stage.observe(grown)
-    assert stage.metrics() == {
+    assert stage.observe(grown) == {
         "extra": 15,
         "extra_unsolved": 3,
         "extra_solved": 3,

@@ -118,9 +118,9 @@ def test_the_cap_of_the_moment_bounds_the_group():
     stage = Rebalance(n_max=32, n_max_end=8)
     groups = batch("0" * 8, "1" + "0" * 7)
     assert [r.n for r in stage.plan(view(groups, progress=0.5))] == [12, 12]
-    assert stage.metrics() == {"n_max": 20.0, "problems": 2.0, "rollouts": 24.0, "capped": 2.0}
+    assert stage.observe([]) == {"n_max": 20.0, "problems": 2.0, "rollouts": 24.0, "capped": 2.0}
     assert [r.n for r in stage.plan(view(groups, progress=0.999))] == []
-    assert stage.metrics() == {"n_max": 8.0, "problems": 0.0, "rollouts": 0.0, "capped": 2.0}
+    assert stage.observe([]) == {"n_max": 8.0, "problems": 0.0, "rollouts": 0.0, "capped": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_cap_below_the_first_pass_is_refused_at_the_first_step(stage, sentence
 def test_a_group_that_is_over_the_cap_among_others_gets_nothing():
     stage = Rebalance(n_max=6)
     assert [(r.problem.id, r.n) for r in stage.plan(view(batch("0" * 9, "0000")))] == [("p1", 2)]
-    assert stage.metrics()["capped"] == 2.0
+    assert stage.observe([])["capped"] == 2.0
 
 
 @pytest.mark.parametrize("options", [{"n_max": 0}, {"n_max_end": 0}, {"schedule": "HWE"}, {"n_min": 1}])
@@ -179,7 +179,7 @@ def test_what_an_earlier_stage_has_left_out_gets_no_more():
 def test_nobody_in_need_and_groups_without_rollouts_are_ordinary():
     stage = Rebalance()
     assert stage.plan(view(batch("11110000", "11111111", ""))) == []
-    assert stage.metrics() == {"n_max": 32.0, "problems": 0.0, "rollouts": 0.0, "capped": 0.0}
+    assert stage.observe([]) == {"n_max": 32.0, "problems": 0.0, "rollouts": 0.0, "capped": 0.0}
     assert stage.plan(view([group("0000")], round=1)) == []
 
 

@@ -169,8 +169,7 @@ def test_a_prompt_leaves_room_for_the_longest_response():
         other.observe([solved(B, "3+5=8")])
         request = ask(other, A, prompt_limit=limit)[0]
         assert request.context.kind == "plain" if "unseeded" in told else len(text_of(request)) == limit
-        other.observe([])
-        assert told.items() <= other.metrics().items()
+        assert told.items() <= other.observe([]).items()
 
 
 def test_among_equals_the_latest():
@@ -203,8 +202,8 @@ def test_without_a_solved_problem_the_prompt_stays_plain_and_is_counted():
         seed.observe(corpus)
         [request] = ask(seed, D)
         assert (request.context, request.prompt_ids, request.n) == (Context(), None, 3)
-        seed.observe([])
-        assert (seed.metrics()["seeded"], seed.metrics()["unseeded"]) == (0, 3)
+        metrics = seed.observe([])
+        assert (metrics["seeded"], metrics["unseeded"]) == (0, 3)
 
 
 # Fitting
@@ -243,8 +242,7 @@ def test_what_was_cut_or_left_out_is_counted():
     seed = Seed(k=2, template=PLAIN, max_tokens=30)
     seed.observe([solved(A, "x" * 50), solved(B, "y" * 5)])
     ask(seed, D)  # 9 of the question, and 7 a problem with its line's end: 7 left for solutions
-    seed.observe([])
-    metrics = seed.metrics()
+    metrics = seed.observe([])
     assert {name: metrics[name] for name in ("seeded", "unseeded", "cut", "fewer")} == {
         "seeded": 3,
         "unseeded": 0,
@@ -296,8 +294,7 @@ def test_one_entry_per_problem_its_latest_success(steps, capacity, random):
             if success and text:
                 history.setdefault(f"p{name}", []).append((number, text, helped))
         batch = list(groups.values())
-        seed.observe(batch)
-        evicted += seed.metrics()["evicted"]
+        evicted += seed.observe(batch)["evicted"]
         random.shuffle(batch)
         shuffled.observe(batch)
     latest = {key: (seen[-1][0], key, seen[-1][1], seen[-1][2]) for key, seen in history.items()}
@@ -325,16 +322,15 @@ def test_a_branch_is_kept_from_its_first_token():
 def test_a_reward_is_no_success():
     """The failed rollouts of this file are worth 1.0."""
     seed = Seed()
-    seed.observe([solved(A, "3+4=8", success=False)])
-    assert seed.metrics()["corpus"] == 0
+    assert seed.observe([solved(A, "3+4=8", success=False)])["corpus"] == 0
 
 
 def test_metrics_of_rescue():
     seed = Seed()
     both = solved(A, "x").joined([])
     helped, alone = solved(B, "x", kind="seeded"), solved(C, "x", "y")
-    seed.observe([both, helped, alone, solved(D, "x", kind="seeded", success=False)])
-    assert {name: seed.metrics()[name] for name in ("rescued", "corpus", "corpus_seeded", "evicted")} == {
+    metrics = seed.observe([both, helped, alone, solved(D, "x", kind="seeded", success=False)])
+    assert {name: metrics[name] for name in ("rescued", "corpus", "corpus_seeded", "evicted")} == {
         "rescued": 1,
         "corpus": 3,
         "corpus_seeded": 1,

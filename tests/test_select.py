@@ -148,8 +148,8 @@ def test_one_pivot_is_drawn_with_the_utility_as_weight(gamma, warm):
     made = Utility(gamma=gamma)
     w = b = 0.0
     if warm:
-        made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(300), strict=True)])
-        w, b = made.metrics()["w"], made.metrics()["b"]
+        learned = made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(300), strict=True)])
+        w, b = learned["w"], learned["b"]
     cuts = [3, 7, 12, 17]
     q = {t: (t / 20) ** gamma * (1 / (1 + math.exp(-(w * t / 20 + b))) if warm else 1) for t in cuts}
     expected = {(t,): q[t] / sum(q.values()) for t in cuts}
@@ -182,8 +182,8 @@ def test_the_root_counts_as_one_more_chunk():
 
 def test_the_root_is_as_recoverable_as_depth_zero():
     made = Utility(gamma=1, include_root=True)
-    made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(300), strict=True)])
-    w, b = made.metrics()["w"], made.metrics()["b"]
+    learned = made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(300), strict=True)])
+    w, b = learned["w"], learned["b"]
     q = {at: (at + 10) / 40 / (1 + math.exp(-(w * at / 30 + b))) for at in (0, 10, 20)}
     assert_drawn(counted(made, 1, chain(30, [10, 20])), {(at,): q[at] / sum(q.values()) for at in q})
 
@@ -202,12 +202,12 @@ def test_extreme_depth_preference_neither_overflows_nor_forgets():
 
 def test_utility_says_what_it_knows():
     made = Utility(memory=15)
-    assert math.isnan(made.metrics()["w"])
-    made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(40), strict=True)])
+    assert math.isnan(made.observe([])["w"])
+    learned = made.observe([PivotOutcome(r, y, True) for r, y in zip(*known(40), strict=True)])
     again = Utility(memory=15)
     again.load_state_dict(json.loads(json.dumps(made.state_dict())))
-    assert again.metrics() == made.metrics()
-    assert made.metrics()["outcomes"] == 15
+    assert again.observe([]) == made.observe([]) == learned
+    assert learned["outcomes"] == 15
 
 
 # Anywhere, and nowhere

@@ -369,8 +369,9 @@ class Forgetful(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         return [] if view.round else [SampleRequest(g.problem, n=1 + self._seen % 5) for g in view.groups]
 
-    def observe(self, groups: Sequence[Group]) -> None:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         self._seen += len(groups)
+        return {}
 
 
 class Greedy(Stage):
@@ -385,7 +386,7 @@ class Greedy(Stage):
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         return {g.id: "poor" for g in groups if not self.rich(g)}
 
-    def metrics(self) -> dict[str, float]:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         return {f"step {id(self)}": 1}
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_vali
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
-from outrider.explore import STAGES, Setting, Stage
+from outrider.explore import STAGES, Surroundings, Stage
 from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
@@ -100,7 +100,7 @@ class Recipe(Options):
     @model_validator(mode="after")
     def _stages_agree(self) -> Recipe:
         for i, stage in enumerate(self.explore):
-            setting = Setting(
+            around = Surroundings(
                 self.explore[:i],
                 self.train.problems,
                 self.sample.max_tokens,
@@ -109,7 +109,7 @@ class Recipe(Options):
                 self.task.turns,
             )
             try:
-                stage.check(setting)
+                stage.check(around)
             except ValueError as error:
                 raise ValueError(f"explore.{i}: {error}") from None
         return self

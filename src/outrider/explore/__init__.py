@@ -9,7 +9,7 @@ from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
 from outrider.explore.seed import Seed
 from outrider.explore.skip import Skip
-from outrider.explore.stage import Bounds, Setting, Stage
+from outrider.explore.stage import Bounds, Surroundings, Stage
 from outrider.explore.uniform import Uniform
 from outrider.explore.view import Engine, View
 
@@ -37,7 +37,7 @@ __all__ = [
     "Rebalance",
     "Refill",
     "Seed",
-    "Setting",
+    "Surroundings",
     "Skip",
     "Stage",
     "Uniform",

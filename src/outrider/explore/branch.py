@@ -13,7 +13,7 @@ from outrider.explore.outcome import scorable, trainable
 from outrider.explore.segment import SEGMENTERS, Chunk, SegmentedRollout, Segmenter
 from outrider.explore.select import SELECTORS, Pivot, PivotOutcome, Selector, Source
 from outrider.explore.select.utility import Utility
-from outrider.explore.stage import Bounds, Setting, Stage
+from outrider.explore.stage import Bounds, Surroundings, Stage
 from outrider.explore.view import View
 from outrider.pieces import PieceOf
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed
@@ -66,7 +66,6 @@ class Branch(Stage):
     cap: int | None = Field(None, ge=1, description="most branches in a step; null: no limit")
     stream: str = Field("branch", min_length=1, description="the loss stream of the branches")
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
-    _seen: list[PivotOutcome] = PrivateAttr(default_factory=list)
 
     @model_validator(mode="after")
     def _cap_holds_a_pivot(self) -> Branch:
@@ -89,17 +88,17 @@ class Branch(Stage):
             new = min(new, problems * (self.select.fills - before.first[0]))
         return before.more(new if self.cap is None else min(new, self.cap))
 
-    def check(self, setting: Setting) -> None:
-        if not setting.before:
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
             raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")
-        width, (drawn, _) = self.select.fills, setting.bounds.first
+        width, (drawn, _) = self.select.fills, around.bounds.first
         if width is not None and drawn >= width:
             raise ValueError(
                 f"branch fills problems up to {width} rollouts (width), but the stages before it draw {drawn} for "
                 "each, so none is left to branch"
             )
-        self.segment.check(setting)
-        setting.refuse_stream(self.stream)
+        self.segment.check(around)
+        around.refuse_stream(self.stream)
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
@@ -163,14 +162,11 @@ class Branch(Stage):
         self._tally["capped"] += sum(ask.n for ask in asks if ask.pivot not in kept)
         return [ask for ask in asks if ask.pivot in kept]
 
-    def observe(self, groups: Sequence[Group]) -> None:
-        self._seen = outcomes(groups)
-        self.select.observe(self._seen)
-
-    def metrics(self) -> dict[str, float]:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        seen = outcomes(groups)
         counts = {key: float(self._tally[key]) for key in _COUNTS}
-        ratio, recovered = [o.ratio for o in self._seen], [o.success for o in self._seen if o.failed]
-        return counts | {"ratio": mean(ratio), "recovered": mean(recovered)} | self.select.metrics()
+        ratio, recovered = [o.ratio for o in seen], [o.success for o in seen if o.failed]
+        return counts | {"ratio": mean(ratio), "recovered": mean(recovered)} | self.select.observe(seen)
 
     def state_dict(self) -> dict[str, Any]:
         return self.select.state_dict()

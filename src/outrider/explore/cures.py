@@ -92,7 +92,7 @@ class Cures(Stage):
         # grouped so that (a, b) and (b, a) give the same number to the last bit, which makes a tie a tie
         return exp((lgamma(a + 0.5) + lgamma(b + 0.5)) - (lgamma(a) + lgamma(b)) - log(a + b))
 
-    def observe(self, groups: Sequence[Group]) -> None:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         for group in groups:
             counted = first_pass(group)
             if counted:
@@ -100,8 +100,6 @@ class Cures(Stage):
                 old = self._evidence.get(group.problem.id, (0.0, 0.0))
                 kept = [self.memory * count for count in old]
                 remember(self._evidence, group.problem.id, (kept[0] + new, kept[1] + len(counted) - new))
-
-    def metrics(self) -> dict[str, float]:
         return self._numbers
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
 from outrider.explore.outcome import trainable
 from outrider.explore.segment import SegmentedRollout, Turns, sampled
 from outrider.explore.select import Pivot
-from outrider.explore.stage import Bounds, Setting, Stage
+from outrider.explore.stage import Bounds, Surroundings, Stage
 from outrider.explore.view import View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
 
@@ -74,17 +74,17 @@ class EntropyBranch(Stage):
         after = before.more((self.total - before.first[0]) * problems)
         return after if before.most is None else after._replace(fewest=max(before.fewest, self.total * problems))
 
-    def check(self, setting: Setting) -> None:
-        if not setting.before:
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
             raise ValueError("entropy_branch continues rollouts, and as the first stage it finds none")
-        drawn, _ = setting.bounds.first
+        drawn, _ = around.bounds.first
         if drawn >= self.total:
             raise ValueError(
                 f"entropy_branch.total is {self.total} rollouts of a problem, but the stages before it draw {drawn}, "
                 "so nothing is left to branch"
             )
-        self.segment.check(setting)
-        setting.refuse_stream(self.stream)
+        self.segment.check(around)
+        around.refuse_stream(self.stream)
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
@@ -142,7 +142,7 @@ class EntropyBranch(Stage):
         entropies = rollout.entropies_T[own:][sampled(rollout, by_id)[at:]][: self.tokens]
         return float(entropies.mean(dtype=np.float64))
 
-    def metrics(self) -> dict[str, float]:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         counts = {key: float(self._tally[key]) for key in ("pivots", "branches", "fresh")}
         return counts | {"rise": mean(self._rises)}
 

@@ -116,12 +116,10 @@ class Explorer:
         return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in self.stages))
 
     def _observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        for stage in self.stages:
-            stage.observe(groups)
         return {
             f"explore/{_name(stage, i)}/{key}": value
             for i, stage in enumerate(self.stages)
-            for key, value in stage.metrics().items()
+            for key, value in stage.observe(groups).items()
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from outrider.explore.stage import Bounds, Setting, Stage
+from outrider.explore.stage import Bounds, Surroundings, Stage
 from outrider.explore.view import View
 from outrider.record import Context, SampleRequest, SamplingParams
 
@@ -29,10 +29,10 @@ class Greedy(Stage):
 
     max_tokens: int = Field(ge=1, description="most response tokens; the same as sample.max_tokens")
 
-    def check(self, setting: Setting) -> None:
-        if not setting.before:
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
             raise ValueError("greedy adds to rollouts, and as the first stage it finds none: put uniform before it")
-        setting.refuse_limit(self.max_tokens)
+        around.refuse_limit(self.max_tokens)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         each = before.more(problems)

@@ -15,7 +15,7 @@ from outrider.errors import UserError
 from outrider.explore.apportion import apportion
 from outrider.explore.outcome import evidence, outcome
 from outrider.explore.seed import Seed
-from outrider.explore.stage import Bounds, Setting, Stage
+from outrider.explore.stage import Bounds, Surroundings, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -102,18 +102,17 @@ class Prioritise(Stage):
 
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)
     _extra: Counter[str] = PrivateAttr(default_factory=Counter)
-    _weights: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def check(self, setting: Setting) -> None:
-        drawn = setting.bounds
-        if not setting.before or drawn.first[0] == 1:
+    def check(self, around: Surroundings) -> None:
+        drawn = around.bounds
+        if not around.before or drawn.first[0] == 1:
             raise ValueError(
                 "prioritise ranks problems by their rollouts so far: put uniform before it, at least 2 for each"
             )
         if drawn.fewest >= self.total:
             raise ValueError(
                 f"prioritise.total is {self.total} rollouts a step, but the stages before it draw {drawn.fewest} for "
-                f"{setting.problems} problems, so none is left to allocate"
+                f"{around.problems} problems, so none is left to allocate"
             )
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -180,25 +179,21 @@ class Prioritise(Stage):
                 "put uniform before it in explore, with n at least 2"
             )
 
-    def observe(self, groups: Sequence[Group]) -> None:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Extra rollouts: in all, to problems that were unsolved or solved when they got them, most and share of none
+        for one problem; problems that got none since none of their rollouts could be judged; budget left over, rollouts
+        of earlier stages beyond it; then the weights and seeding's own."""
+        names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
+        counts = {"extra": self._extra.total()} | {name: self._counts[name] for name in names}
         n_P = np.array([g.size for g in groups if g.size], np.float64)
-        self._weights = {
+        weights = {
             "effective_problems": float(n_P.sum() ** 2 / (n_P**2).sum()) if len(n_P) else 0.0,
             "weight_max": float(n_P.max() / n_P.mean()) if len(n_P) else 0.0,
             "extra_max": float(max(self._extra.values(), default=0)),
             "extra_none": sum(not self._extra[g.problem.id] for g in groups) / len(groups) if groups else 0.0,
         }
-        if self.seed is not None:
-            self.seed.observe(groups)
-
-    def metrics(self) -> dict[str, float]:
-        """Extra rollouts: in all, to problems that were unsolved or solved when they got them, most and share of none
-        for one problem; problems that got none since none of their rollouts could be judged; budget left over, rollouts
-        of earlier stages beyond it; then the weights and seeding's own."""
-        told = {"extra": float(self._extra.total())}
-        names = ("extra_unsolved", "extra_solved", "unscorable", "unspent", "overdrawn")
-        told |= {name: float(self._counts[name]) for name in names}
-        return told | self._weights | (self.seed.metrics() if self.seed is not None else {})
+        seeding = {} if self.seed is None else self.seed.observe(groups)
+        return {name: float(count) for name, count in counts.items()} | weights | seeding
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.seed is None else {"seed": self.seed.state_dict()}

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Setting, Stage
+from outrider.explore.stage import Bounds, Surroundings, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest
 
@@ -62,10 +62,10 @@ class Rebalance(Stage):
 
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def check(self, setting: Setting) -> None:
+    def check(self, around: Surroundings) -> None:
         least = min(self.n_max, self.n_max if self.n_max_end is None else self.n_max_end)
-        _, n = setting.bounds.first
-        if not setting.before:
+        _, n = around.bounds.first
+        if not around.before:
             raise ValueError("rebalance adds to a first pass: put uniform before it")
         if least < n:
             raise ValueError(f"rebalance.n_max comes to {least}, below the {n} rollouts of the first pass, which count")
@@ -99,7 +99,7 @@ class Rebalance(Stage):
         end = self.n_max if self.n_max_end is None else self.n_max_end
         return int(self.n_max + (end - self.n_max) * progress + 0.5)
 
-    def metrics(self) -> dict[str, float]:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         return self._numbers
 
     def _refuse_too_small(self, groups: Sequence[Group]) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import outcome, scorable
-from outrider.explore.stage import Setting, Stage
+from outrider.explore.stage import Surroundings, Stage
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -61,8 +61,8 @@ class Refill(Stage):
     _seed: int = PrivateAttr(0)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    def check(self, setting: Setting) -> None:
-        if not setting.before:
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
             raise ValueError("refill replaces groups that are not mixed, and as the first stage it finds none")
 
     def plan(self, view: View) -> list[SampleRequest]:
@@ -101,7 +101,7 @@ class Refill(Stage):
             self._numbers[reason] = float(counts[reason])
         return {key: f"refill: {reason}" for key, reason in reasons.items() if reason != "mixed"}
 
-    def metrics(self) -> dict[str, float]:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         return self._numbers
 
     def _begin(self, view: View) -> None:

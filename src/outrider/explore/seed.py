@@ -125,7 +125,6 @@ class Seed(Options):
     _corpus: Corpus = PrivateAttr()
     _prompts: dict[str, _Prompt] = PrivateAttr(default_factory=dict)
     _counts: Counter[str] = PrivateAttr(default_factory=Counter)
-    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _begin(self) -> Seed:
@@ -186,8 +185,12 @@ class Seed(Options):
                 longest = _shorter([len(entry.solution) for entry in examples], longest, excess)
         return _Prompt(np.zeros(0, np.int32))
 
-    def observe(self, groups: Sequence[Group]) -> None:
-        """Take in what a step has solved."""
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Take in what a step has solved.
+
+        Numbers: rollouts with examples, without for want of any, with solutions cut, with fewer than k; problems solved
+        with examples alone; entries that gave way; entries, and those found with examples.
+        """
         self._prompts.clear()
         evicted = self._corpus.learn(groups)
         helped = [any(r.success and r.context.kind == "seeded" for r in g.rollouts) for g in groups]
@@ -196,17 +199,12 @@ class Seed(Options):
         counts = {name: float(self._counts[name]) for name in ("seeded", "unseeded", "cut", "fewer")}
         self._counts.clear()
         entries = self._corpus.entries.values()
-        self._numbers = counts | {
+        return counts | {
             "rescued": float(rescued),
             "evicted": float(evicted),
             "corpus": float(len(entries)),
             "corpus_seeded": float(sum(entry.seeded for entry in entries)),
         }
-
-    def metrics(self) -> dict[str, float]:
-        """Of the last step: rollouts with examples, without for want of any, with solutions cut, with fewer than k;
-        problems solved with examples alone; entries that gave way; entries, and those found with examples."""
-        return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
         return {"corpus": self._corpus.state_dict()}

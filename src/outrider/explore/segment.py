@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from outrider.explore.stage import Setting
+from outrider.explore.stage import Surroundings
 from outrider.explore.view import Engine
 from outrider.options import Options
 from outrider.record import Rollout
@@ -53,7 +53,7 @@ class Segmenter(Options):
         """
         raise NotImplementedError
 
-    def check(self, setting: Setting) -> None:
+    def check(self, around: Surroundings) -> None:
         """Refuse, when a recipe is read, a setting in which it would never cut. Raises ValueError."""
 
     @property
@@ -96,10 +96,10 @@ class Chunk(Segmenter):
 
     tokens: int = Field(50, ge=1, description="length of a segment")
 
-    def check(self, setting: Setting) -> None:
-        if self.tokens >= setting.max_tokens:
+    def check(self, around: Surroundings) -> None:
+        if self.tokens >= around.max_tokens:
             raise ValueError(
-                f"cuts responses every {self.tokens} tokens, but none is longer than {setting.max_tokens} "
+                f"cuts responses every {self.tokens} tokens, but none is longer than {around.max_tokens} "
                 "(sample.max_tokens), so nothing would ever be cut"
             )
 
@@ -138,10 +138,10 @@ class Turns(Segmenter):
     [4]
     """
 
-    def check(self, setting: Setting) -> None:
-        if not setting.turns:
+    def check(self, around: Surroundings) -> None:
+        if not around.turns:
             raise ValueError(
-                f"cuts rollouts at their turns, but in task {setting.task!r} they are single turns; give it another "
+                f"cuts rollouts at their turns, but in task {around.task!r} they are single turns; give it another "
                 "segment, chunk or delimiter"
             )
 

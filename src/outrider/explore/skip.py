@@ -60,7 +60,6 @@ class Skip(Stage):
 
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})
-    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before
@@ -79,17 +78,18 @@ class Skip(Stage):
             self._skipped[streak.solved] += 1
         return taken
 
-    def observe(self, groups: Sequence[Group]) -> None:
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         for group in groups:
             if len(evidence(group.rollouts)) > 1:
                 self._visited(group)
-        self._numbers = {
+        numbers = {
             "skipped_solved": float(self._skipped[True]),
             "skipped_unsolved": float(self._skipped[False]),
             "streaks_solved": float(sum(s.solved for s in self._streaks.values())),
             "streaks_unsolved": float(sum(not s.solved for s in self._streaks.values())),
         }
         self._skipped = {True: 0, False: 0}
+        return numbers
 
     def _visited(self, group: Group) -> None:
         key = group.problem.id
@@ -101,9 +101,6 @@ class Skip(Stage):
         before = self._streaks.get(key)
         visits = before.visits + 1 if before is not None and before.solved == solved else 1
         remember(self._streaks, key, _Streak(solved, visits, seed=group.rollouts[0].seed))
-
-    def metrics(self) -> dict[str, float]:
-        return self._numbers
 
     def state_dict(self) -> dict[str, Any]:
         """Per problem, longest ago first: how its visits ended, how many in a row, the seed, how often it came up."""

@@ -37,7 +37,7 @@ def bounds_after(stages: Sequence[Stage], problems: int) -> Bounds:
     return bounds
 
 
-class Setting(NamedTuple):
+class Surroundings(NamedTuple):
     """The recipe around a stage, as far as a stage has to agree with it.
 
     Attributes:
@@ -78,25 +78,47 @@ class Setting(NamedTuple):
 class Stage(Options):
     """One way of spending the rollout budget. Fields are the recipe's options; state lives in ``PrivateAttr``.
 
-    The explorer asks ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and verified, until the answer is
-    empty; then the stage may ``drop`` groups, and comes the next stage. After the last stage every stage sees the
+    Its contract is ``plan``, ``check``, ``observe``, ``drop`` and the state; only ``plan`` has to be written. The
+    explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and verified, until the answer is
+    empty; then the stage may ``drop`` groups, and the next stage begins. After the last stage every stage sees the
     finished groups through ``observe``. All of this happens in one process of a run.
+
+    Three more questions have an answer that fits most stages: ``bounds``, ``prepare`` and ``admits``.
     """
 
     def plan(self, view: View) -> list[SampleRequest]:
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError
 
-    def bounds(self, before: Bounds, problems: int) -> Bounds:
-        """Bounds after its turn, from those before it, in a step that begins with so many problems."""
-        return before._replace(most=None)
-
-    def check(self, setting: Setting) -> None:
-        """Refuse, when a recipe is read, a setting that it cannot work in.
+    def check(self, around: Surroundings) -> None:
+        """Refuse, when a recipe is read, surroundings that it cannot work in.
 
         Raises:
             ValueError: one sentence.
         """
+
+    def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
+        """Groups that are not to be trained on: group id to reason. They stay on record, and their tokens count."""
+        return {}
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Learn from the finished groups of a step, and give its numbers for the metrics, the same names every step.
+
+        Tokens, rollouts and successes of each stage are counted by the trainer.
+        """
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that ``load_state_dict`` needs to plan as if never interrupted; plain JSON data."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps no state, but the checkpoint holds {sorted(state)}")
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        """Bounds after its turn, from those before it, in a step that begins with so many problems."""
+        return before._replace(most=None)
 
     def prepare(self) -> None:
         """Load what is needed, once and before anything is sampled.
@@ -108,22 +130,3 @@ class Stage(Options):
     def admits(self, problem: Problem, step: int) -> bool:
         """Whether a problem that comes up may be taken into this step; one that is refused is passed over."""
         return True
-
-    def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
-        """Groups that are not to be trained on: group id to reason. They stay on record, and their tokens count."""
-        return {}
-
-    def observe(self, groups: Sequence[Group]) -> None:
-        """Learn from the finished groups of a step. A stage without state ignores them."""
-
-    def metrics(self) -> dict[str, float]:
-        """Numbers of the last step; tokens, rollouts and successes of each stage are counted by the trainer."""
-        return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that ``load_state_dict`` needs to plan as if never interrupted; plain JSON data."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if state:
-            raise ValueError(f"{type(self).__name__} keeps no state, but the checkpoint holds {sorted(state)}")

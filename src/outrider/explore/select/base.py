@@ -74,10 +74,11 @@ class Selector(Options):
         """At most ``pivots`` pivots; a pivot that is given twice gets twice the branches."""
         raise NotImplementedError
 
-    def observe(self, outcomes: Sequence[PivotOutcome]) -> None:
-        """Learn from the pivots of a finished step. Their order does not depend on that of the problems."""
+    def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
+        """Learn from the pivots of a finished step, and give its numbers.
 
-    def metrics(self) -> dict[str, float]:
+        The order of the pivots does not depend on that of the problems.
+        """
         return {}
 
     def state_dict(self) -> dict[str, Any]:

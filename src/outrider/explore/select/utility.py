@@ -62,12 +62,10 @@ class Utility(Selector):
         keys_C = value_C + self._recover.log_probability(at_C / length) + gumbel_C
         return [Pivot(chain.rollout, cuts[i]) for i in np.argsort(-keys_C, kind="stable")[:pivots]]
 
-    def observe(self, outcomes: Sequence[PivotOutcome]) -> None:
+    def observe(self, outcomes: Sequence[PivotOutcome]) -> dict[str, float]:
+        """What recoverability knows: outcomes, and its fit, NaN while there is none."""
         failed = [o for o in outcomes if o.failed]
         self._recover.learn([o.ratio for o in failed], [o.success for o in failed])
-
-    def metrics(self) -> dict[str, float]:
-        """What recoverability knows: outcomes, and its fit, NaN while there is none."""
         w, b = (math.nan if value is None else value for value in (self._recover.w, self._recover.b))
         return {"outcomes": float(len(self._recover.ratios)), "w": w, "b": b}
 
