@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from outrider.config.train import EvaluateOptions, RewardOptions
 from outrider.errors import UserError
-from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Surroundings, Stage, Uniform, View
+from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Stage, Surroundings, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, Verdict, correct, incorrect

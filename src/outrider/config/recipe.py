@@ -12,7 +12,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_vali
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
-from outrider.explore import STAGES, Surroundings, Stage
+from outrider.explore import STAGES, Stage, Surroundings
 from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions

@@ -9,7 +9,7 @@ from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
 from outrider.explore.seed import Seed
 from outrider.explore.skip import Skip
-from outrider.explore.stage import Bounds, Surroundings, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.uniform import Uniform
 from outrider.explore.view import Engine, View
 
@@ -37,9 +37,9 @@ __all__ = [
     "Rebalance",
     "Refill",
     "Seed",
-    "Surroundings",
     "Skip",
     "Stage",
+    "Surroundings",
     "Uniform",
     "View",
 ]

@@ -13,7 +13,7 @@ from outrider.explore.outcome import scorable, trainable
 from outrider.explore.segment import SEGMENTERS, Chunk, SegmentedRollout, Segmenter
 from outrider.explore.select import SELECTORS, Pivot, PivotOutcome, Selector, Source
 from outrider.explore.select.utility import Utility
-from outrider.explore.stage import Bounds, Surroundings, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.pieces import PieceOf
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed

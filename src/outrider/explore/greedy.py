@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from outrider.explore.stage import Bounds, Surroundings, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Context, SampleRequest, SamplingParams
 

@@ -15,7 +15,7 @@ from outrider.errors import UserError
 from outrider.explore.apportion import apportion
 from outrider.explore.outcome import evidence, outcome
 from outrider.explore.seed import Seed
-from outrider.explore.stage import Bounds, Surroundings, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import outcome, scorable
-from outrider.explore.stage import Surroundings, Stage
+from outrider.explore.stage import Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
