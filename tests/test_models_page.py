@@ -234,8 +234,8 @@ def test_contexts_of_one_length_go_together_where_padding_is_not_forgotten() -> 
     assert [r.token_ids.tolist() for r in with_padding] == [r.token_ids.tolist() for r in without]
     decoder = samplers[1].decoder
     assert isinstance(decoder, PlainDecoder)
-    assert not decoder.together([asked[0].prompt_ids, asked[1].prompt_ids])
-    assert decoder.together([asked[0].prompt_ids, asked[2].prompt_ids])
+    assert not decoder.batchable([asked[0].prompt_ids, asked[1].prompt_ids])
+    assert decoder.batchable([asked[0].prompt_ids, asked[2].prompt_ids])
 
 
 def test_a_plain_pass_in_parts_has_the_same_statistics_and_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

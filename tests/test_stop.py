@@ -152,4 +152,4 @@ def test_the_automaton_finds_what_a_search_finds(stops: list[str], ids: list[int
     for token in ids:
         state = int(table.next_SV[state, token])
         text += pieces[token].decode()
-        assert (state == table.found) == any(stop in text for stop in stops)
+        assert (state == table.matched) == any(stop in text for stop in stops)

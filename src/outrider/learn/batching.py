@@ -1,4 +1,4 @@
-"""How rows are cut: into optimizer batches, over ranks, into micro-batches."""
+"""How rows are divided: into optimizer batches, over ranks, into micro-batches."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def cut_by_group(rows: Sequence[TrainingRow], parts: int) -> list[list[TrainingR
     >>> [len(part) for part in cut_by_group([a, b], parts=3)]
     [2]
     """
+    # in the order of arrival, on which the order of updates depends
     groups: dict[str, list[TrainingRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -40,6 +41,7 @@ def micro_batches(rows: Sequence[Sized], tokens: int) -> list[list[Sized]]:
     """Rows sorted by length and filled into micro-batches of at most ``tokens``; a longer row gets one of its own."""
     batches: list[list[Sized]] = []
     room = 0
+    # rows of like length waste little padding in attention; sorted is stable, so equal lengths keep their order
     for row in sorted(rows, key=lambda r: r.length):
         if row.length > room:
             batches.append([])
@@ -53,6 +55,7 @@ def split_by_tokens(rows: Sequence[Sized], parts: int) -> list[list[Sized]]:
     """Rows over ranks: longest first, each to the rank with the fewest tokens so far. Ties go to the lowest rank."""
     loads = [0] * parts
     split: list[list[Sized]] = [[] for _ in range(parts)]
+    # every rank runs this on all rows and gets the same split
     for row in sorted(rows, key=lambda r: -r.length):
         rank = loads.index(min(loads))
         split[rank].append(row)

@@ -80,9 +80,9 @@ class Learner:
     """AdamW over a causal LM.
 
     ``update`` is given all rows on every rank; each rank computes its share and the gradients are added. Rows that
-    cannot change the gradient are skipped, their weight in every denominator stays. An optimizer batch whose loss or
-    gradient is not finite is skipped and counted; one without any signal is too (AdamW's momentum would move on).
-    All log-probabilities of a step are of one mode: ratios between modes mean nothing.
+    cannot change the gradient are skipped, but stay in every denominator. An optimizer batch whose loss or gradient is
+    not finite is skipped and counted, and so is one without any signal. All log-probabilities of a step are of one
+    mode: ratios between modes mean nothing.
 
     Args:
         model: made ready for ``path`` (:func:`outrider.sample.ready.ready`).
@@ -125,6 +125,7 @@ class Learner:
         refuse_modes(rows)
         totals: dict[str, float] = {}
         rows, gauges = self.loss.begin(rows, self.logprobs)
+        # a group that was trained in one epoch and skipped in another is not lost
         lost, trained = set[str](), set[str]()
         for _ in range(self.options.epochs):
             for batch in cut_by_group(rows, self.options.minibatches):
@@ -150,12 +151,13 @@ class Learner:
         refuse_modes(rows)
         ends = np.cumsum([len(row.token_ids) for row in rows])
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
-        found = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
+        # zeros where another rank computes, so that the sum over ranks is the whole
+        logprobs_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
         for micro in micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens):
             values = self._forward(self.model, [slot.row for slot in micro])[0].cpu()
             for slot, part in zip(micro, values.split([len(slot.row.token_ids) for slot in micro]), strict=True):
-                found[slot.start : slot.start + len(part)] = part
-        return np.split(self.add(found).numpy(), ends[:-1]) if len(ends) else []
+                logprobs_N[slot.start : slot.start + len(part)] = part
+        return np.split(self.add(logprobs_N).numpy(), ends[:-1]) if len(ends) else []
 
     @torch.no_grad()
     def reset_reference(self) -> None:
@@ -214,6 +216,7 @@ class Learner:
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         options = self.options
+        # biases and the weights of norms are vectors; whether these decay is an option
         matrices = [p for p in self.parameters if p.ndim >= 2]
         others = [p for p in self.parameters if p.ndim < 2]
         decay = options.weight_decay
@@ -224,13 +227,14 @@ class Learner:
         return torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
 
     def _optimizer_step(self, rows: Sequence[TrainingRow], progress: float) -> dict[str, float]:
-        told = self.loss.prepare(rows)
-        trained = [t for t in told if t.trained]
+        weighted = self.loss.prepare(rows)
+        trained = [row for row in weighted if row.trained]
         result = {"rows_skipped": float(len(rows) - len(trained))}
         if not trained:
-            return result | {"skipped_no_signal": 1.0}
+            return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
         self.optimizer.zero_grad(set_to_none=False)
         result |= self._accumulate(split_by_tokens(trained, self.size)[self.rank])
+        # after the sum over ranks, so that every rank takes the same decision
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.options.clip_norm))
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
             return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
@@ -244,29 +248,31 @@ class Learner:
     def _accumulate(self, share: Sequence[WeightedRow]) -> dict[str, float]:
         """Gradients of this rank's rows, then their sum and the sums of the diagnostics over all ranks."""
         for parameter in self.parameters:
-            if parameter.grad is None:
+            if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
                 parameter.grad = torch.zeros_like(parameter)
         sums: dict[str, Tensor] = {}
         for micro in micro_batches(share, self.options.micro_tokens):
             loss, diagnostics = self._micro_loss(micro)
             loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
+                # in float64, for sums of many small terms
                 sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
         if self.size > 1:
             sums = self._add_over_ranks(sums)
         return {name: float(value) for name, value in sums.items()}
 
     def _add_over_ranks(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        names = ["loss", *self.loss.diagnostics]  # a rank without rows must name them too
+        names = ["loss", *self.loss.diagnostics]  # not the keys of sums: a rank without rows has none
         packed = self.add(torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64)) for n in names]))
         gradients = [p.grad for p in self.parameters if p.grad is not None]
+        # one sum of everything instead of one for each parameter
         flat = self.add(torch.cat([g.reshape(-1) for g in gradients]))
         for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
         return dict(zip(names, packed, strict=True))
 
     def _micro_loss(self, micro: Sequence[WeightedRow]) -> tuple[Tensor, dict[str, Tensor]]:
-        rows = [told.row for told in micro]
+        rows = [weighted.row for weighted in micro]
         logprobs_N, entropies_N = self._forward(self.model, rows)
         reference_N = None
         if self.reference is not None:
@@ -310,5 +316,5 @@ def _frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _wide(model: PreTrainedModel) -> torch.dtype:
-    """The type of log-probabilities: at least float32."""
+    """The type of log-probabilities: float32 or wider."""
     return torch.promote_types(next(model.parameters()).dtype, torch.float32)

@@ -15,11 +15,9 @@ from outrider.errors import UserError
 
 
 def recompute_layers(model: PreTrainedModel) -> None:
-    """Have every layer keep its input alone and compute the rest again in the backward pass.
+    """Let every layer keep only its input, and compute the rest again in the backward pass.
 
-    Transformers has a switch for this that works in training mode alone. There, layers with a dropout of their own
-    (OPT, BioGPT, XGLM) would drop, and every layer would forget the cache that the plain sampler hands it. So layers
-    are left as they are, and what calls them decides: where no gradient is asked for, nothing is different.
+    Without gradients nothing changes.
 
     Raises:
         UserError: the architecture has no layers that can do so.
@@ -27,6 +25,8 @@ def recompute_layers(model: PreTrainedModel) -> None:
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise UserError(f"learn.gradient_checkpointing: {type(model).__name__} has no layers that can do so")
+    # The switch of transformers works in training mode only. There, layers with a dropout of their own (OPT, BioGPT,
+    # XGLM) would use it, and every layer would ignore the cache that the plain sampler hands it.
     for layer in layers:
         layer.forward = partial(_recomputed, layer.forward)
 
@@ -34,4 +34,5 @@ def recompute_layers(model: PreTrainedModel) -> None:
 def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
     if not torch.is_grad_enabled():
         return forward(*inputs, **named)
+    # the model is in evaluation mode and draws nothing, so no random state has to be kept
     return checkpoint(forward, *inputs, use_reentrant=False, preserve_rng_state=False, **named)

@@ -29,10 +29,7 @@ class AttentionPlan(Protocol):
 
 @torch.no_grad()
 def use_plans(model: PreTrainedModel) -> None:
-    """Route the model's attention through plans, and see that every layer goes there.
-
-    A layer that mixes tokens in another way (a state-space or linear-attention layer) would let packed sequences see
-    one another, without any error.
+    """Route the model's attention through plans, and check that every layer uses them.
 
     Raises:
         UserError: not every layer of the architecture is attention that can be replaced.
@@ -42,15 +39,17 @@ def use_plans(model: PreTrainedModel) -> None:
         model.set_attn_implementation(NAME)
     except (ValueError, NotImplementedError) as error:
         raise refusal from error
-    asked: set[int] = set()
+    # A layer that mixes tokens in another way (a state-space or linear-attention layer) would let packed sequences
+    # see one another without any error. So one small forward pass records which layers call the plan.
+    called: set[int] = set()
     two = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
     try:
         model.get_decoder()(
-            input_ids=two, position_ids=torch.tensor([[0, 1]]).to(two), plan=_Roll(asked), use_cache=False
+            input_ids=two, position_ids=torch.tensor([[0, 1]]).to(two), plan=_CallRecorder(called), use_cache=False
         )
     except TypeError as error:  # no such arguments: remote code, or no attention at all
         raise refusal from error
-    if asked != set(range(model.config.get_text_config().num_hidden_layers)):
+    if called != set(range(model.config.get_text_config().num_hidden_layers)):
         raise refusal
 
 
@@ -60,14 +59,14 @@ def use_own(model: PreTrainedModel) -> None:
         model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
 
 
-class _Roll:
-    """A plan that notes which layers call, and lets every token see itself alone."""
+class _CallRecorder:
+    """A plan that records which layers call it; every token attends to itself alone."""
 
-    def __init__(self, asked: set[int]) -> None:
-        self._asked = asked
+    def __init__(self, called: set[int]) -> None:
+        self._called = called
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        self._asked.add(layer)
+        self._called.add(layer)
         return v.repeat_interleave(q.shape[1] // v.shape[1], 1).transpose(1, 2)
 
 
@@ -84,11 +83,12 @@ def _attend(
 ) -> tuple[Tensor, None]:
     if plan is None:
         raise RuntimeError("its layers do not pass the plan on to their attention")
+    # both change the softmax itself; ignored in silence they would give other numbers than the model
     for name in ("softcap", "s_aux"):
         if extras.get(name) is not None:
             raise UserError(f"{type(module).__name__} uses {name} in its attention, which is not supported")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    # where products are in bfloat16 and weights are not, the rotary embedding leaves queries and keys in float32
+    # Under autocast the rotary embedding returns float32, while values are bfloat16; kernels need one type.
     query, key = query.to(value.dtype), key.to(value.dtype)
     mixed = plan.attend(module.layer_idx, query, key, value, scale, sliding_window)  # type: ignore[arg-type]
     return mixed.contiguous(), None  # as transformers' own: some models take a view of it
@@ -98,7 +98,7 @@ AttentionInterface.register(NAME, _attend)
 
 
 class Packed:
-    """Causal attention over sequences packed end to end, ``[1, H, T, D]``: padded here and nowhere else.
+    """Causal attention over sequences packed end to end, ``[1, H, T, D]``. Only attention pads them.
 
     Args:
         lengths: tokens of each sequence, in order; they sum to T.
@@ -110,21 +110,26 @@ class Packed:
         self._ends_B = lengths_B.cumsum(0)
         starts_B = self._ends_B - lengths_B
         row_T = torch.repeat_interleave(torch.arange(self.rows, device=device), lengths_B)
+        # each sequence counts from 0, or its rotary embedding would depend on what is packed before it
         self.positions_T = torch.arange(len(row_T), device=device) - starts_B[row_T]
-        self._cells_T = row_T * self.width + self.positions_T
+        self._cells_T = row_T * self.width + self.positions_T  # where each token lies in the padded ``[B * L]``
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         if attention_on(q.device, q.dtype) == "flash_attention_2":
             return self._attend_unpadded(q, k, v, scale, window)
         gqa = k.shape[1] != q.shape[1]
         q, k, v = (self._pad(x) for x in (q, k, v))
+        # Padding is on the right, so a causal token never sees it, and no mask is needed: with is_causal alone PyTorch
+        # may choose its fast kernels.
         if window is None or window >= self.width:
             out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=gqa)
         else:
             at = torch.arange(self.width, device=q.device)
+            # the window counts the token itself
             near = (at[:, None] >= at[None, :]) & (at[:, None] - at[None, :] < window)
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=near, scale=scale, enable_gqa=gqa)
         out_BL = out.transpose(1, 2).reshape(self.rows * self.width, *out.shape[1:2], out.shape[-1])
+        # drops the cells of padding, whose values mean nothing
         return out_BL.index_select(0, self._cells_T)[None]
 
     def _attend_unpadded(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
@@ -139,12 +144,12 @@ class Packed:
             max_seqlen_k=self.width,
             softmax_scale=scale,
             causal=True,
-            window_size=(-1, -1) if window is None else (window - 1, 0),
+            window_size=(-1, -1) if window is None else (window - 1, 0),  # tokens to the left, without the token itself
         )
         return out_THD[None]
 
     def _pad(self, x: Tensor) -> Tensor:
-        """``[1, H, T, D]`` to ``[B, H, L, D]``; what the cells after a sequence's end attend to is never read."""
+        """``[1, H, T, D]`` to ``[B, H, L, D]``, with zeros after the end of a sequence."""
         flat_T = x[0].transpose(0, 1)
         padded = flat_T.new_zeros(self.rows * self.width, *flat_T.shape[1:]).index_copy(0, self._cells_T, flat_T)
         return padded.view(self.rows, self.width, *flat_T.shape[1:]).transpose(1, 2)

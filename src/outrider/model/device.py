@@ -33,7 +33,7 @@ class Placement(NamedTuple):
 
 
 def engine(dtype: str = "float32") -> Placement:
-    """What there is on this machine for a policy of this ``policy.dtype``.
+    """What this machine offers to a policy of this ``policy.dtype``.
 
     >>> str(engine()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
     'cpu, float32, attention by sdpa'

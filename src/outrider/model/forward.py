@@ -19,11 +19,11 @@ from outrider.model.head import logit_statistics, token_statistics
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
-"""Of one part of a plain forward pass: 1 GB in float32, which the backward pass holds a few times over."""
+"""In one part of a plain forward pass: 1 GB in float32, of which the backward pass holds a few copies."""
 
 
 class Packable(Protocol):
-    """A sequence whose last tokens are looked at: ``context_ids`` first, then ``token_ids``, its own."""
+    """A sequence: ``context_ids`` first, then ``token_ids``, whose log-probabilities are computed."""
 
     @property
     def context_ids(self) -> Ids: ...
@@ -49,15 +49,15 @@ def own_statistics(
     with products_in(dtype, device):
         hidden_NH, targets_N = own_hidden(model, rows)
     head = model.get_output_embeddings()
-    # as autocast would have it, which does not reach into the backward pass of the head
+    # The head has a backward pass of its own, which autocast does not reach, so its types are cast here.
     parts = [hidden_NH, head.weight, *([] if getattr(head, "bias", None) is None else [head.bias])]
     hidden_NH, weight_VH, *bias = parts if dtype is torch.float32 else (part.to(dtype) for part in parts)
     return token_statistics(hidden_NH, weight_VH, bias[0] if bias else None, targets_N, temperature)
 
 
 def _plain_statistics(model: PreTrainedModel, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
-    """By the model's own forward pass and head, so many rows at a time that their logits are at most ``MOST_LOGITS``,
-    or one; where that is not all of them, the backward pass computes each part anew."""
+    """By the model's own forward pass and head. Rows are cut into parts of at most ``MOST_LOGITS`` logits, or one row;
+    with several parts, the backward pass computes each one again."""
 
     def statistics(part: Sequence[Packable]) -> tuple[Tensor, Tensor]:
         return logit_statistics(*_own_logits(model, part), temperature)
@@ -70,24 +70,26 @@ def _plain_statistics(model: PreTrainedModel, rows: Sequence[Packable], temperat
         parts[-1].append(row)
     if len(parts) == 1:
         return statistics(rows)
-    found = [checkpoint(statistics, part, use_reentrant=False) for part in parts]
-    return torch.cat([logprobs_N for logprobs_N, _ in found]), torch.cat([entropies_N for _, entropies_N in found])
+    results = [checkpoint(statistics, part, use_reentrant=False) for part in parts]
+    return torch.cat([logprobs_N for logprobs_N, _ in results]), torch.cat([entropies_N for _, entropies_N in results])
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:
     """Logits before own tokens, ``[N, V]``, and these tokens, ``[N]``, by the model's own forward pass.
 
-    Padded on the right without a mask: a causal model cannot look there.
+    Padded on the right.
     """
     device = next(model.parameters()).device
     width = max(row.length for row in rows)
     first = min(len(row.context_ids) for row in rows) - 1  # nothing before it predicts an own token
+    # No mask: a causal model does not see what is on the right, and each model treats a mask in its own way.
     ids_BL = torch.zeros(len(rows), width, dtype=torch.int64)
     for row, ids_L in zip(rows, ids_BL, strict=True):
         ids_L[: row.length] = torch.from_numpy(np.concatenate([row.context_ids, row.token_ids]).astype(np.int64))
     kept = {"logits_to_keep": width - first} if "logits_to_keep" in signature(model.forward).parameters else {}
     logits_BLV = model(input_ids=ids_BL.to(device), use_cache=False, **kept).logits
     spans = [(len(row.context_ids) - 1, len(row.token_ids)) for row in rows]
+    # 0 where the model ignores logits_to_keep, and gives logits of all positions
     offset = width - logits_BLV.shape[1]
     own = [logits_LV[at - offset : at - offset + n] for logits_LV, (at, n) in zip(logits_BLV, spans, strict=True)]
     targets_N = np.concatenate([row.token_ids for row in rows]).astype(np.int64)

@@ -57,6 +57,7 @@ class _TokenStatistics(torch.autograd.Function):
             logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, temperature, dtype)
             logprobs_T[part] = logps_tV.gather(1, targets_T[part, None])[:, 0]
             entropies_T[part] = -_expectation(logps_tV)
+        # log-probabilities are as large as the logits and are computed again; entropies are [T], and cheap to keep
         ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T)
         ctx.temperature = temperature
         return logprobs_T, entropies_T
@@ -66,8 +67,10 @@ class _TokenStatistics(torch.autograd.Function):
         r"""``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``, chunk by chunk."""
         hidden_TH, weight_VH, bias_V, targets_T, entropies_T = ctx.saved_tensors
         grad_logprobs_T, grad_entropies_T = grads
+        # autograd hands zeros for an output that the loss does not use, and most losses use no entropy
         with_entropy = bool(grad_entropies_T.any())
         grad_hidden = torch.zeros_like(hidden_TH) if ctx.needs_input_grad[0] else None
+        # summed over chunks in float32 also for a bfloat16 head, where later chunks would be rounded away
         grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
         for part in _chunks(len(targets_T), len(weight_VH)):
@@ -81,6 +84,7 @@ class _TokenStatistics(torch.autograd.Function):
             grad_tV /= ctx.temperature
             if grad_bias is not None:
                 grad_bias += grad_tV.sum(0)
+            # the products in the type of the forward pass, as autocast would have them
             grad_low = grad_tV.to(hidden_TH.dtype)
             if grad_hidden is not None:
                 grad_hidden[part] = grad_low @ weight_VH
@@ -105,4 +109,5 @@ def _logprobs(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: 
 
 def _expectation(logps_tV: Tensor) -> Tensor:
     """Sum of p log p over the vocabulary, 0 where p is 0."""
+    # a masked logit has log p = -inf and p = 0, whose product would be NaN
     return (logps_tV.exp() * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)

@@ -23,7 +23,7 @@ _NAME = "default"
 
 
 def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None:
-    """Put an adapter into the linear layers of ``model`` and freeze everything else; it changes no output yet.
+    """Put an adapter into the linear layers of ``model`` and freeze everything else; outputs do not change yet.
 
     The adapter is float32 whatever the model is. Its random half is drawn from ``seed`` alone.
 
@@ -37,19 +37,20 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
     config = peft.LoraConfig(
         r=options.rank,
         lora_alpha=options.alpha,
-        target_modules=known if options.targets == "all-linear" else _asked(model, options.targets, known),
+        target_modules=known if options.targets == "all-linear" else _checked_targets(model, options.targets, known),
         task_type="CAUSAL_LM",
     )
+    # peft draws from the global generator; the model is still on the CPU, so no other generator is used
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
             with warnings.catch_warnings(action="ignore"):  # that a Conv1D lies transposed, which peft then minds
                 model.add_adapter(config, _NAME)
         except ValueError as error:
-            said = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
-            raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} so ({said})") from error
+            reason = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
+            raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} so ({reason})") from error
     for parameter in model.parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad:  # only the adapter: in bfloat16 most steps of AdamW would be rounded away
             parameter.data = parameter.data.float()
     model.eval()
 
@@ -71,7 +72,7 @@ def _is_product(module: torch.nn.Module) -> bool:
     return isinstance(module, (torch.nn.Linear, Conv1D))
 
 
-def _asked(model: PreTrainedModel, targets: Sequence[str], known: Sequence[str]) -> list[str]:
+def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequence[str]) -> list[str]:
     if not targets:
         raise UserError(f"policy.lora.targets is empty; write all-linear, or some of {', '.join(known)}")
     for target in targets:
@@ -87,6 +88,7 @@ def _asked(model: PreTrainedModel, targets: Sequence[str], known: Sequence[str])
 def merged(model: PreTrainedModel) -> PreTrainedModel:
     """A plain model whose weights are those of ``model`` with its adapter added; the others are shared with it."""
     shared = {id(p): p for p in model.parameters()}
+    # deepcopy takes what its memo holds as copied already, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)
     adapted = [name for name, module in plain.named_modules() if hasattr(module, "get_delta_weight")]
     for name in adapted:
@@ -114,6 +116,7 @@ def folded(layer: Any) -> Tensor:
         return cast(Tensor, layer.weight)
     base: Tensor = layer.base_layer.weight
     delta: Tensor = layer.get_delta_weight(_NAME)
+    # one rounding, of the sum, where the base is bfloat16
     return (base.float() + delta.float()).to(base.dtype)
 
 
@@ -151,7 +154,9 @@ def with_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
         )
     want = _logprobs(adapted)
     plain: PreTrainedModel = adapted.merge_and_unload()
+    # peft merges without a word where two layers share one weight, and changes both
     apart = (_logprobs(plain) - want).abs()
+    # bfloat16 rounds the merged weights: single tokens move far, the mean does not
     if (apart.max() > 1e-3) if plain.dtype is torch.float32 else (apart.mean() > 0.3):
         raise UserError(
             f"model {str(folder)!r}: added to the weights of its base, the adapter gives log-probabilities that are "

@@ -10,7 +10,7 @@ from outrider.options import Options
 
 
 class PolicyOptions(Options):
-    """How a model is asked, and in which numbers it computes.
+    """How prompts are written for a model, and the type of its numbers.
 
     With ``chat`` a problem's prompt is the user's message of the tokenizer's chat template, and the response is the
     assistant's. Without it the prompt is the text before the response, as it stands.

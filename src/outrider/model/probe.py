@@ -39,10 +39,10 @@ def step_attention(model: PreTrainedModel, rollout: Rollout, starts: Sequence[in
 
 
 class _StepMeans:
-    """An attention plan that notes the mean weight of every pair of steps on its way.
+    """An attention plan that records the mean weight of every pair of steps.
 
     Args:
-        shares_TS: what a token counts in the mean of a step: one over the step's length, or 0.
+        shares_TS: the weight of a token in the mean of a step: one over the step's length, or 0.
     """
 
     def __init__(self, shares_TS: Tensor) -> None:
@@ -60,6 +60,7 @@ class _StepMeans:
             scores = (q[0, :, queries] @ k.transpose(1, 2)).float() * scale
             weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
             outs.append(weights.to(v.dtype) @ v)
+            # summed over blocks in float64: a pair of long steps spans many
             means_HSS = means_HSS + (self._shares_TS[queries].T @ (weights @ self._shares_TS)).double()
         self.means.append(means_HSS)
         return torch.cat(outs, 1).transpose(0, 1)[None]

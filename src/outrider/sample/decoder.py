@@ -18,7 +18,7 @@ PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
 
 
 class Cache(Protocol):
-    """What a decoder keeps of rows: ``column`` columns so far, of the ``columns`` that there is room for."""
+    """Keys and values of rows: ``column`` columns are filled, of the ``columns`` that there is room for."""
 
     column: int
     columns: int
@@ -42,7 +42,7 @@ class Decoder(Protocol[C]):
         """Logits ``[B, V]`` after the last of the new tokens; the cache's column moves on by ``Q``."""
         ...
 
-    def together(self, contexts: Sequence[Ids]) -> bool:
+    def batchable(self, contexts: Sequence[Ids]) -> bool:
         """Whether these contexts may be prefilled in one call."""
         ...
 
@@ -52,7 +52,7 @@ class Decoder(Protocol[C]):
 
 
 class StoreDecoder(ABC):
-    """A decoder over our own key-value store. It can join stores, so any number of contexts goes together."""
+    """A decoder over our own key-value store. Stores can be joined, so any contexts are prefilled in one call."""
 
     @property
     @abstractmethod
@@ -62,6 +62,7 @@ class StoreDecoder(ABC):
     def forward(self, ids_BQ: Tensor, cache: Store) -> Tensor: ...
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[Store, Tensor]:
+        # in parts, since the activations of a pass grow with its padded tokens
         size = max(1, PREFILL_TOKENS // ids_CT.shape[1])
         stores, logits = [], []
         for ids_PT, starts_P in zip(ids_CT.split(size), starts_C.split(size), strict=True):
@@ -69,12 +70,12 @@ class StoreDecoder(ABC):
             logits.append(self.forward(ids_PT, stores[-1]))
         return Store.joined(stores), torch.cat(logits)
 
-    def together(self, contexts: Sequence[Ids]) -> bool:
+    def batchable(self, contexts: Sequence[Ids]) -> bool:
         return True
 
 
 class PackedDecoder(StoreDecoder):
-    """Any Hugging Face causal LM whose attention can be replaced. Reads the model's weights where they are.
+    """Any Hugging Face causal LM whose attention can be replaced. It uses the model's weights, not a copy.
 
     Args:
         dtype: of matrix products.
@@ -92,6 +93,7 @@ class PackedDecoder(StoreDecoder):
         body = self._model.get_decoder()
         with products_in(self._dtype, ids_BQ.device):
             passed = body(input_ids=ids_BQ, position_ids=positions_BQ, plan=cache, use_cache=False)
+            # the head on the last position only: logits of a whole prompt would be the largest tensor of the pass
             logits_BV: Tensor = self._model.get_output_embeddings()(passed.last_hidden_state[:, -1])
         cache.column += ids_BQ.shape[1]
         return logits_BV

@@ -21,8 +21,8 @@ class Drawn(NamedTuple):
 def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn:
     """Inverse-CDF sampling: the first token whose cumulative probability exceeds the uniform number.
 
-    One number per token, where Gumbel noise would take one per vocabulary entry; the cumulative sum is float64, so a
-    token can change only if a boundary moves across the number. Temperature 0 takes the most likely token. Truncation
+    One number per token, where Gumbel noise would take one per vocabulary entry. Rounding changes a token only where a
+    boundary lies next to the number. Temperature 0 takes the most likely token. Truncation
     (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects which token is drawn, and
     neither its log-probability nor the entropy. A token of probability 0 is never drawn.
 
@@ -39,9 +39,13 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
     if params.temperature == 0.0:
         ids_B = logps_BV.argmax(-1)
     else:
+        # In float64, so that the sum over a large vocabulary keeps small probabilities apart. Truncated probabilities
+        # do not sum to 1; the uniform number is multiplied by their total, which is one rounding for a row.
         cumulative_BV = truncated(probs_BV, params.top_p, params.top_k).cumsum(-1, dtype=torch.float64)
         total_B1 = cumulative_BV[:, -1:]
-        # rounding up to the total would run past the last token of positive probability
+        # A product rounded up to the total would point behind the last token of positive probability.
+        # with right=True the first entry that is larger: tokens of probability 0 repeat the entry before and are passed
+        # over
         at_B1 = torch.minimum(uniforms_B[:, None] * total_B1, torch.nextafter(total_B1, torch.zeros_like(total_B1)))
         ids_B = torch.searchsorted(cumulative_BV, at_B1, right=True)[:, 0]
     return Drawn(ids_B, logps_BV.gather(1, ids_B[:, None])[:, 0], entropies_B)
@@ -51,11 +55,13 @@ def truncated(probs_BV: Tensor, top_p: float, top_k: int) -> Tensor:
     """Probabilities with everything outside the kept set at 0; not renormalised. Ties keep the lower id."""
     if top_p >= 1.0 and not 0 < top_k < probs_BV.shape[-1]:
         return probs_BV
+    # stable, so that ties are cut at the same ids on every machine
     ordered_BV, order_BV = probs_BV.sort(dim=-1, descending=True, stable=True)
     keep_BV = torch.ones_like(ordered_BV, dtype=torch.bool)
     if top_k > 0:
         keep_BV[:, top_k:] = False
     if top_p < 1.0:
         mass_before_BV = ordered_BV.cumsum(-1, dtype=torch.float64) - ordered_BV
+        # the mass *before* a token: the first has none and is always kept, and the one that crosses top_p is kept too
         keep_BV &= mass_before_BV < top_p
     return torch.where(torch.zeros_like(keep_BV).scatter(1, order_BV, keep_BV), probs_BV, 0.0)

@@ -1,10 +1,8 @@
 """A fused decoder for the Llama and Qwen families: the same numbers with fewer and larger operations.
 
-Against the model's own forward pass: query, key and value are one product, gate and up another, the weights of a norm
-are part of the product that follows, the scale of the scores is part of the queries, and the rotary embedding is one
-complex multiplication. The last needs the two halves of a rotated pair side by side, and attention wants the queries
-that share a key together, so the rows of the weights are reordered when they are copied; scores do not change when
-queries and keys are permuted alike.
+What differs from the model's own forward pass: query, key and value are one product, gate and up another; the weights
+of a norm are multiplied into the product that follows, the scale of the scores into the queries; the rotary embedding
+is one complex multiplication. For this the rows of the weights are reordered when they are copied.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
     """Whether this decoder computes exactly what the model would: known family, linear layers that are plain or carry
     an adapter that can be added to them, fixed rotary embedding, full attention.
 
-    In bfloat16 an adapter is left apart: added to the weights, what it has learned since the last update would be
-    rounded away wherever it is less than a 256th of a weight.
+    An adapter in bfloat16 is not supported.
     """
     config = model.config
+    # added to weights in bfloat16, an adapter's last update is lost wherever it is less than a 256th of the weight
     if dtype is not torch.float32 and adapter_outputs(model):
         return False
     if config.model_type not in FUSED_FAMILIES or getattr(config, "hidden_act", "") != "silu":
@@ -57,6 +55,7 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
     if not getattr(config, "layer_types", None) and getattr(config, "sliding_window", None) is not None:
         return False
     rope = getattr(config, "rope_parameters", None) or {}
+    # a layer of another class (quantised, an adapter of another kind) would be read wrongly without any error
     layers: Any = model.get_decoder().layers
     attention = [getattr(layer.self_attn, name) for layer in layers for name in _ATTENTION]
     mlp = [getattr(layer.mlp, name) for layer in layers for name in _MLP]
@@ -66,7 +65,7 @@ def supports(model: PreTrainedModel, dtype: torch.dtype = torch.float32) -> bool
 
 
 class FusedDecoder(StoreDecoder):
-    """Works on its own fused copy of the weights; ``updated`` copies them anew.
+    """Computes with its own fused copy of the weights, which ``updated`` renews.
 
     Args:
         dtype: of the copy and of all that is computed with it.
@@ -108,6 +107,7 @@ class FusedDecoder(StoreDecoder):
             gate, up = F.linear(h, layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, F.silu(gate).mul_(up), layer.down.t())
         cache.column += width
+        # contexts are padded on the left, so the last column holds the last token of every row
         last = x.view(rows, width, -1)[:, -1]
         return F.linear(_normed(last, self._epsilon), self._head, self._head_bias)
 
@@ -122,9 +122,11 @@ class FusedDecoder(StoreDecoder):
         if layer.norm_q is not None and layer.norm_k is not None:
             q_normed = F.rms_norm(qk[:, :, :-1], (dim,), layer.norm_q, self._epsilon.item())
             qk = torch.cat([q_normed, F.rms_norm(qk[:, :, -1:], (dim,), layer.norm_k, self._epsilon.item())], 2)
+        # complex numbers exist in float32 at least, and the rotation needs its precision for late positions
         pairs = torch.view_as_complex(qk.float().unflatten(-1, (dim // 2, 2)))
         qk = torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
         q, k = qk[:, :, :-1], qk[:, :, -1]
+        # Decoding. Queries already lie beside the key that they share, as attend_one wants them, so nothing is copied.
         if width == 1:
             mixed = store.attend_one(index, q.flatten(0, 1), k, v, 1.0, None).view(rows, heads * dim)
         else:
@@ -142,6 +144,7 @@ class FusedDecoder(StoreDecoder):
         positions = torch.arange(columns, device=device)[None]
         like = torch.zeros(1, dtype=torch.float32, device=device)
         cos, sin = self._model.get_decoder().rotary_emb(like, positions)
+        # the two halves of cos and sin are equal: one angle for each pair
         self._rotary = torch.complex(cos[0, :, : self._dim // 2].float(), sin[0, :, : self._dim // 2].float())
 
     def _fuse(self, layer: Any) -> FusedLayer:
@@ -150,6 +153,7 @@ class FusedDecoder(StoreDecoder):
         norm_q, norm_k = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         pairs, scale = self._pairs(), self._dim**-0.5
         fold = (scale if norm_q is None else 1.0, 1.0, 1.0)  # a norm would take the scale out again
+        # the scale of attention (D ** -0.5) is multiplied into the queries once, so decoding passes a scale of 1
         weights = [folded(p) * f for p, f in zip(projections, fold, strict=True)]
         biases = [p.bias[:, None] * f for p, f in zip(projections, fold, strict=True) if p.bias is not None]
         return FusedLayer(
@@ -171,6 +175,7 @@ class FusedDecoder(StoreDecoder):
     def _by_group(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Rows of the three projections, ``[heads * D, I]`` each, by key head: its queries, its key, its value; the
         rows of queries and keys in pairs."""
+        # queries and keys are permuted alike, so their products, the scores, do not change
         kv, dim, pairs = self._kv_heads, self._dim, self._pairs()
         q, k, v = (w.reshape(kv, -1, dim, w.shape[-1]) for w in (q, k, v))
         return torch.cat([q[:, :, pairs], k[:, :, pairs], v], 1).flatten(0, 2)
@@ -183,7 +188,8 @@ class FusedDecoder(StoreDecoder):
 
 
 def _normed(x: Tensor, epsilon: Tensor) -> Tensor:
-    """Root-mean-square norm without its weights, in half the time of ``F.rms_norm`` on a CPU."""
+    """Root-mean-square norm without its weights."""
+    # half the time of F.rms_norm on a CPU; the sum of squares is float32 also for bfloat16, as in the model
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
     scale = torch.addcmul(epsilon, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
     return x * scale.to(x.dtype)

@@ -18,7 +18,7 @@ from outrider.sample.fused import FusedDecoder
 from outrider.sample.options import SampleOptions
 from outrider.sample.plain import PlainDecoder
 from outrider.sample.stop import Stops, StopTable, special_tokens, token_bytes
-from outrider.sample.wave import Own, Wave, WaveRow, decode_wave
+from outrider.sample.wave import SampledTokens, Wave, WaveRow, decode_wave
 
 _NONE = np.zeros(0, np.int32)
 
@@ -45,20 +45,24 @@ class LocalSampler:
 
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        found: dict[tuple[int, int], Own] = {}
+        tokens_of_member: dict[tuple[int, int], SampledTokens] = {}
+        # one wave has one set of sampling parameters; in the order in which they first occur
         for params in dict.fromkeys(self._params(request) for request in requests):
             chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
             for wave in self._waves(requests, chosen, params):
-                owns = decode_wave(self.decoder, wave, params, self.stops, self.options.rows, self.device)
-                found.update({(row.request, row.sibling): own for row, own in zip(wave.flat(), owns, strict=True)})
+                sampled = decode_wave(self.decoder, wave, params, self.stops, self.options.rows, self.device)
+                members = [(row.request, row.sibling) for row in wave.flat()]
+                tokens_of_member.update(zip(members, sampled, strict=True))
                 self.prefilled_tokens += sum(map(len, wave.contexts))
-        return self._rollouts(requests, found)
+        # in the order of the requests, whatever the order of the waves
+        return self._rollouts(requests, tokens_of_member)
 
     def _params(self, request: SampleRequest) -> SamplingParams:
         return request.params or self.options.params()
 
     def _waves(self, requests: Sequence[SampleRequest], chosen: list[int], params: SamplingParams) -> Iterator[Wave]:
         """Contexts in order of length, filled up to ``options.rows`` rows; a context is never split over waves."""
+        # by the bytes of the ids: several requests for one prompt, or for one prefix, share one prefill
         contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
         for i in chosen:
             request = requests[i]
@@ -73,12 +77,13 @@ class LocalSampler:
                 )
             self._refuse_unknown(request, int(ids.max()))
             rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
-            begun = self.stops.after(_prefix(request))
-            rows.extend(WaveRow(i, k, request.rollout_seed(k), limit, reason, begun) for k in range(request.n))
+            stop_state = self.stops.after(_prefix(request))
+            rows.extend(WaveRow(i, k, request.rollout_seed(k), limit, reason, stop_state) for k in range(request.n))
         wave = Wave([], [])
+        # neighbours in length need the least padding; the sort is stable, so waves do not depend on chance
         for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
             full = sum(map(len, wave.rows)) + len(rows) > self.options.rows
-            if wave.rows and (full or not self.decoder.together([*wave.contexts, ids])):
+            if wave.rows and (full or not self.decoder.batchable([*wave.contexts, ids])):
                 yield wave
                 wave = Wave([], [])
             wave.contexts.append(ids)
@@ -94,9 +99,11 @@ class LocalSampler:
                 f"the tokenizer, and the model has {self.tokens} tokens"
             )
 
-    def _rollouts(self, requests: Sequence[SampleRequest], found: dict[tuple[int, int], Own]) -> list[Rollout]:
+    def _rollouts(
+        self, requests: Sequence[SampleRequest], tokens_of_member: dict[tuple[int, int], SampledTokens]
+    ) -> list[Rollout]:
         keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
-        texts = decode(self.tokenizer, [found[key].ids for key in keys])
+        texts = decode(self.tokenizer, [tokens_of_member[key].ids for key in keys])
         prefix_texts = {i: decode(self.tokenizer, [r.prefix.ids])[0] for i, r in enumerate(requests) if r.prefix}
         return [
             Rollout(
@@ -104,9 +111,9 @@ class LocalSampler:
                 group_id=requests[i].group_id,
                 member=requests[i].first_member + k,
                 prompt_ids=_prompt(requests[i]),
-                token_ids=found[i, k].ids,
-                logprobs_T=found[i, k].logprobs,
-                entropies_T=found[i, k].entropies,
+                token_ids=tokens_of_member[i, k].ids,
+                logprobs_T=tokens_of_member[i, k].logprobs,
+                entropies_T=tokens_of_member[i, k].entropies,
                 prefix_ids=_prefix(requests[i]),
                 mode=self._params(requests[i]).logprob_mode,
                 parent=prefix.parent if (prefix := requests[i].prefix) else None,
@@ -115,7 +122,7 @@ class LocalSampler:
                 stage=requests[i].stage,
                 policy_version=self.version,
                 seed=requests[i].rollout_seed(k),
-                stop=found[i, k].stop,
+                stop=tokens_of_member[i, k].stop,
                 text=text,
                 prefix_text=prefix_texts.get(i, ""),
             )
@@ -137,17 +144,17 @@ def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
     configured = getattr(policy.model.generation_config, "eos_token_id", None)
     more = configured if isinstance(configured, list) else [configured]
     special = special_tokens(policy.tokenizer) if texts else {}
-    asked = [special[text] for text in texts if text in special]
-    ids = sorted({int(i) for i in [policy.tokenizer.eos_token_id, *more, *asked] if i is not None})
-    sought = [text for text in texts if text not in special]
+    stop_tokens = [special[text] for text in texts if text in special]
+    ids = sorted({int(i) for i in [policy.tokenizer.eos_token_id, *more, *stop_tokens] if i is not None})
+    stop_texts = [text for text in texts if text not in special]
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
-    table = StopTable(sought, token_bytes(policy.tokenizer, vocabulary)) if sought else None
+    table = StopTable(stop_texts, token_bytes(policy.tokenizer, vocabulary)) if stop_texts else None
     return Stops(ids, table, next(policy.model.parameters()).device)
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
     """Texts without special tokens."""
-    # an empty batch is not asked for: transformers would take it for one empty text
+    # transformers would take an empty batch for one empty text
     return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True)) if len(ids) else []
 
 

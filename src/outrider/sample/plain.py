@@ -18,12 +18,9 @@ from outrider.sample.decoder import PREFILL_TOKENS
 
 
 class OwnCache:
-    """The arguments of a model's next call: what it keeps of the rows, their mask, their positions.
+    """The arguments of a model's next call: its cache of the rows, their mask, their positions."""
 
-    There is always room for more columns.
-    """
-
-    columns = sys.maxsize
+    columns = sys.maxsize  # never full: caches of transformers grow by themselves
 
     def __init__(self, arguments: dict[str, Any], column: int = 0) -> None:
         self.arguments, self.column = arguments, column
@@ -33,7 +30,7 @@ class OwnCache:
 
 
 class PlainDecoder:
-    """Serves any causal LM of transformers: with states, sinks, soft caps, scaled logits, a cache of its own.
+    """Runs any causal LM of transformers, also with recurrent states, attention sinks, soft caps or its own cache.
 
     Slower than the others: most caches copy all keys and values at every token, and weights that are not of ``dtype``
     are cast at every token.
@@ -52,6 +49,7 @@ class PlainDecoder:
         mask_CT = (torch.arange(ids_CT.shape[1], device=ids_CT.device) >= starts_C[:, None]).long()
         arguments: dict[str, Any] = {"attention_mask": mask_CT, "use_cache": True}
         if "position_ids" in self._accepted:
+            # padding has no position of its own; a cumulative sum of the mask numbers the real tokens from 0
             arguments["position_ids"] = (mask_CT.cumsum(-1) - 1).clamp_min(0)
         if self._model._supports_default_dynamic_cache():
             name = "cache_params" if "cache_params" in self._accepted else "past_key_values"
@@ -71,7 +69,7 @@ class PlainDecoder:
         logits_BV: Tensor = passed.logits[:, -1]
         return logits_BV
 
-    def together(self, contexts: Sequence[Ids]) -> bool:
+    def batchable(self, contexts: Sequence[Ids]) -> bool:
         """Up to the tokens of one prefill pass, since caches cannot be joined; of one length without padding."""
         lengths = [len(ids) for ids in contexts]
         if not self._left_pads and len(set(lengths)) > 1:
@@ -90,6 +88,7 @@ def _rows(value: Any, row_of_B: Tensor) -> Any:
         return [_rows(one, row_of_B) for one in value]
     if not hasattr(value, "reorder_cache"):
         return value
+    # reorder_cache works in place, and a context's cache is spread more than once
     twin = copy.deepcopy(value)
     twin.reorder_cache(row_of_B)
     return twin

@@ -1,4 +1,4 @@
-"""Making a policy ready: the fastest path that computes what the model itself does, seen in numbers."""
+"""Making a policy ready: the fastest path whose numbers agree with the model's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import engine
 from outrider.model.load import Policy, unused_context
 from outrider.sample.fused import supports
-from outrider.sample.self_check import SelfCheck, SelfCheckResult, loud
+from outrider.sample.self_check import SelfCheck, SelfCheckResult, amplified_logits
 
 _WHAT = {
     "fused": "our decoder on fused weights",
@@ -22,13 +22,13 @@ _WHAT = {
 }
 
 
-def ready(policy: Policy, asked: str = "auto") -> tuple[Policy, str]:
+def ready(policy: Policy, choice: str = "auto") -> tuple[Policy, str]:
     """The policy on the fastest path that computes what its model does, and a sentence about that path.
 
-    Tried are fused, packed and plain, or the one that is asked for. The first whose sampler and learner both give the
-    likelihoods of the model's own forward pass is taken (:class:`outrider.sample.self_check.SelfCheck`). With
-    ``policy.check=false`` nothing is compared: the first path that the architecture seems to allow is taken, and if
-    its likelihoods are not the model's, every ratio and every gradient is wrong without a sign of it.
+    It tries fused, packed and plain, or the one that ``choice`` names, and takes the first whose sampler and learner
+    both give the likelihoods of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
+    ``policy.check=false`` it compares nothing and takes the first path that the architecture seems to allow; if its
+    likelihoods are not the model's, every ratio and every gradient is wrong, and nothing shows it.
 
     Raises:
         UserError: no path that was tried gives the model's likelihoods, or runs at all.
@@ -39,21 +39,23 @@ def ready(policy: Policy, asked: str = "auto") -> tuple[Policy, str]:
     ('fused', 'Qwen2ForCausalLM on the fused path (our decoder on fused weights)')
     """
     model, failed = policy.model, list[str]()
+    # the reference values of the check come from the model's own attention
     use_own(model)
-    with loud(model):
+    with amplified_logits(model):
         check = SelfCheck(policy) if policy.options.check else None
-        for path in _candidates(policy, asked):
+        for path in _candidates(policy, choice):
             try:
                 (use_own if path.name == "plain" else use_plans)(model)
-                found = check.compare(policy._replace(path=path)) if check else None
+                result = check.compare(policy._replace(path=path)) if check else None
+            # too little memory is no fault of the path
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a model's own code raises where it is called otherwise
                 failed.append(f"{path} fails ({_first_line(error)})")
                 continue
-            if found is None or found.agrees:
-                return policy._replace(path=path), _sentence(model, path, check, found, failed)
-            failed.append(f"{path} is {found} apart")
+            if result is None or result.agrees:
+                return policy._replace(path=path), _sentence(model, path, check, result, failed)
+            failed.append(f"{path} is {result} apart")
     most = check.bound if check else 0.0
     raise UserError(
         f"{type(model).__name__} cannot be used here: no path gives the log-probabilities of its own forward pass to "
@@ -62,30 +64,34 @@ def ready(policy: Policy, asked: str = "auto") -> tuple[Policy, str]:
     )
 
 
-def _candidates(policy: Policy, asked: str) -> Iterator[ComputePath]:
+def _candidates(policy: Policy, choice: str) -> Iterator[ComputePath]:
     supported = supports(policy.model, engine(policy.options.dtype).dtype)
-    if asked == "fused" and not supported:
+    if choice == "fused" and not supported:
         raise UserError(f"sample.path: {type(policy.model).__name__} has no fused path; use auto, packed or plain")
-    if asked in ("auto", "fused") and supported:
+    if choice in ("auto", "fused") and supported:
         yield ComputePath("fused")
-    if asked in ("auto", "packed"):
+    if choice in ("auto", "packed"):
         yield ComputePath("packed")
-    if asked in ("auto", "plain"):
+    if choice in ("auto", "plain"):
         yield ComputePath("plain")
         yield ComputePath("plain", left_pads=False)
 
 
 def _sentence(
-    model: PreTrainedModel, path: ComputePath, check: SelfCheck | None, found: SelfCheckResult | None, failed: list[str]
+    model: PreTrainedModel,
+    path: ComputePath,
+    check: SelfCheck | None,
+    result: SelfCheckResult | None,
+    failed: list[str],
 ) -> str:
-    told = [f"{type(model).__name__} on {path} ({_WHAT[path.name]})"]
+    parts = [f"{type(model).__name__} on {path} ({_WHAT[path.name]})"]
     if check is None:
-        told.append("its likelihoods were not checked, as policy.check=false asks")
+        parts.append("its likelihoods were not checked, as policy.check=false asks")
     else:
         kind = "largest" if check.exact else "mean"
-        told.append(f"{kind} difference of log-probabilities from its own forward pass {found}")
-        told += [f"an attention window of {window:,} tokens was not looked beyond" for window in check.beyond]
-    return "; ".join([*told, *failed, *filter(None, [unused_context(model)])])
+        parts.append(f"{kind} difference of log-probabilities from its own forward pass {result}")
+        parts += [f"an attention window of {window:,} tokens was not looked beyond" for window in check.beyond]
+    return "; ".join([*parts, *failed, *filter(None, [unused_context(model)])])
 
 
 def _first_line(error: Exception) -> str:

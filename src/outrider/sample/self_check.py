@@ -1,4 +1,4 @@
-"""Whether sampler and learner give the likelihoods of the model's own forward pass, in numbers."""
+"""Whether sampler and learner give the likelihoods of the model's own forward pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from outrider.record import Ids
 from outrider.sample.local import decoder_of
 from outrider.sample.wave import BLOCK, prefill
 
-_LOUD = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more than the bound
+_LARGE_LOGIT = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more than the bound
 _LONGEST = 8192  # tokens: no longer window is looked beyond
 _SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # tokens of context and own tokens
 _PREFIX = 2  # own tokens that a decoder is given with the context, as of a branch
@@ -38,12 +38,12 @@ class ProbeRow(NamedTuple):
 
 
 class SelfCheckResult(NamedTuple):
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
-        gap, bound: the difference with products in float32, and the most that it may be.
-        in_bfloat16: the mean difference with products in bfloat16, where the policy has such. Rounding makes hundredths
-            of it; beyond 1/2 something else does.
+        gap, bound: the difference with products in float32, and its limit.
+        in_bfloat16: the mean difference with products in bfloat16, None where the policy uses float32. Rounding makes
+            hundredths; more than 1/2 is an error of another kind.
     """
 
     gap: float
@@ -61,19 +61,18 @@ class SelfCheckResult(NamedTuple):
 
 
 class SelfCheck:
-    """Compares paths with the model's own forward pass over one unpadded sequence at a time, which is made first.
+    """Compares paths with the model's own forward pass over one unpadded sequence at a time.
 
-    A few sequences of random tokens of different lengths, and one that is longer than every attention window and every
-    chunk that the model's config names, where its context has room for it. Compared are the log-probabilities of the
-    whole vocabulary as the sampler decodes (left-padded contexts with a prefix, prefilled once, copied to several rows,
-    one token at a time, rows dropped on the way), and those of own tokens and their entropies as the learner computes
-    them (all rows in one pass, the long one apart). To be made with the model's own attention, inside :func:`loud`.
+    The sequences are random tokens: a few of different lengths, and one that is longer than every attention window and
+    chunk in the model's config, where its context has room for it. From the sampler's decoder come log-probabilities of
+    the whole vocabulary (contexts padded on the left and prefilled once, copied to several rows, one token at a time,
+    rows dropped on the way); from the learner log-probabilities and entropies of own tokens (all rows in one pass).
+    Construct it with the model's own attention, inside :func:`amplified_logits`.
 
     Attributes:
-        exact: whether the weights are float32. Those held in bfloat16 make products of three digits.
-        bound: the most that a path may differ: 1e-3 at any place where ``exact``, else 0.3 on average, three
-            times what rounding made of 24 layers.
-        beyond: windows that were not looked beyond, since they are longer than 8,192 tokens.
+        exact: whether the weights are float32.
+        bound: the largest difference allowed: 1e-3 at any place where ``exact``, else 0.3 on average.
+        beyond: windows of more than 8,192 tokens, which no sequence was long enough to test.
 
     Raises:
         UserError: the model's own forward pass fails or gives NaN, its context is too short, or an adapter sits where
@@ -82,6 +81,7 @@ class SelfCheck:
 
     def __init__(self, policy: Policy) -> None:
         self.exact = next(policy.model.parameters()).dtype is torch.float32
+        # bfloat16 gives products of three digits; 0.3 is three times what its rounding made of 24 layers
         self.bound = 1e-3 if self.exact else 0.3
         windows = _windows(policy.model)
         self.beyond = [window for window in windows if window > _LONGEST]
@@ -92,6 +92,7 @@ class SelfCheck:
             raise UserError(
                 f"{type(policy.model).__name__}: a context of {context_length(policy.model)} tokens is too short"
             )
+        # before any path replaces the model's attention
         with torch.no_grad():
             self._wants = [[_own_logprobs(policy.model, row) for row in batch] for batch in self._batches]
         if idle := _idle_targets(policy.model, self._batches[0][0]):
@@ -109,14 +110,14 @@ class SelfCheck:
         """How far the path of a policy is from its model: in float32, and with the products that it is to have."""
         exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
         apart = self._differences(exact)
-        as_asked = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
-        return SelfCheckResult(float(apart.max() if self.exact else apart.mean()), self.bound, as_asked)
+        in_bfloat16 = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
+        return SelfCheckResult(float(apart.max() if self.exact else apart.mean()), self.bound, in_bfloat16)
 
     def _differences(self, policy: Policy) -> Tensor:
-        found = []
+        parts = []
         for rows, wants in zip(self._batches, self._wants, strict=True):
-            found += [*_learner_differences(policy, rows, wants), *_sampler_differences(policy, rows, wants)]
-        return torch.cat(found)
+            parts += [*_learner_differences(policy, rows, wants), *_sampler_differences(policy, rows, wants)]
+        return torch.cat(parts)
 
 
 def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
@@ -134,7 +135,7 @@ def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
     decoder, device = decoder_of(policy), policy.model.device
     contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
     everything = list(range(len(rows)))
-    for part in [everything] if decoder.together(contexts) else [[i] for i in everything]:
+    for part in [everything] if decoder.batchable(contexts) else [[i] for i in everything]:
         cache, logits_CV = prefill(decoder, [contexts[i] for i in part], device)
         yield from (_logits_apart(logits_V, wants[i][_PREFIX]) for i, logits_V in zip(part, logits_CV, strict=True))
         alive = [i for i in part for _ in range(2)]
@@ -151,11 +152,11 @@ def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
 
 @contextmanager
 @torch.no_grad()
-def loud(model: PreTrainedModel) -> Iterator[None]:
-    """While this lasts, logits are large enough that a soft cap shows, and an adapter changes what it can change.
+def amplified_logits(model: PreTrainedModel) -> Iterator[None]:
+    """In this block logits are so large that a soft cap changes them, and an adapter that is still zero is random.
 
-    The weights of the head are multiplied by a power of two where the largest logit is below 16 (a copy of its own,
-    since a tied embedding stays as it is), and the output half of an adapter is random; both come back as they were.
+    The weights of the head are multiplied by a power of two where the largest logit is below 16. Head and adapter are
+    restored at the end.
     """
     head, kept = model.get_output_embeddings(), {name: p.clone() for name, p in adapter_outputs(model).items()}
     generator = torch.Generator().manual_seed(0)
@@ -165,7 +166,9 @@ def loud(model: PreTrainedModel) -> Iterator[None]:
     try:
         if weight is not None:
             largest = float(_own_logits(model, torch.arange(3, device=weight.device)).abs().max())
-            factor = 2.0 ** np.ceil(np.log2(_LOUD / largest)) if 0 < largest < _LOUD else 1.0
+            # a power of two, so that no weight is rounded
+            factor = 2.0 ** np.ceil(np.log2(_LARGE_LOGIT / largest)) if 0 < largest < _LARGE_LOGIT else 1.0
+            # a new parameter: an embedding that is tied to the head must not change
             head.weight = torch.nn.Parameter(weight * factor, requires_grad=weight.requires_grad)
         yield
     finally:

@@ -23,26 +23,27 @@ class StopTable:
     r"""Which state of the search a token leads to, for every state and token: ``next_SV``, int16.
 
     The search is the automaton of Aho and Corasick over the UTF-8 bytes of the stop texts, so a text is found wherever
-    it begins and ends, within one token or over many. State 0 is the start, ``found`` the end, which is never left. A
-    special token, whose text is left out of a response, leads nowhere: the text around it is searched through it.
+    it begins and ends, within one token or over many. State 0 is the start, ``matched`` the accepting state, which is
+    never left. A special token adds no text to a response, so it does not change the state.
 
     >>> table = StopTable(["</a>"], [b"x</", b"a", b"a> and", b""])
-    >>> begun = table.after([0, 3])
-    >>> [int(token) for token in (table.next_SV[begun] == table.found).nonzero()[0]]
+    >>> state = table.after([0, 3])
+    >>> [int(token) for token in (table.next_SV[state] == table.matched).nonzero()[0]]
     [2]
     """
 
     def __init__(self, stops: Sequence[str], token_bytes: Sequence[bytes]) -> None:
         step_SB = _automaton([stop.encode() for stop in stops])
-        self.found = len(step_SB) - 1
+        self.matched = len(step_SB) - 1
         self.next_SV = _per_token(step_SB, token_bytes)
 
     def after(self, ids: Iterable[int]) -> int:
-        """The state after a response's earlier tokens; one that was found in them already is not waited for again."""
+        """The state after a response's earlier tokens. A stop text that is complete in them counts no more."""
         state = 0
         for token in ids:
             state = int(self.next_SV[state, token])
-            state = 0 if state == self.found else state
+            # a branch continues behind it: the accepting state would end it at its first token
+            state = 0 if state == self.matched else state
         return state
 
 
@@ -53,7 +54,7 @@ class Stops:
         self.ids = torch.tensor(ids, device=device)
         self._texts = texts
         self.table = None if texts is None else torch.from_numpy(texts.next_SV).to(device)
-        self.found = -1 if texts is None else texts.found
+        self.matched = -1 if texts is None else texts.matched
 
     def after(self, prefix: Ids) -> int:
         """The state of the search after the response tokens that a branch continues."""
@@ -62,8 +63,10 @@ class Stops:
     def ends(self, response: Ids) -> bool:
         """Whether the last token of a response ended it."""
         last = int(response[-1])
-        found = self._texts is not None and self._texts.next_SV[self._texts.after(response[:-1]), last] == self.found
-        return last in self.ids.tolist() or bool(found)
+        matched = (
+            self._texts is not None and self._texts.next_SV[self._texts.after(response[:-1]), last] == self.matched
+        )
+        return last in self.ids.tolist() or bool(matched)
 
     def step(self, states_A: Tensor, ids_A: Tensor) -> Tensor:
         """The states after one more token of each row."""
@@ -78,17 +81,17 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> list[bytes]:
     """What each id adds to a response's text, in UTF-8; nothing for special tokens and for ids without a token."""
-    found = [b""] * vocabulary
+    bytes_V = [b""] * vocabulary
     added = tokenizer.added_tokens_decoder
     as_bytes = _byte_level() if "ByteLevel" in tokenizer.backend_tokenizer.to_str().partition('"model":')[0] else None
     for token, index in tokenizer.get_vocab().items():
         if index >= vocabulary:
             continue
         if index not in added:
-            found[index] = _bytes_of(token, as_bytes)
+            bytes_V[index] = _bytes_of(token, as_bytes)
         elif not added[index].special:
-            found[index] = token.encode()
-    return found
+            bytes_V[index] = token.encode()
+    return bytes_V
 
 
 def _bytes_of(token: str, as_bytes: Mapping[str, int] | None) -> bytes:
@@ -108,26 +111,30 @@ def _byte_level() -> dict[str, int]:
 
 def _automaton(stops: Sequence[bytes]) -> NDArray[np.int16]:
     """State after each state and byte, ``[S, 256]``: a state per prefix of a stop text, the last one absorbing."""
-    begun = {stop[:n] for stop in stops for n in range(len(stop))}
-    prefixes = sorted(begun - set(stops), key=lambda prefix: (len(prefix), prefix))
+    starts = {stop[:n] for stop in stops for n in range(len(stop))}
+    # the empty prefix sorts first and is state 0; where one stop text is the start of another, the shorter ends it
+    prefixes = sorted(starts - set(stops), key=lambda prefix: (len(prefix), prefix))
     state_of = {prefix: i for i, prefix in enumerate(prefixes)}
     if len(prefixes) >= _MOST_STATES:
         raise ValueError(f"the stop texts have {len(prefixes)} beginnings, more than {_MOST_STATES}")
-    found = len(prefixes)
-    step = np.zeros((found + 1, 256), np.int16)
-    step[found] = found
+    matched = len(prefixes)
+    step = np.zeros((matched + 1, 256), np.int16)
+    step[matched] = matched
     for prefix, state in state_of.items():
+        # any other byte leads back to the start, the 0 that is there already
         for byte in set(b"".join(stops)):
             seen = prefix + bytes([byte])
             ended = any(seen.endswith(stop) for stop in stops)
             longest = next((seen[i:] for i in range(len(seen) + 1) if seen[i:] in state_of), b"")
-            step[state, byte] = found if ended else state_of[longest]
+            step[state, byte] = matched if ended else state_of[longest]
     return step
 
 
 def _per_token(step_SB: NDArray[np.int16], token_bytes: Sequence[bytes]) -> StateTable:
     """The automaton run through each token from each state, a byte of all tokens at a time."""
     lengths_V = np.array([len(b) for b in token_bytes])
+    # longest tokens first: those that still have a byte are one slice, and the loop runs over byte places instead of
+    # the vocabulary
     order = np.argsort(-lengths_V, kind="stable")
     width = int(lengths_V.max(initial=0))
     bytes_VL = np.frombuffer(b"".join(token_bytes[i].ljust(width, b"\0") for i in order), np.uint8).reshape(-1, width)

@@ -12,8 +12,7 @@ from torch.nn import functional as F
 class Store:
     """Keys and values of ``B`` rows, and attention over them. A plan of :mod:`outrider.model.attention`.
 
-    Keys lie transposed, ``[B, KV, D, S]``, and values ``[B, KV, S, D]``: the layouts in which the two products of a
-    one-token step read memory in order (keys lying ``[.., S, D]`` take 1.6 times as long on a CPU).
+    Keys are stored transposed, ``[B, KV, D, S]``, values as ``[B, KV, S, D]``.
 
     Args:
         starts_B: first column that belongs to each row; the ones before are padding.
@@ -23,6 +22,8 @@ class Store:
     def __init__(self, starts_B: Tensor, columns: int, layers: int) -> None:
         self.starts_B, self.columns = starts_B, columns
         self.column = 0  # next to be written
+        # In these two layouts both products of a one-token step read memory in order; keys stored as [.., S, D] take
+        # 1.6 times as long on a CPU. Shapes are known at the first write.
         self.keys: list[Tensor] = [torch.empty(0)] * layers
         self.values: list[Tensor] = [torch.empty(0)] * layers
         self._bias = torch.empty(0)
@@ -57,6 +58,7 @@ class Store:
         keys, values, end = self.keys[layer], self.values[layer], self.column + 1
         keys[..., self.column] = k
         values[:, :, self.column] = v
+        # one product for each key head and all queries that share it, without a copy of the keys
         scores = torch.bmm(q, keys[..., :end].flatten(0, 1))
         if scale != 1.0:
             scores *= scale
@@ -83,7 +85,7 @@ class Store:
         spread = Store(self.starts_B[row_of_B], columns, len(self.keys))
         spread.column = used = self.column
         for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
-            if columns == self.columns:  # whole rows, two thirds of the time
+            if columns == self.columns:  # whole rows in one copy: two thirds of the time
                 spread.keys[layer] = keys.index_select(0, row_of_B)
                 spread.values[layer] = values.index_select(0, row_of_B)
             else:
@@ -104,10 +106,9 @@ class Store:
         self.values[layer] = like.new_empty(self.rows, heads, self.columns, value_dim)
 
     def _hidden(self, heads: int, end: int, window: int | None, dtype: torch.dtype) -> Tensor:
-        """-inf where a one-token query may not look, else 0: ``[B * heads, 1, C]``, over the first columns alone.
-
-        All later ones are seen by every row. Made once for all layers, without a window once for all steps.
-        """
+        """-inf where a one-token query may not look, else 0: ``[B * heads, 1, C]``, for the first ``C`` columns."""
+        # Every row sees the columns after the longest padding, so these need no bias. It is the same for all layers,
+        # and without a window for all steps, so it is kept.
         of = (heads, window, None if window is None else end)
         if self._bias_of != of:
             first_B = self.starts_B if window is None else self.starts_B.clamp_min(end - window)
@@ -120,11 +121,12 @@ class Store:
     def _attend_many(
         self, q: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, end: int
     ) -> Tensor:
-        """Prefill: causal, padding hidden; a padding query sees itself, so that no row of the softmax is empty."""
+        """Prefill: causal, and padding is hidden."""
         width = q.shape[2]
         at = torch.arange(end, device=q.device)
         query_at = at[end - width :, None]
         seen = (at[None] <= query_at) & (True if window is None else query_at - at[None] < window)
+        # a padding query sees itself: a softmax over nothing is NaN, which would spread into later layers
         seen_BQS = (seen[None] & (at[None, None] >= self.starts_B[:, None, None])) | (at[None] == query_at)[None]
         gqa = keys.shape[1] != q.shape[1]
         k = keys.transpose(2, 3)

@@ -21,15 +21,15 @@ BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
 
 
 class WaveRow(NamedTuple):
-    """One rollout to be: which request and member it is, its seed, its most own tokens, what hitting them means, and
-    how much of a stop text its prefix ends with (:class:`outrider.sample.stop.StopTable`)."""
+    """One rollout to be sampled: its request and member, its seed, the limit of its own tokens, the stop reason when it
+    reaches the limit, and the state of the search for stop texts (:class:`outrider.sample.stop.StopTable`)."""
 
     request: int
     sibling: int
     seed: int
     limit: int
     reason: StopReason
-    begun: int = 0
+    stop_state: int = 0
 
 
 class Wave(NamedTuple):
@@ -43,7 +43,7 @@ class Wave(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class SampledTokens:
     """What a row sampled; float32 arrays, one number per token."""
 
     ids: Ids
@@ -54,17 +54,17 @@ class Own:
 
 def decode_wave(
     decoder: Decoder[Any], wave: Wave, params: SamplingParams, stops: Stops, most_rows: int, device: torch.device
-) -> list[Own]:
+) -> list[SampledTokens]:
     """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``."""
     contexts, logits_CV = prefill(decoder, wave.contexts, device)
     rows = wave.flat()
     context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])
-    owns: list[Own] = []
+    sampled: list[SampledTokens] = []
     for start in range(0, len(rows), most_rows):
         pick = torch.from_numpy(context_of[start : start + most_rows]).to(device)
         part = rows[start : start + most_rows]
-        owns += _Decoding(decoder, part, params, stops, device).run(contexts, logits_CV, pick)
-    return owns
+        sampled += _Decoding(decoder, part, params, stops, device).run(contexts, logits_CV, pick)
+    return sampled
 
 
 def prefill(decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device) -> tuple[Cache, Tensor]:
@@ -85,19 +85,21 @@ class _Decoding:
         self, decoder: Decoder[Any], rows: list[WaveRow], params: SamplingParams, stops: Stops, device: torch.device
     ) -> None:
         self.decoder, self.rows, self.params, self.stops = decoder, rows, params, stops
-        self.states_B = torch.tensor([row.begun for row in rows], device=device)
+        self.states_B = torch.tensor([row.stop_state for row in rows], device=device)
         self.limits_B = torch.tensor([row.limit for row in rows], device=device)
         self.room = int(self.limits_B.max())
         seeds = np.array([row.seed for row in rows], np.int64)
+        # All numbers at once: each depends on its row's seed and the token's place alone, never on the wave.
+        # Transposed, so that a step reads one row of memory.
         self.uniforms_TB = torch.from_numpy(uniforms(seeds, np.arange(self.room)).T.copy()).to(device)
         self.ids_TB = torch.zeros(self.room, len(rows), dtype=torch.int64, device=device)
         self.logprobs_TB = torch.zeros(self.room, len(rows), device=device)
         self.entropies_TB = torch.zeros_like(self.logprobs_TB)
         self.lengths_B = torch.zeros_like(self.limits_B)
         self.stopped_B = torch.zeros(len(rows), dtype=torch.bool, device=device)
-        self.found_B = torch.zeros_like(self.stopped_B)
+        self.matched_B = torch.zeros_like(self.stopped_B)
 
-    def run(self, contexts: Cache, logits_CV: Tensor, pick_B: Tensor) -> list[Own]:
+    def run(self, contexts: Cache, logits_CV: Tensor, pick_B: Tensor) -> list[SampledTokens]:
         store = contexts.spread(pick_B, contexts.column + BLOCK)
         logits_AV, rows_A = logits_CV[pick_B], torch.arange(len(self.rows), device=pick_B.device)
         going_A = torch.ones_like(rows_A, dtype=torch.bool)
@@ -106,40 +108,45 @@ class _Decoding:
             alive = int(going_A.sum())
             if alive == 0:
                 break
+            # A copy costs memory traffic, so rows are dropped when the store is copied anyway to grow, or when enough
+            # of them have ended.
             full = store.column == store.columns
             if full or alive < _ALIVE * len(rows_A):
                 kept = going_A.nonzero()[:, 0]
                 store = store.spread(kept, store.columns + BLOCK if full else store.columns)
                 rows_A, ids_A, going_A = rows_A[kept], ids_A[kept], going_A[kept]
             logits_AV = self.decoder.forward(ids_A[:, None], store)
-        return self._owns()
+        return self._sampled()
 
     def _step(self, t: int, logits_AV: Tensor, rows_A: Tensor, going_A: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw token ``t`` of every row; rows that ended before are drawn too, and what they draw is never read."""
+        """Draw token ``t`` of every row, also of rows that have ended: their lengths leave it out."""
         drawn = draw(logits_AV, self.uniforms_TB[t, rows_A], self.params)
         self.ids_TB[t, rows_A] = drawn.ids
         self.logprobs_TB[t, rows_A] = drawn.logprobs
         self.entropies_TB[t, rows_A] = drawn.entropies
+        # no row occurs twice in rows_A, so the indexed sum counts each
         self.lengths_B[rows_A] += going_A
         ended_A = torch.isin(drawn.ids, self.stops.ids)
         self.stopped_B[rows_A] |= ended_A & going_A
         if self.stops.table is not None:
             self.states_B[rows_A] = states_A = self.stops.step(self.states_B[rows_A], drawn.ids)
-            found_A = states_A == self.stops.found
-            self.found_B[rows_A] |= found_A & going_A
-            ended_A |= found_A
+            matched_A = states_A == self.stops.matched
+            self.matched_B[rows_A] |= matched_A & going_A
+            ended_A |= matched_A
+        # a row at its limit stops here, and keeps the reason that its limit stands for
         return drawn.ids, going_A & ~ended_A & (self.limits_B[rows_A] > t + 1)
 
-    def _owns(self) -> list[Own]:
+    def _sampled(self) -> list[SampledTokens]:
         ids, logprobs, entropies = (
             column.T.cpu().numpy() for column in (self.ids_TB, self.logprobs_TB, self.entropies_TB)
         )
-        reasons = zip(self.rows, self.stopped_B.tolist(), self.found_B.tolist(), strict=True)
+        reasons = zip(self.rows, self.stopped_B.tolist(), self.matched_B.tolist(), strict=True)
         stops = [
-            StopReason.STOP if stopped else StopReason.TEXT if found else row.reason for row, stopped, found in reasons
+            StopReason.STOP if stopped else StopReason.TEXT if matched else row.reason
+            for row, stopped, matched in reasons
         ]
         return [
-            Own(
+            SampledTokens(
                 ids[b, :length].astype(np.int32),
                 logprobs[b, :length].copy(),
                 entropies[b, :length].copy(),
