@@ -1,4 +1,4 @@
-"""Branching factor and gradient norms against the naive definitions in float64."""
+"""Branching factor against the naive definition in float64."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,6 @@ from hypothesis import strategies as st
 
 from outrider.measure import branching
 from outrider.measure.branching import branching_factor, candidates
-from outrider.measure.gradient import (
-    advantage_factors,
-    error_norms,
-    gradient_norms,
-    gradient_norms_of,
-    printed_factors,
-)
 
 FEW = settings(max_examples=25)
 LOGITS = st.lists(st.floats(-8, 8), min_size=1, max_size=12)
@@ -99,64 +92,3 @@ def test_the_factor_is_a_mean_over_tokens_with_an_interval_over_responses():
     assert (found.value, found.n, found.responses) == (2.0, 4, 2)
     assert (found.low, found.high) == (1.0, 5.0)  # both draws are the first response, or both the second
     assert np.isnan(branching_factor([], []).value)
-
-
-# gradient norms
-
-
-@FEW
-@given(st.lists(LOGITS.filter(lambda row: len(row) > 2), min_size=1, max_size=3), st.integers(0, 9), st.floats(-3, 3))
-def test_the_norm_is_that_of_the_outer_product(rows, seed, factor):
-    generator = np.random.default_rng(seed)
-    for row in rows:
-        probs, hidden = softmax(row), generator.normal(size=5)
-        target = int(generator.integers(len(row)))
-        error = np.eye(len(row))[target] - probs
-        wanted = np.linalg.norm(factor * np.outer(error, hidden))  # Frobenius, entry by entry
-        [found] = gradient_norms_of(np.log(probs)[None], [target], hidden[None], factor)
-        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
-
-
-def test_the_norm_is_the_derivative_of_the_log_probability_with_respect_to_the_head():
-    generator, step = np.random.default_rng(0), 1e-6
-    head, hidden = generator.normal(size=(4, 3)), generator.normal(size=3)
-
-    def logps(weights):
-        return np.log(softmax(weights @ hidden))
-
-    slopes = np.zeros_like(head)
-    for at in np.ndindex(head.shape):
-        nudge = np.zeros_like(head)
-        nudge[at] = step
-        slopes[at] = (logps(head + nudge)[2] - logps(head - nudge)[2]) / (2 * step)
-    [found] = gradient_norms_of(logps(head)[None], [2], hidden[None])
-    assert found == pytest.approx(np.linalg.norm(slopes), rel=1e-6)
-
-
-def test_an_all_but_certain_token_keeps_its_digits():
-    """p = 1 - 1e-9, the rest on one other token: the norm is sqrt(2) * 1e-9, below what 1 - 2p + sum p^2 can hold."""
-    rest = 1e-9
-    [found] = error_norms([np.log1p(-rest)], [rest**2])
-    assert found == pytest.approx(np.sqrt(2) * rest, rel=1e-6)
-    assert gradient_norms(found, [3.0], [-2.0]).tolist() == pytest.approx([6 * found])
-    assert error_norms([0.0], [0.0]).tolist() == [0.0]
-    assert error_norms([-50.0], [1.0]).tolist() == pytest.approx([np.sqrt(2)])  # the largest there is
-
-
-@FEW
-@given(st.floats(-3, 3), st.floats(0.3, 2.5))
-def test_factors_are_the_derivative_of_the_clipped_objective(advantage, ratio):
-    def objective(log_ratio):
-        r = np.exp(log_ratio)
-        return min(r * advantage, np.clip(r, 0.8, 1.28) * advantage)
-
-    if min(abs(ratio - 0.8), abs(ratio - 1.28)) > 1e-3:  # no derivative at the corner
-        x = np.log(ratio)
-        slope = (objective(x + 1e-6) - objective(x - 1e-6)) / 2e-6
-        [found] = advantage_factors([advantage], [ratio], clip=(0.2, 0.28))
-        assert found == pytest.approx(slope, abs=1e-6)
-
-
-def test_the_printed_factor_bounds_advantages_and_differs():
-    assert printed_factors([3.0, 0.1, -3.0]).tolist() == [1.2, 0.1, -3.0]
-    assert advantage_factors([3.0, 0.1, -3.0]).tolist() == [3.0, 0.1, -3.0]

@@ -3,13 +3,12 @@
 import re
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.measure.categories import LEXICON, UNMATCHED, Lexicon, category_counts
+from outrider.measure.categories import LEXICON, UNMATCHED, Lexicon
 
 BUILT_IN = Lexicon.load()
 
@@ -121,13 +120,3 @@ def test_a_missing_lexicon_and_too_many_categories(tmp_path):
         Lexicon.load(tmp_path / "none.yaml")
     with pytest.raises(UserError, match="at most 255"):
         Lexicon.of({f"c{i}": {"words": ["x"]} for i in range(256)})
-
-
-def test_counts_per_response():
-    lexicon = Lexicon.of({"n": {"patterns": ["[0-9]"]}})
-    found = category_counts([lexicon.categorise_pieces(list(t)) for t in ("12a", "b", "")], lexicon.names)
-    assert found["n"].value == pytest.approx(2 / 3)
-    assert found[UNMATCHED].value == pytest.approx(2 / 3)
-    assert found["n"].problems == 3
-    assert (found["n"].low, found["n"].high) == (0.0, 2.0)
-    assert np.isnan(category_counts([], lexicon.names)["n"].value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.measure.diversity import answer_diversity, distinct_at_k, text_diversity, words
+from outrider.measure.diversity import distinct_at_k, text_diversity, words
 
 ANSWERS = st.lists(st.sampled_from(["", "1", "2", "3"]), max_size=7)
 RESPONSES = st.lists(st.lists(st.integers(0, 3), max_size=7), min_size=1, max_size=5)
@@ -110,30 +110,6 @@ def test_what_does_not_fit_together_is_refused():
         text_diversity([[1]], order=0)
     with pytest.raises(ValueError, match="2 responses need one problem each"):
         text_diversity([[1], [2]], [0])
-
-
-@given(ANSWERS)
-@settings(max_examples=40)
-def test_answers_are_counted_and_their_entropy_lies_within_its_ends(answers):
-    given_ones = [a for a in answers if a]
-    found = answer_diversity(answers)
-    assert (found.answers, found.silent) == (len(given_ones), len(answers) - len(given_ones))
-    assert found.distinct == len(set(given_ones))
-    if given_ones:
-        assert found.entropy == pytest.approx(
-            -np.mean([math.log(given_ones.count(a) / len(given_ones)) for a in given_ones])
-        )
-        assert not math.copysign(1, found.entropy) < 0
-        assert found.entropy <= math.log(found.distinct) + 1e-12
-    else:
-        assert math.isnan(found.entropy)
-    assert math.isnan(found.normalised) == (len(given_ones) < 2)
-
-
-def test_the_ends_of_the_normalised_entropy():
-    assert answer_diversity(["1", "2", "3"]).normalised == pytest.approx(1)
-    assert answer_diversity(["1", "1", "1", ""]).normalised == 0
-    assert answer_diversity(["1", "1", "2", "2"]).normalised == pytest.approx(0.5)  # ln 2 of ln 4
 
 
 @given(ANSWERS)

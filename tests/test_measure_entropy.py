@@ -8,13 +8,10 @@ from hypothesis import strategies as st
 from outrider.measure import groups as grouping
 from outrider.measure.entropy import (
     Entropies,
-    by_category,
-    by_outcome,
     by_position,
     by_relative_position,
     spread,
 )
-from outrider.measure.entropy_drop import entropy_drop
 from outrider.measure.groups import means_by_group
 from outrider.measure.ragged import (
     highest,
@@ -197,10 +194,8 @@ def test_an_estimate_says_that_it_is_one_and_its_mean_is_the_entropy():
     assert by_position(estimated, width=40_000, resamples=0).means[0].value == pytest.approx(0.3251, abs=0.0132)
     exact = Entropies.exact([0.3251], [1])
     assert exact.name == "entropy"
-    for name in (estimated.name, by_outcome(estimated, [1.0], resamples=0).name, spread(estimated).name):
+    for name in (estimated.name, by_relative_position(estimated, 1, resamples=0).name, spread(estimated).name):
         assert name == "surprisal of sampled tokens (estimates entropy)"
-    with pytest.raises(ValueError, match="cannot be subtracted"):
-        entropy_drop(estimated, [1.0], exact, [1.0])
 
 
 def test_a_u_shape_is_found():
@@ -225,11 +220,12 @@ def test_positions_count_from_the_beginning_of_the_whole_response():
 
 
 def test_unscorable_responses_and_tokens_of_no_category_are_left_out_and_counted():
-    entropies = Entropies.exact([1.0, 2.0, 3.0, 4.0], [1, 2, 1])
-    outcomes = by_outcome(entropies, [True, np.nan, False])
+    values, owners_T = [1.0, 2.0, 3.0, 4.0], owners([1, 2, 1])
+    outcome_T = np.repeat(outcome_groups([True, np.nan, False]), [1, 2, 1])
+    outcomes = means_by_group(values, outcome_T, owners_T, ["incorrect", "correct"])
     assert (outcomes["correct"].value, outcomes["incorrect"].value, outcomes.left_out) == (1.0, 4.0, 2)
     assert outcome_groups(np.array([True, False])).tolist() == [1, 0]
-    categories = by_category(entropies, [0, -1, 0, -1], ["formal"])
+    categories = means_by_group(values, [0, -1, 0, -1], owners_T, ["formal"])
     assert (categories["formal"].value, categories.left_out) == (2.0, 2)
 
 
@@ -252,62 +248,3 @@ def test_what_the_highest_tokens_carry(values, share):
     if sum(values) > 1e-6:
         assert found.carried == pytest.approx(sum(wanted) / sum(values))
     assert found.above[0.5] == pytest.approx(np.mean(np.array(values) > 0.5))
-
-
-# the drop by outcome
-
-
-@FEW
-@given(ragged(least=4), ragged(least=4), st.integers(0, 99))
-def test_the_three_parts_add_up_to_the_drop(first, second, seed):
-    generator, sides, outcomes = np.random.default_rng(seed), [], []
-    for responses in (first, second):
-        values, lengths = flat(responses)
-        sides.append(Entropies.exact(values, lengths))
-        outcomes.append(generator.choice([0.0, 1.0, np.nan], len(responses), p=[0.45, 0.45, 0.1]))
-    drop = entropy_drop(sides[0], outcomes[0], sides[1], outcomes[1], resamples=0)
-    known = [
-        [(v, s) for r, s in zip(responses, success, strict=True) for v in r if not np.isnan([v, s]).any()]
-        for responses, success in zip((first, second), outcomes, strict=True)
-    ]
-    for name, kinds in (("incorrect", [0.0]), ("correct", [1.0]), ("overall", [0.0, 1.0])):
-        before, after = ([v for v, s in side if s in kinds] for side in known)
-        wanted = np.mean(before) - np.mean(after) if before and after else np.nan
-        assert getattr(drop, name).value == pytest.approx(wanted, nan_ok=True, abs=1e-9)
-    parts = drop.from_incorrect.value + drop.from_correct.value + drop.from_mix.value
-    assert np.isnan(parts) or parts == pytest.approx(drop.overall.value, abs=1e-9)
-    assert drop.left_out == sum(len(e.values_T) for e in sides) - sum(map(len, known))
-
-
-def test_each_part_by_hand():
-    """Incorrect 2 to 1, correct 1 to 0.5; half of the tokens are correct before, three quarters after.
-
-    Mean shares 0.375 and 0.625 give 0.375 and 0.3125; the mix is 0.25 times the mean gap of (1 + 0.5) / 2.
-    """
-    before, after = Entropies.exact([2.0, 1.0], [1, 1]), Entropies.exact([1.0, 0.5, 0.5, 0.5], [1] * 4)
-    drop = entropy_drop(before, [0, 1], after, [0, 1, 1, 1], resamples=0)
-    assert (drop.from_incorrect.value, drop.from_correct.value) == (0.375, 0.3125)
-    assert (drop.from_mix.value, drop.overall.value) == (0.1875, 0.875)
-
-
-def test_more_correct_responses_alone_are_a_drop_from_mix():
-    """Incorrect responses have entropy 1, correct ones 0, at both steps; the correct ones go from 1/4 to 2/4."""
-    before = Entropies.exact([1.0, 1.0, 1.0, 0.0], [1] * 4)
-    after = Entropies.exact([1.0, 1.0, 0.0, 0.0], [1] * 4)
-    drop = entropy_drop(before, [0, 0, 0, 1], after, [0, 0, 1, 1])
-    assert (drop.from_incorrect.value, drop.from_correct.value, drop.from_mix.value) == (0.0, 0.0, 0.25)
-    assert (drop.incorrect.low, drop.incorrect.high) == (0.0, 0.0)
-    assert np.isnan(drop.correct.low)  # one correct response before
-
-
-def test_intervals_of_the_drop_cover_it():
-    generator, hits = np.random.default_rng(3), 0
-    success = np.tile([0.0, 1.0], 20)
-    for seed in range(80):
-        sides = [
-            Entropies.exact(np.repeat(generator.normal(np.where(success, 0.2, mean), 0.3), 5), np.full(40, 5))
-            for mean in (1.0, 0.6)
-        ]
-        drop = entropy_drop(sides[0], success, sides[1], success, resamples=100, seed=seed)
-        hits += drop.incorrect.low <= 0.4 <= drop.incorrect.high
-    assert hits >= 67  # 76 expected, less 4 standard deviations

@@ -12,9 +12,7 @@ from outrider.measure.shift import (
     perplexities,
     perplexity_against_change,
     rank_correlation,
-    size_by_group,
 )
-from outrider.measure.vocabulary import entropy_drops, frequency_gains, where_they_occur
 
 FEW = settings(max_examples=25)
 PROBS = st.lists(st.tuples(st.floats(1e-6, 1), st.floats(1e-6, 1)), max_size=12)
@@ -54,7 +52,6 @@ def test_learning_that_is_concentrated_is_seen_where_it_is():
     groups = (np.arange(50) % 5 > 0).astype(int)
     found = largest_by_group(sizes, [25, 25], groups, ["forks", "rest"], "kind", share=0.2)
     assert (found["forks"].value, found["rest"].value) == (1.0, 0.0)
-    assert size_by_group(sizes, [25, 25], groups, ["forks", "rest"], "kind")["forks"].value == 0.5
     even = largest_by_group(np.random.default_rng(0).random(4000), [4000], np.arange(4000) % 2, ["a", "b"], "kind")
     assert [m.value for m in even.means] == pytest.approx([0.2, 0.2], abs=0.03)
 
@@ -113,43 +110,3 @@ def test_perplexity_against_change():
     found = perplexity_against_change(perplexities(logprobs, [2, 2, 0, 1]), [0.3, -0.3, 0.2, 0.2, -0.1], [2, 2, 0, 1])
     assert found.value == -1.0
     assert (found.responses, found.left_out) == (3, 1)
-
-
-# entries of the vocabulary
-
-
-@FEW
-@given(st.lists(st.integers(0, 4), max_size=20), st.lists(st.integers(0, 4), max_size=20), st.integers(1, 3))
-def test_rankings_are_those_of_loops(before, after, at_least):
-    generator = np.random.default_rng(len(before) + 31 * len(after))
-    h, g = generator.random(len(before)), generator.random(len(after))
-    kept = {t for t in range(5) if min(before.count(t), after.count(t)) >= at_least}
-    drops = entropy_drops(before, h, after, g, at_least)
-    assert {t.token for t in drops.tokens} == kept
-    assert drops.left_out == len(set(before) | set(after)) - len(kept)
-    for t in drops.tokens:
-        assert t.before == pytest.approx(np.mean([v for v, i in zip(h, before, strict=True) if i == t.token]))
-        assert t.after == pytest.approx(np.mean([v for v, i in zip(g, after, strict=True) if i == t.token]))
-        assert (t.n_before, t.n_after) == (before.count(t.token), after.count(t.token))
-    assert [t.change for t in drops.tokens] == sorted(t.change for t in drops.tokens)
-    gains = frequency_gains(before, after, at_least)
-    if before and after:
-        assert {t.token for t in gains.tokens} == {t for t in range(5) if before.count(t) + after.count(t) >= at_least}
-        for t in gains.tokens:
-            wanted = 1000 * (after.count(t.token) / len(after) - before.count(t.token) / len(before))
-            assert t.change == pytest.approx(wanted)
-        assert [t.change for t in gains.tokens] == sorted((t.change for t in gains.tokens), reverse=True)
-    else:
-        assert gains.tokens == ()
-
-
-def test_unknown_entropies_are_no_occurrences():
-    drops = entropy_drops([1, 1, 2], [1.0, np.nan, np.nan], [1, 2], [0.5, 0.5], at_least=1)
-    assert [(t.token, t.n_before) for t in drops.tokens] == [(1, 1)]
-    with pytest.raises(ValueError, match="belong together"):
-        entropy_drops([1], [], [1], [1.0])
-
-
-def test_where_tokens_occur_ignores_unscorable_responses():
-    found = where_they_occur([1, 2, 3, 3], [1, 2, 2, 3], [0.0, 0.0, 1.0, np.nan])
-    assert found == {"incorrect only": 1, "correct only": 0, "both": 1, "neither": 1}

@@ -11,7 +11,6 @@ from scipy.stats import beta, betabinom
 from outrider.errors import UserError
 from outrider.measure.unsolvable import (
     PassRates,
-    expected_unlucky,
     fit_pass_rates,
     overlap,
     pass_rate_bound,
@@ -92,20 +91,10 @@ def test_the_bound_of_the_papers_640_rollouts_and_of_none():
             pass_rate_bound(k, alpha)
 
 
-def test_unlucky_problems_of_known_rates():
-    assert expected_unlucky([0.5, 0.5, 1.0], 3) == pytest.approx(1 / 8 + 1 / 8 + 0)
-    assert expected_unlucky([0.0], 3) == 0  # impossible, not unlucky
-    assert expected_unlucky([0.5, math.nan], 1) == 0.5
-    assert expected_unlucky([0.3, 0.9], 0) == 2  # nobody tried
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        expected_unlucky([1.5], 1)
-
-
 @given(st.floats(0.01, 20), st.floats(0.01, 20), st.integers(0, 50), st.integers(0, 50))
 @settings(max_examples=30)
 def test_chances_are_those_of_the_beta_binomial(a, b, k, more):
     rates = PassRates(a, b, 1)
-    assert rates.missed_by(k) == pytest.approx(betabinom.pmf(0, k, a, b), rel=1e-8)
     after = betabinom.pmf(0, more, a, b + k)  # k failures make Beta(a, b) a Beta(a, b + k)
     assert rates.unlucky([k, k], more) == pytest.approx(2 * (1 - after), abs=1e-9)
     assert rates.unlucky([], more) == 0
@@ -141,4 +130,4 @@ def test_the_fit_finds_the_rates_that_made_the_counts_and_foretells_who_is_unluc
 def test_counts_without_spread_fit_nothing(n, c):
     fit = fit_pass_rates(n, c)
     assert math.isnan(fit.a)
-    assert math.isnan(fit.missed_by(8))
+    assert math.isnan(fit.unlucky([8], more=8))

@@ -11,8 +11,8 @@ from _coverage import Case
 from _problems import Drawn, Floats, ends, few_solvable, spread
 from numpy.random import Generator
 
+from outrider.measure.bend import find_bend
 from outrider.measure.exchange import fit_exchange
-from outrider.measure.stages import find_stages
 from outrider.report.findings.base import LEVEL, change, level, share
 from outrider.report.findings.entropy_collapse import _from_the_first
 
@@ -77,7 +77,7 @@ def _left(steps: int, noise: Noise, rng: Generator) -> Drawn:
 def _bent(steps: int, noise: Noise, rng: Generator) -> Drawn:
     x = (np.arange(steps) + 1) / steps
     y = 0.3 + 0.5 * np.minimum(x, 0.4) + 0.02 * noise(rng, steps)
-    found = find_stages(x, y, resamples=200, significance=0.01, seed=int(rng.integers(2**31)))
+    found = find_bend(x, y, resamples=200, significance=0.01, seed=int(rng.integers(2**31)))
     if found.shape != "levels off":  # nothing is shown then
         return dict.fromkeys(("bend", "early slope", "late slope"), NONE)
     return {"bend": ends(found.bend), "early slope": ends(found.early), "late slope": ends(found.late)}

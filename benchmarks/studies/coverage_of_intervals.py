@@ -38,7 +38,7 @@ COVERED = {
     "change": ("trend of a finding",),
     "level": ("trend of a finding",),
     "entropy_collapse._from_the_first": ("entropy left",),
-    "find_stages": ("saturation",),
+    "find_bend": ("saturation",),
     "fit_exchange": ("exchange of entropy",),
     "estimate": ("bench",),
     "difference": ("bench",),

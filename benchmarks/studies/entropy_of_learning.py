@@ -23,19 +23,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _entropy_drop import Drop, entropy_drop
 from _models import SEEDS, arguments_with_runs, trained
 from _study import BLACK, BLUE, GREEN, GREY, ORANGE, RED, keep, panels
+from _vocabulary import entropy_drops, where_they_occur
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from outrider.measure.bend import find_bend
 from outrider.measure.blocks import bounds, noise
-from outrider.measure.entropy import Entropies, by_outcome, by_relative_position
-from outrider.measure.entropy_drop import Drop, entropy_drop
+from outrider.measure.entropy import Entropies, by_relative_position
 from outrider.measure.exchange import Exchange, fit_exchange
 from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.ragged import owners
-from outrider.measure.stages import find_stages
-from outrider.measure.vocabulary import entropy_drops, where_they_occur
 from outrider.runs.folder import RunFolder
 
 WINDOW, BINS, RESAMPLES = 10, 10, 300
@@ -140,7 +140,8 @@ def parts_of(found: Responses) -> dict[str, Any]:
 
 
 def outcomes(found: Responses) -> Profile:
-    return by_outcome(found.exact, found.success, resamples=RESAMPLES)
+    kinds = np.repeat(found.success, found.lengths)
+    return means_by_group(found.entropies, kinds, owners(found.lengths), [*SIGNS], resamples=RESAMPLES)
 
 
 def curves(found: Responses) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -185,7 +186,7 @@ def stages(found: Responses) -> dict[str, Any]:
     """Whether success and entropy level off."""
     success, entropy, _ = curves(found)
     steps = np.arange(1, len(success) + 1)
-    named = {"success": find_stages(steps, success), "entropy": find_stages(steps, entropy)}
+    named = {"success": find_bend(steps, success), "entropy": find_bend(steps, entropy)}
     return {
         name: {"shape": s.shape, "p_value": s.p_value} | {e: getattr(s, e)._asdict() for e in ("bend", "early", "late")}
         for name, s in named.items()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from _prefixes import LEAST, Prefixes, by_depth, relation, resampled
 from _study import BLUE, GREEN, GREY, ORANGE, PINK, RED, arguments, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -26,7 +27,6 @@ from outrider.config.train import RewardOptions
 from outrider.explore.branch import branch_request
 from outrider.explore.segment import Delimiter
 from outrider.explore.select import Pivot
-from outrider.measure.recoverability import LEAST, Prefixes, by_depth, relation, resampled
 from outrider.model.load import load_policy
 from outrider.record import SampleRequest
 from outrider.sample.local import LocalSampler

@@ -34,7 +34,7 @@ from outrider.analyse.policies import checkpoints
 from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.intervention import effects, quantile_labels, squared_effects
 from outrider.measure.ragged import highest, owners, quantile_groups, relative_bins
-from outrider.measure.shift import LARGE, moved, perplexities, perplexity_against_change, size_by_group
+from outrider.measure.shift import LARGE, moved, perplexities, perplexity_against_change
 from outrider.runs.folder import RunFolder
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8)
@@ -118,7 +118,9 @@ def about_changes(found: Changes) -> dict[str, Any]:
     tenth = quantile_groups(found.entropy, tuple(np.arange(1, 20) / 20))
     alone = (np.bincount(tenth, largest) / np.bincount(tenth))[tenth]  # of the largest, by entropy alone
     shares = {by: means_by_group(largest, g, every, labels, resamples=RESAMPLES) for by, g in groups.items()}
-    sizes = {by: size_by_group(found.change, found.lengths, g, labels, by, RESAMPLES) for by, g in groups.items()}
+    sizes = {
+        by: means_by_group(np.abs(found.change), g, every, labels, resamples=RESAMPLES) for by, g in groups.items()
+    }
     pulls = {by: means_by_group(found.pull, g, every, labels, resamples=RESAMPLES) for by, g in groups.items()}
     expected = means_by_group(alone, groups["perplexity"], every, labels, resamples=0)
     outcomes = np.repeat(found.success, found.lengths)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from outrider.arrays import Ints
 from outrider.errors import UserError, nearest
-from outrider.measure.bootstrap import Interval, bootstrap_mean
 
 UNMATCHED = "unmatched"
 LEXICON = Path(__file__).with_name("lexicon.yaml")
@@ -106,24 +105,6 @@ class Lexicon:
         """The same for tokens decoded one by one; joined they must be the text."""
         stops = list(accumulate(map(len, pieces)))
         return self.categorise("".join(pieces), list(zip([0, *stops], stops, strict=False)))
-
-
-def category_counts(
-    categories_RT: Sequence[Ints], names: Sequence[str], resamples: int = 2000, seed: int = 0
-) -> dict[str, Interval]:
-    """Mean number of tokens of each category per response, with an interval over responses.
-
-    ``Interval.problems`` counts responses. No responses: NaN.
-
-    Source: STILL report, arXiv 2508.07534, Table 5.
-
-    >>> counts = category_counts([np.array([0, 0, 1]), np.array([1])], ["formal", "unmatched"], resamples=0)
-    >>> {name: mean.value for name, mean in counts.items()}
-    {'formal': 1.0, 'unmatched': 1.0}
-    """
-    counts_RK = np.array([np.bincount(kinds_T, minlength=len(names)) for kinds_T in categories_RT])
-    counts_RK = counts_RK.reshape(len(categories_RT), len(names))
-    return {name: bootstrap_mean(counts_RK[:, k], resamples, seed) for k, name in enumerate(names)}
 
 
 def _expressions(name: str, entry: object, where: str) -> Expressions:

@@ -16,56 +16,6 @@ from outrider.measure.passk import pass_at_k
 TokenSequence = Sequence[Hashable] | Ints
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerDiversity:
-    """The answers to one problem.
-
-    Attributes:
-        answers: responses that gave one.
-        silent: responses without an answer; in no other number.
-        distinct: how many different answers; 0 where none was given.
-        entropy: nats, of the shares of the answers; 0 if all agree, NaN where none was given.
-        normalised: ``entropy`` over its largest possible value, ln(answers): 1 if no two agree, 0 if all do; NaN for
-            fewer than two answers, which can neither agree nor differ.
-    """
-
-    answers: int
-    silent: int
-    distinct: int
-    entropy: float
-    normalised: float
-
-
-def answer_diversity(answers: Sequence[str]) -> AnswerDiversity:
-    r"""Distinct answers to one problem and the entropy over them.
-
-    .. math:: H = -\sum_a \frac{n_a}{n} \ln \frac{n_a}{n}, \qquad \text{normalised} = H / \ln n
-
-    ``answers`` are compared as text, and ``""`` is no answer, as in :func:`outrider.measure.majority`. Both numbers
-    grow with ``n``, and the entropy of ``n`` answers lies below that of the policy (by about (distinct - 1)/(2n)), so
-    compare problems and models at equal ``n`` only; :func:`distinct_at_k` needs no such care.
-
-    Source: answer diversity of STILL, arXiv 2508.07534, section 2.4 and Figure 1b, which gives no formula.
-
-    >>> found = answer_diversity(["7", "7", "3", ""])
-    >>> found.answers, found.silent, found.distinct, round(found.entropy, 4), round(found.normalised, 4)
-    (3, 1, 2, 0.6365, 0.5794)
-    >>> answer_diversity(["", ""])
-    AnswerDiversity(answers=0, silent=2, distinct=0, entropy=nan, normalised=nan)
-    """
-    votes = Counter(answer for answer in answers if answer)
-    n = votes.total()
-    share_A = np.array(list(votes.values())) / max(n, 1)
-    entropy = float(-share_A @ np.log(share_A)) + 0.0 if n else np.nan  # + 0.0: not -0.0
-    return AnswerDiversity(
-        answers=n,
-        silent=len(answers) - n,
-        distinct=len(votes),
-        entropy=entropy,
-        normalised=float(entropy / np.log(n)) if n > 1 else np.nan,
-    )
-
-
 def distinct_at_k(answers: Sequence[str], k: int) -> float:
     r"""Expected number of distinct answers among ``k`` of the answers to one problem: distinct@k.
 

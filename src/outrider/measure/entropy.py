@@ -14,13 +14,10 @@ from outrider.measure.groups import Label, Profile, means_by_group
 from outrider.measure.ragged import (
     highest,
     lengths_of,
-    outcome_groups,
     owners,
     positions,
     relative_bins,
 )
-
-OUTCOMES = ("incorrect", "correct")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,29 +103,6 @@ def by_position(entropies: Entropies, width: int = 16, resamples: int = 1000, se
     groups_T = positions(entropies.lengths_R, entropies.starts_R) // width
     middles = [i * width + (width - 1) / 2 for i in range(int(groups_T.max(initial=-1)) + 1)]
     return _profile(entropies, groups_T, middles, "position", resamples, seed)
-
-
-def by_outcome(entropies: Entropies, success_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
-    """Mean of the tokens of incorrect and of correct responses; NaN in ``success_R`` (unscorable) is left out.
-
-    >>> found = by_outcome(Entropies.exact([2.0, 0.0, 3.0], [2, 1]), [1.0, 0.0])
-    >>> found["correct"].value, found["incorrect"].value
-    (1.0, 3.0)
-    """
-    groups_T = np.repeat(outcome_groups(success_R), entropies.lengths_R)
-    return _profile(entropies, groups_T, OUTCOMES, "outcome", resamples, seed)
-
-
-def by_category(
-    entropies: Entropies, categories_T: ArrayLike, names: Sequence[str], resamples: int = 1000, seed: int = 0
-) -> Profile:
-    """Mean per token category, as :mod:`outrider.measure.categories` gives them.
-
-    >>> found = by_category(Entropies.exact([2.0, 0.0, 3.0], [3]), [1, 0, 1], ["formal", "logical"])
-    >>> [m.value for m in found.means]
-    [0.0, 2.5]
-    """
-    return _profile(entropies, np.asarray(categories_T, dtype=np.int64), names, "category", resamples, seed)
 
 
 class Spread(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike
 from outrider.arrays import Floats
 from outrider.measure.groups import Label, Profile, ends, means_by_group, ratio
 from outrider.measure.ragged import highest, lengths_of, outcome_groups, owners
-from outrider.measure.spearman import spearman
 
 LARGE = 0.06
 """The report's bound on a change: over 99 % of tokens stayed within it in the plateau stage."""
@@ -90,25 +90,6 @@ def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike, boun
     }
 
 
-def size_by_group(
-    changes_T: ArrayLike,
-    lengths_R: ArrayLike,
-    groups_T: ArrayLike,
-    labels: Sequence[Label],
-    by: str,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Profile:
-    """Mean size of a change by group: entropy or PPL quantile, category, position.
-
-    >>> size_by_group([0.1, -0.3, 0.0], [3], [0, 0, 1], ["low", "high"], "entropy", resamples=0)["low"].value
-    0.2
-    """
-    sizes_T = np.abs(np.asarray(changes_T, dtype=np.float64))
-    owners_T = owners(lengths_of(lengths_R, len(sizes_T)))
-    return means_by_group(sizes_T, groups_T, owners_T, labels, "size of the change", by, resamples, seed)
-
-
 def largest_by_group(
     changes_T: ArrayLike,
     lengths_R: ArrayLike,
@@ -182,7 +163,7 @@ def rank_correlation(
 
     Responses to one problem are alike: with ``problems_R``, the problem of each, problems are resampled. Ranks are
     taken anew in every resample. Degenerate cases: pairs with a NaN are left out, and counted; NaN for fewer than three
-    pairs or where one side is constant; resamples in which one is are left out.
+    pairs or where one side is constant; resamples in which one is are left out. Imports scipy.
 
     Raises:
         ValueError: the two differ in length.
@@ -190,6 +171,8 @@ def rank_correlation(
     >>> rank_correlation([1, 2, 3, 4], [10, 20, 20, 40], resamples=0).value.__round__(4)
     0.9487
     """
+    from scipy.stats import ConstantInputWarning, spearmanr  # type: ignore[import-untyped]  # takes half a second
+
     x, y = np.asarray(x_R, dtype=np.float64), np.asarray(y_R, dtype=np.float64)
     if x.shape != y.shape:
         raise ValueError(f"a correlation needs pairs, not {len(x)} and {len(y)} values")
@@ -201,8 +184,10 @@ def rank_correlation(
     generator = np.random.default_rng(seed)
     drawn = (generator.integers(len(members), size=len(members)) for _ in range(resamples if len(x) > 2 else 0))
     picked = (np.concatenate([members[i] for i in some]) for some in drawn)
-    draws_B = np.array([spearman(x[at], y[at]) for at in picked], dtype=np.float64)
-    value = spearman(x, y) if len(x) > 2 else np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantInputWarning)  # its correlation is NaN, which says the same
+        draws_B = np.array([spearmanr(x[at], y[at]).statistic for at in picked], dtype=np.float64)
+        value = float(spearmanr(x, y).statistic) if len(x) > 2 else np.nan
     low, high = ends(draws_B, len(members), level)
     return Correlation(value, low, high, len(x), int((~known).sum()))
 

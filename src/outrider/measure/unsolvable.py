@@ -151,28 +151,6 @@ def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
         return np.asarray(-np.expm1(np.log(alpha) / k_P))
 
 
-def expected_unlucky(pass_rate: ArrayLike, k: int) -> float:
-    r"""Expected number of problems that ``k`` rollouts leave unsolved though they can be solved, at known pass rates.
-
-    .. math:: \sum_{P:\, p_P > 0} (1 - p_P)^k
-
-    A rate of 0 is no bad luck and counts nothing. For known rates, or to plan ``k``: rates that were *estimated* from
-    the same rollouts are 0 for every unsolved problem, which answers the question before it is asked; for those see
-    :func:`fit_pass_rates`. NaN rates are left out.
-
-    Raises:
-        ValueError: a rate outside of [0, 1], or ``k < 0``.
-
-    >>> round(expected_unlucky([0.1] * 100 + [0.0] * 10, k=8), 2)
-    43.05
-    """
-    rate_P = np.asarray(pass_rate, dtype=np.float64)
-    rate_P = rate_P[~np.isnan(rate_P)]
-    if k < 0 or ((rate_P < 0) | (rate_P > 1)).any():
-        raise ValueError("pass rates lie between 0 and 1, and k is not negative")
-    return float(((1.0 - rate_P[rate_P > 0]) ** k).sum())
-
-
 @dataclass(frozen=True, slots=True)
 class PassRates:
     r"""Pass rates over problems as a Beta(a, b) distribution, fitted by :func:`fit_pass_rates`.
@@ -182,17 +160,13 @@ class PassRates:
         problems: how many problems it stands on.
 
     >>> rates = PassRates(a=1.0, b=1.0, problems=100)  # uniform: 1/(k + 1) of the problems fail k times
-    >>> round(rates.missed_by(9), 4), round(rates.unlucky([9] * 10, more=10), 4)
-    (0.1, 5.0)
+    >>> round(rates.unlucky([9] * 10, more=10), 4)
+    5.0
     """
 
     a: float
     b: float
     problems: int
-
-    def missed_by(self, k: int) -> float:
-        r"""Chance that ``k`` rollouts leave a problem unsolved: :math:`\prod_{i<k} (b + i) / (a + b + i)`."""
-        return float(np.exp(self._log_missed(k)[k]))
 
     def unlucky(self, tries: ArrayLike, more: int) -> float:
         r"""Expected number of unsolved problems that ``more`` rollouts each would solve.
@@ -219,8 +193,8 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     .. math:: \ell(a, b) = \sum_P \Big[ \sum_{i<c_P} \ln(a + i) + \sum_{i<n_P-c_P} \ln(b + i)
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
-    This, and not :func:`expected_unlucky` at the observed rates, is what a report should use: it does not take every
-    unsolved problem for one of rate 0, but borrows from the solved ones: where many problems have rates of 0.05, some
+    Unlike the observed rates this does not take every unsolved problem for one of rate 0, but borrows from the solved
+    ones: where many problems have rates of 0.05, some
     with 0 of 8 must have them too. Chosen over a beta with a share of impossible problems, which would be the honest
     model, because that share cannot be told from a small ``a`` before the number of rollouts is large; so where
     impossible problems exist, ``unlucky`` leans to too many. Assumes that problems are alike but for their rate; fit

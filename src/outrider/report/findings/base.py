@@ -14,8 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrider.measure import wilson as measure
-
 Z = 3.0  # standard errors on each side: 1 in 370 by chance
 LEVEL = 2 * NormalDist().cdf(Z) - 1
 MIN_STEPS = 20  # below, a tenth of the steps is less than two of them, and nothing is a trend
@@ -132,13 +130,19 @@ def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = Non
 
 
 def wilson(p: float, n: float) -> tuple[float, float]:
-    """Wilson's score interval of a share ``p`` of ``n`` independent things, at ``Z`` standard errors.
+    r"""Wilson's score interval of a share ``p`` of ``n`` independent things, at ``Z`` standard errors.
+
+    .. math:: \frac{p + z^2/2n \pm z \sqrt{p (1 - p)/n + z^2/4n^2}}{1 + z^2/n}
+
+    Ours and not scipy's, whose ``n`` must be a whole number: things that come in clusters are worth any number.
 
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
     ([0.35, 0.65], 0.5)
     """
-    low, high = measure.wilson(p * n, n, LEVEL)
-    return float(low), float(high)
+    z2 = Z**2 / n
+    middle, reach = p + z2 / 2, math.sqrt(z2 * p * (1 - p) + z2**2 / 4)
+    low, high = (middle - reach) / (1 + z2), (middle + reach) / (1 + z2)
+    return 0.0 if p == 0 else low, 1.0 if p == 1 else high  # which rounding would miss by a bit
 
 
 def percent(value: float) -> str:

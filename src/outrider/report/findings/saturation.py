@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from outrider.measure.stages import find_stages
+from outrider.measure.bend import find_bend
 from outrider.report.content import Finding
 from outrider.report.data import RunData
 from outrider.report.findings.base import MIN_STEPS, percent
@@ -18,7 +18,7 @@ SPENT = 0.25  # of the run's tokens; less than a quarter is a pause, not a plate
 
 
 def find(run: RunData) -> Finding | None:
-    """Success of first tries against all generated tokens: it rose, and levels off (:mod:`outrider.measure.stages`).
+    """Success of first tries against all generated tokens: it rose, and levels off (:mod:`outrider.measure.bend`).
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -29,7 +29,7 @@ def find(run: RunData) -> Finding | None:
     if not (np.diff(tokens) > 0).all():  # a dump without token counts: a step is a step
         tokens, unit = np.arange(1.0, len(tokens) + 1), "steps"
     total = float(tokens[-1])
-    seen = find_stages(tokens / total, rows["success"], plateau=FLAT, significance=CHANCE)
+    seen = find_bend(tokens / total, rows["success"], plateau=FLAT, significance=CHANCE)
     since = 1 - seen.bend.value
     # A bootstrap of few steps gives narrow intervals, so the two must not even touch.
     slower = seen.early.low > max(seen.late.high, 0.0)

@@ -1,11 +1,11 @@
-"""Stages of a curve and the law between entropy and performance, on curves whose truth is known."""
+"""The bend of a curve and the law between entropy and performance, on curves whose truth is known."""
 
 import numpy as np
 import pytest
 
+from outrider.measure.bend import _Candidates, find_bend
 from outrider.measure.blocks import block_indices, block_length, noise
 from outrider.measure.exchange import FEWEST, fit_exchange
-from outrider.measure.stages import _Bend, find_stages
 
 
 def drift(n, rho, size, generator):
@@ -40,14 +40,14 @@ def test_resampled_noise_is_as_wide_as_the_noise_was_before_the_fit():
     assert noise(residuals, 4, 4000, seed=0).var() == pytest.approx(10 / 6, rel=0.03)
 
 
-# stages
+# the bend
 
 
 def test_the_search_is_least_squares_over_all_bends():
     generator = np.random.default_rng(0)
     x = np.sort(generator.random(30))
     y = np.minimum(x, 0.4) + generator.normal(0, 0.05, 30)
-    fit = _Bend(x)
+    fit = _Candidates(x)
     errors, solutions = [], []
     for place in fit.places_K:
         design = np.stack([np.ones(30), x, np.maximum(x - place, 0)], 1)
@@ -69,7 +69,7 @@ def test_the_search_is_least_squares_over_all_bends():
 def test_a_rise_and_a_plateau_are_found_in_drifting_noise(sign):
     x = np.arange(1.0, 151)
     y = sign * (0.3 + 0.004 * np.minimum(x, 50)) + drift(150, 0.5, 0.02, np.random.default_rng(1))
-    found = find_stages(x, y)
+    found = find_bend(x, y)
     assert found.shape == "levels off"
     assert found.bend.low <= 50 <= found.bend.high
     assert found.bend.value == pytest.approx(50, abs=12)
@@ -84,17 +84,17 @@ def test_a_rise_and_a_plateau_are_found_in_drifting_noise(sign):
 def test_other_shapes_are_told_apart():
     x, generator = np.arange(100.0), np.random.default_rng(2)
     wobble = generator.normal(0, 0.5, 100)
-    assert find_stages(x, 0.1 * x + wobble).shape == "steady"
-    assert find_stages(x, wobble).shape == "flat"
-    bent = find_stages(x, np.where(x < 50, 0.2 * x, 10 + 0.1 * (x - 50)) + 0.2 * wobble)
+    assert find_bend(x, 0.1 * x + wobble).shape == "steady"
+    assert find_bend(x, wobble).shape == "flat"
+    bent = find_bend(x, np.where(x < 50, 0.2 * x, 10 + 0.1 * (x - 50)) + 0.2 * wobble)
     assert bent.shape == "bends"
     assert bent.bend.value == pytest.approx(50, abs=8)
 
 
 def test_curves_without_noise():
     x = np.arange(40.0)
-    assert find_stages(x, 3 * x).shape == "steady"
-    exact = find_stages(x, np.minimum(x, 10.0))
+    assert find_bend(x, 3 * x).shape == "steady"
+    exact = find_bend(x, np.minimum(x, 10.0))
     assert exact.shape == "levels off"
     assert (exact.bend.value, exact.bend.low, exact.bend.high) == (10, 10, 10)
     assert (exact.early.value, exact.late.value, exact.end) == pytest.approx((1, 0, 10), abs=1e-9)
@@ -106,23 +106,23 @@ def test_a_straight_line_seldom_bends_even_if_its_noise_drifts():
     x = np.arange(80.0)
     for seed in range(60):
         y = 0.01 * x + drift(80, 0.6, 0.3, generator)
-        found += find_stages(x, y, resamples=99, seed=seed).shape in ("levels off", "bends")
+        found += find_bend(x, y, resamples=99, seed=seed).shape in ("levels off", "bends")
     assert found <= 9
 
 
 def test_degenerate_curves_are_named():
-    short = find_stages([1, 2, 3], [0.1, np.nan, 0.3])
+    short = find_bend([1, 2, 3], [0.1, np.nan, 0.3])
     assert (short.shape, short.points, short.left_out, short.start, short.end) == ("too short", 2, 1, 0.1, 0.3)
     assert np.isnan([short.p_value, short.bend.value, short.early.low]).all()
-    constant = find_stages(np.arange(20), np.full(20, 0.5))
+    constant = find_bend(np.arange(20), np.full(20, 0.5))
     assert (constant.shape, constant.end) == ("constant", 0.5)
-    assert find_stages([], []).shape == "too short"
+    assert find_bend([], []).shape == "too short"
     with pytest.raises(ValueError, match="must rise"):
-        find_stages([1.0, 1.0], [0.0, 1.0])
+        find_bend([1.0, 1.0], [0.0, 1.0])
     with pytest.raises(ValueError, match="pairs"):
-        find_stages([1.0], [0.0, 1.0])
+        find_bend([1.0], [0.0, 1.0])
     with pytest.raises(ValueError, match="0 resamples"):
-        find_stages([1.0], [0.0], resamples=0)
+        find_bend([1.0], [0.0], resamples=0)
 
 
 # exchange

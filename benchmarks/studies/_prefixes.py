@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.stats import binomtest, spearmanr
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from outrider.arrays import Floats, Ints
 from outrider.measure.bootstrap import Interval
-from outrider.measure.spearman import ranks, spearman
-from outrider.measure.wilson import wilson
 
 BINS = 10
 LEAST = 20  # prefixes that a bin needs to say something
@@ -39,39 +41,6 @@ class Prefixes(NamedTuple):
     def of(self, rows: NDArray[Any]) -> Prefixes:
         """Some of the prefixes, by index or by flags."""
         return Prefixes(*(column[rows] for column in self))
-
-
-def prefixes_of(chain_R: ArrayLike, at_R: ArrayLike, length_R: ArrayLike, success_R: ArrayLike) -> Prefixes:
-    """Prefixes from the continuations themselves, one row each: the branches of a run, or of a study.
-
-    ``chain_R`` names the failed chain that a continuation leaves (any labels), ``at_R`` says after how many tokens of
-    it, ``length_R`` how many it has in all (prompt left out, own prefix included), ``success_R`` is 1, 0, or NaN where
-    unscorable: such a continuation is no try. That the chains failed is up to the caller; chains that succeeded say
-    something else. Sorted by chain and depth.
-
-    Raises:
-        ValueError: the arrays differ in length, or a continuation leaves beyond the end of its chain.
-
-    >>> prefixes_of(["a", "a", "a", "b"], [10, 10, 20, 5], [40, 40, 40, 10], [1, 0, 0, float("nan")])
-    ... # doctest: +NORMALIZE_WHITESPACE
-    Prefixes(chain_N=array([0, 0, 1]), depth_N=array([0.25, 0.5 , 0.5 ]), tries_N=array([2, 1, 0]),
-             successes_N=array([1, 0, 0]))
-    """
-    at, length, success = np.asarray(at_R), np.asarray(length_R), np.asarray(success_R, dtype=np.float64)
-    if not np.shape(chain_R) == at.shape == length.shape == success.shape:
-        raise ValueError("chains, places, lengths and successes are of different continuations")
-    if ((at < 0) | (at > length) | (length < 1)).any():
-        raise ValueError("a continuation leaves its chain between its first and its last token")
-    chain = np.unique(np.asarray(chain_R), return_inverse=True)[1]
-    _, first_N, prefix_R = np.unique(np.stack([chain, at]), axis=1, return_index=True, return_inverse=True)
-    prefix_R = prefix_R.reshape(-1)  # one NumPy version shapes it like its input
-    judged_R = ~np.isnan(success)
-    return Prefixes(
-        chain_N=chain[first_N],
-        depth_N=at[first_N] / length[first_N],
-        tries_N=np.bincount(prefix_R[judged_R], minlength=len(first_N)),
-        successes_N=np.bincount(prefix_R[judged_R], success[judged_R], len(first_N)).astype(np.int64),
-    )
 
 
 class Depth(NamedTuple):
@@ -124,7 +93,7 @@ def _depth(low: float, high: float, inside: Prefixes) -> Depth:
     hit_N, count = inside.recovered_N, len(inside.depth_N)
     if not count:
         return Depth(low, high, 0, 0, *[np.nan] * 6)
-    share_low, share_high = wilson(hit_N.sum(), count)
+    wilson = binomtest(int(hit_N.sum()), count).proportion_ci(method="wilson")
     chains, of_chain_N = np.unique(inside.chain_N, return_inverse=True)
     residues = np.bincount(of_chain_N, hit_N - hit_N.mean())
     return Depth(
@@ -134,8 +103,8 @@ def _depth(low: float, high: float, inside: Prefixes) -> Depth:
         len(chains),
         float(inside.depth_N.mean()),
         float(hit_N.mean()),
-        float(share_low),
-        float(share_high),
+        float(wilson.low),
+        float(wilson.high),
         float(np.sqrt((residues**2).sum()) / count),
         float(inside.successes_N.sum() / inside.tries_N.sum()),
     )
@@ -165,7 +134,7 @@ def relation(prefixes: Prefixes, bins: int = BINS) -> Relation:
 
     The fit is scikit-learn's ``LogisticRegression`` with its defaults (L2, C = 1), as the utility selector's, so that
     both say the same of the same prefixes; with thousands of them the penalty hardly shows. Undefined (NaN): the
-    correlations where either side is constant, fit and AUC where all prefixes are alike. Imports scikit-learn.
+    correlations where either side is constant, fit and AUC where all prefixes are alike.
 
     Source: DEEP-GRPO, arXiv 2602.14169, appendix C.2 (bins -0.79, w -2.60, AUC 0.68).
 
@@ -178,10 +147,9 @@ def relation(prefixes: Prefixes, bins: int = BINS) -> Relation:
     judged = prefixes.of(prefixes.tries_N > 0)
     told = [row for row in by_depth(judged, bins) if row.prefixes >= LEAST]
     return Relation(
-        spearman(np.array([row.depth for row in told]), np.array([row.share for row in told])),
-        spearman(judged.depth_N, judged.successes_N),
-        *_logistic(judged),
-        _auc(judged),
+        _spearman([row.depth for row in told], [row.share for row in told]),
+        _spearman(judged.depth_N, judged.successes_N),
+        *_separation(judged),
     )
 
 
@@ -229,19 +197,14 @@ def resampled(prefixes: Prefixes, resamples: int = 200, seed: int = 0, level: fl
     return Resampled(numbers, float(z), int(np.isnan(draws_BS).any(axis=1).sum()))
 
 
-def _auc(prefixes: Prefixes) -> float:
-    hit_N = prefixes.recovered_N
-    hits, misses = int(hit_N.sum()), int((~hit_N).sum())
-    if not hits or not misses:
-        return np.nan
-    return float((ranks(-prefixes.depth_N)[hit_N].sum() - hits * (hits + 1) / 2) / (hits * misses))
+def _spearman(x: Sequence[float] | NDArray[Any], y: Sequence[float] | NDArray[Any]) -> float:
+    return float(spearmanr(x, y).statistic) if min(len({*x}), len({*y})) > 1 else np.nan
 
 
-def _logistic(prefixes: Prefixes) -> tuple[float, float]:
+def _separation(prefixes: Prefixes) -> tuple[float, float, float]:
+    """Logistic fit, and AUC."""
     hit_N = prefixes.recovered_N
     if hit_N.all() or not hit_N.any():
-        return np.nan, np.nan
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]  # takes a second
-
+        return np.nan, np.nan, np.nan
     fit = LogisticRegression().fit(prefixes.depth_N[:, None], hit_N)
-    return float(fit.coef_[0, 0]), float(fit.intercept_[0])
+    return float(fit.coef_[0, 0]), float(fit.intercept_[0]), float(roc_auc_score(hit_N, -prefixes.depth_N))

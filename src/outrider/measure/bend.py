@@ -1,4 +1,4 @@
-"""Rising and plateau: whether, and where, a noisy curve of a run levels off."""
+"""Whether, and where, a noisy curve of a run bends: a rise, and then a plateau."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "b
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class Bend:
     """What was found; NaN where the shape has no such number.
 
     Attributes:
@@ -52,7 +52,7 @@ class Stages:
     left_out: int
 
 
-def find_stages(
+def find_bend(
     x_N: ArrayLike,
     y_N: ArrayLike,
     plateau: float = 0.25,
@@ -60,7 +60,7 @@ def find_stages(
     resamples: int = 500,
     seed: int = 0,
     level: float = 0.95,
-) -> Stages:
+) -> Bend:
     r"""Compare one straight line with two that meet, both fitted by least squares.
 
     .. math:: y = c + s\, x + d \max(x - \tau, 0)
@@ -86,13 +86,13 @@ def find_stages(
     search with a bootstrap test: Hansen 1996, Econometrica 64; blocks: Künsch 1989, Annals of Statistics 17.
 
     >>> x = np.arange(60.0)
-    >>> found = find_stages(x, np.minimum(x, 20) + np.sin(7 * x))
+    >>> found = find_bend(x, np.minimum(x, 20) + np.sin(7 * x))
     >>> found.shape, round(found.bend.value)
     ('levels off', 20)
     """
     x, y = np.asarray(x_N, dtype=np.float64), np.asarray(y_N, dtype=np.float64)
     if x.shape != y.shape or resamples < 1:
-        raise ValueError(f"stages need pairs and a resample, not {len(x)} x, {len(y)} y and {resamples} resamples")
+        raise ValueError(f"a bend needs pairs and a resample, not {len(x)} x, {len(y)} y and {resamples} resamples")
     known_N = np.isfinite(x) & np.isfinite(y)
     left_out = int((~known_N).sum())
     x, y = x[known_N], y[known_N]
@@ -101,14 +101,28 @@ def find_stages(
     if len(x) < FEWEST or np.ptp(y) == 0:
         shape: CurveShape = "too short" if len(x) < FEWEST else "constant"
         ends = (float(y[0]), float(y[-1])) if len(y) else (np.nan, np.nan)
-        return Stages(shape, _NONE, _NONE, _NONE, ends[0], np.nan, ends[1], np.nan, np.nan, 1, len(x), left_out)
-    fit = _Bend(x)
+        return Bend(shape, _NONE, _NONE, _NONE, ends[0], np.nan, ends[1], np.nan, np.nan, 1, len(x), left_out)
+    fit = _Candidates(x)
     p_value = _p_value(fit, y, resamples, seed)
     if p_value < significance:
         found = _bent(fit, y, plateau, resamples, seed + 1, level)
     else:
         found = _straight(fit, y, resamples, seed + 1, level)
-    return _stages(found, x, y, p_value, left_out)
+    residuals_N = y - found.fitted_N
+    return Bend(
+        shape=found.shape,
+        bend=found.bend,
+        early=found.early,
+        late=found.late,
+        start=float(found.fitted_N[0]),
+        at_bend=float(np.interp(found.bend.value, x, found.fitted_N)),
+        end=float(found.fitted_N[-1]),
+        p_value=p_value,
+        autocorrelation=autocorrelation(residuals_N),
+        block=block_length(residuals_N),
+        points=len(y),
+        left_out=left_out,
+    )
 
 
 class _Found(NamedTuple):
@@ -119,7 +133,7 @@ class _Found(NamedTuple):
     bend: IntervalBounds = _NONE
 
 
-class _Bend:
+class _Candidates:
     """All candidate bends over the same x at once.
 
     A hinge less its projection on the straight line is one direction :math:`q_k` per candidate, so the squared
@@ -177,14 +191,14 @@ class _Bend:
         return np.asarray(np.square(y_BN @ self.unit_KN.T).argmax(axis=1), dtype=np.int64)
 
 
-def _p_value(fit: _Bend, y_N: Floats, resamples: int, seed: int) -> float:
+def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
     """How often a straight line with the noise of the two segments bends at least as much."""
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
     return (1 + as_much) / (1 + resamples)
 
 
-def _bent(fit: _Bend, y_N: Floats, plateau: float, resamples: int, seed: int, level: float) -> _Found:
+def _bent(fit: _Candidates, y_N: Floats, plateau: float, resamples: int, seed: int, level: float) -> _Found:
     segments_N = fit.segments(y_N)
     drawn_BN = segments_N + noise(y_N - segments_N, 4, resamples, seed)
     early, late = (
@@ -196,26 +210,8 @@ def _bent(fit: _Bend, y_N: Floats, plateau: float, resamples: int, seed: int, le
     return _Found(shape, segments_N, early, late, bend)
 
 
-def _straight(fit: _Bend, y_N: Floats, resamples: int, seed: int, level: float) -> _Found:
+def _straight(fit: _Candidates, y_N: Floats, resamples: int, seed: int, level: float) -> _Found:
     line_N = fit.line(y_N)
     drawn_BN = line_N + noise(y_N - line_N, 2, resamples, seed)
     slope = bounds(fit.slope(y_N[None])[0], fit.slope(drawn_BN), level)
     return _Found("steady" if slope.excludes_zero else "flat", line_N, slope, slope)
-
-
-def _stages(found: _Found, x_N: Floats, y_N: Floats, p_value: float, left_out: int) -> Stages:
-    residuals_N = y_N - found.fitted_N
-    return Stages(
-        shape=found.shape,
-        bend=found.bend,
-        early=found.early,
-        late=found.late,
-        start=float(found.fitted_N[0]),
-        at_bend=float(np.interp(found.bend.value, x_N, found.fitted_N)),
-        end=float(found.fitted_N[-1]),
-        p_value=p_value,
-        autocorrelation=autocorrelation(residuals_N),
-        block=block_length(residuals_N),
-        points=len(y_N),
-        left_out=left_out,
-    )

@@ -1,4 +1,4 @@
-"""Which entries of the vocabulary changed: the fastest entropy drops and frequency gains."""
+"""Which entries of the vocabulary lost entropy fastest, and in which responses they occur."""
 
 from __future__ import annotations
 
@@ -66,35 +66,6 @@ def entropy_drops(
     ]
     ordered = sorted(changed, key=lambda t: (t.change, t.token))
     return Ranking(tuple(ordered), len(before.keys() | after.keys()) - len(kept))
-
-
-def frequency_gains(before_ids_T: ArrayLike, after_ids_T: ArrayLike, at_least: int = 10) -> Ranking:
-    """Every entry's occurrences per 1,000 tokens, before and after; the largest gain first.
-
-    An entry needs ``at_least`` occurrences in both together. Ties by id.
-
-    Degenerate cases: a side without tokens has no frequencies, so there is no ranking.
-
-    Source: STILL report, arXiv 2508.07534, Figure 3(b).
-
-    >>> found = frequency_gains([5, 6], [5, 5, 5, 6], at_least=1)
-    >>> [(t.token, t.change) for t in found.tokens]
-    [(5, 250.0), (6, -250.0)]
-    """
-    sides = [np.unique(np.asarray(ids_T, dtype=np.int64), return_counts=True) for ids_T in (before_ids_T, after_ids_T)]
-    before, after = (dict(zip(ids.tolist(), counts.tolist(), strict=True)) for ids, counts in sides)
-    seen = before.keys() | after.keys()
-    total_before, total_after = sum(before.values()), sum(after.values())
-    if not total_before or not total_after:
-        return Ranking((), len(seen))
-    changed = []
-    for token in seen:
-        n, m = before.get(token, 0), after.get(token, 0)
-        if n + m >= at_least:
-            share, new_share = 1000 * n / total_before, 1000 * m / total_after
-            changed.append(TokenChange(token, share, new_share, new_share - share, n, m))
-    ordered = sorted(changed, key=lambda t: (-t.change, t.token))
-    return Ranking(tuple(ordered), len(seen) - len(changed))
 
 
 def where_they_occur(tokens: ArrayLike, ids_T: ArrayLike, success_T: ArrayLike) -> dict[str, int]:

@@ -1,16 +1,17 @@
-"""Recoverability by depth: scipy and scikit-learn as oracles, folding by hand, chains as the unit of every error."""
+"""Recoverability by depth: by hand, with chains as the unit of every error."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binomtest, spearmanr
+from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from outrider.measure.recoverability import Prefixes, by_depth, prefixes_of, relation, resampled, wilson
+from study_code import study_code
+
+_code = study_code("_prefixes")
+Prefixes, by_depth, relation, resampled = _code.Prefixes, _code.by_depth, _code.relation, _code.resampled
 
 
 def simulated(chains, slope=-4.0, seed=0, cuts=6):
@@ -21,43 +22,6 @@ def simulated(chains, slope=-4.0, seed=0, cuts=6):
     luck = np.repeat(random.normal(0, 1.5, chains), cuts)
     rate = 1 / (1 + np.exp(-(slope * depth - 1 + luck)))
     return Prefixes(chain, depth, np.full(len(chain), 8), random.binomial(8, rate))
-
-
-def test_continuations_are_folded_into_prefixes():
-    rows = [
-        ("b", 5, 10, 1),
-        ("a", 20, 40, 0),
-        ("b", 5, 10, math.nan),
-        ("a", 10, 40, 1),
-        ("a", 20, 40, 1),
-        ("a", 20, 40, 1),
-    ]
-    folded = prefixes_of(*zip(*rows, strict=True))
-    assert folded.chain_N.tolist() == [0, 0, 1]
-    assert folded.depth_N.tolist() == [0.25, 0.5, 0.5]
-    assert folded.tries_N.tolist() == [1, 3, 1]
-    assert folded.successes_N.tolist() == [1, 2, 1]
-    assert folded.recovered_N.all()
-    assert len(prefixes_of([], [], [], []).depth_N) == 0
-    for wrong in [("a", 11, 10, 1), ("a", -1, 10, 1), ("a", 0, 0, 1)]:
-        with pytest.raises(ValueError, match="leaves its chain"):
-            prefixes_of(*([value] for value in wrong))
-    with pytest.raises(ValueError, match="different continuations"):
-        prefixes_of(["a"], [1, 2], [3], [1])
-
-
-@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
-@settings(max_examples=20, deadline=None)
-def test_wilsons_interval_is_scipys(counts, level):
-    successes, n = counts
-    expected = binomtest(successes, n).proportion_ci(level, method="wilson")
-    low, high = wilson(successes, n, level)
-    assert (float(low), float(high)) == pytest.approx(tuple(expected), abs=1e-9)
-    assert 0 <= low <= successes / n <= high <= 1
-
-
-def test_a_share_of_none_has_no_interval():
-    assert np.isnan(wilson(0, 0)).all()
 
 
 def test_every_depth_k_of_n_lies_in_the_bin_that_ends_there():
@@ -82,7 +46,8 @@ def test_bins_by_hand():
     assert (first.prefixes, first.chains, first.depth, first.share) == (3, 2, pytest.approx(0.3), pytest.approx(2 / 3))
     assert first.rate == pytest.approx(3 / 20)
     assert first.error == pytest.approx(math.sqrt((1 / 3 - 2 / 3) ** 2 + (1 / 3) ** 2) / 3)  # residues per chain: ∓1/3
-    assert (first.share_low, first.share_high) == pytest.approx(tuple(float(end) for end in wilson(2, 3)))
+    for end in (first.share_low, first.share_high):  # Wilson: the share lies 1.96 of the end's standard errors away
+        assert abs(2 / 3 - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / 3))
     assert (second.prefixes, second.share) == (1, 0.0)  # the prefix that nobody could judge is left out
     empty = by_depth(cuts, bins=4)[2]
     assert (empty.prefixes, empty.chains) == (0, 0)
@@ -99,7 +64,7 @@ def test_chains_are_the_unit_of_the_error():
     assert by_depth(mixed)[4].error == pytest.approx(0)
 
 
-def test_numbers_are_those_of_scipy_and_scikit_learn():
+def test_numbers_are_of_the_judged_prefixes_and_of_bins_with_enough_of_them():
     cuts = simulated(150)
     found, hit = relation(cuts), cuts.successes_N > 0
     rows = [row for row in by_depth(cuts) if row.prefixes >= 20]
