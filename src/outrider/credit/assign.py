@@ -1,4 +1,4 @@
-"""Credit for a step's groups: rollouts become training rows, and those that teach nothing say why."""
+"""Credit for a step's groups: rollouts become training rows, or are marked with the reason for being unused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from outrider.arrays import Flags, Floats
 from outrider.credit import Link, Members, advantages_of, members_by_stream, split
-from outrider.credit.paths import Lesson, Paths, PrefixPolicy
+from outrider.credit.paths import CreditedRollout, Paths, PrefixPolicy
 from outrider.record import Group, Ids, Problem, Rollout
 from outrider.record.row import TrainingRow, row_of
 
@@ -42,19 +42,18 @@ def assign(
         ValueError: a rollout belongs to a stream without a chain.
     """
     groups = [_without_excluded(group) for group in groups]
-    lessons = _lessons(groups, chains, step, prefix)
     rows: list[TrainingRow] = []
     finished = []
-    for group, of_group in zip(groups, lessons, strict=True):
-        told = []
+    for group, credited_of in zip(groups, _credited(groups, chains, step, prefix), strict=True):
+        members = []
         for rollout in group.rollouts:
-            taught, share_N = lesson = of_group[rollout.id]
+            trained, share_N = credited_of[rollout.id]
             if len(share_N) and not rollout.unused:
                 after = encode(group.problem) if rollout.context.trained == "original" else rollout.prompt_ids
-                rows.append(row_of(taught, share_N, after))
+                rows.append(row_of(trained, share_N, after))
             advantage = float(share_N.sum()) / len(share_N) if len(share_N) else None
-            told.append(rollout.credited(advantage, _unused(rollout, lesson, always_trained)))
-        finished.append(replace(group, rollouts=tuple(told)))
+            members.append(rollout.credited(advantage, _unused(rollout, share_N, always_trained)))
+        finished.append(replace(group, rollouts=tuple(members)))
     return Assigned(rows, finished)
 
 
@@ -73,17 +72,17 @@ class _Part(NamedTuple):
     paths: Paths | None
 
 
-def _lessons(
+def _credited(
     groups: Sequence[Group], chains: Mapping[str, Sequence[Link]], step: int, prefix: PrefixPolicy
-) -> list[dict[str, Lesson]]:
-    """For each group what its rollouts train, by id. A stream's groups pass its chain together, for batch baselines."""
+) -> list[dict[str, CreditedRollout]]:
+    """The credited rollouts of each group, by id. A chain sees all groups of its stream, for batch baselines."""
     streams: dict[str, list[_Part]] = {}
     for index, group in enumerate(groups):
         branched = prefix != "mask" and any(r.parent is not None for r in group.rollouts)
         paths = Paths(group.rollouts) if branched else None
         for stream, rollouts in members_by_stream(group).items():
             streams.setdefault(stream, []).append(_Part(index, rollouts, paths))
-    lessons: list[dict[str, Lesson]] = [{} for _ in groups]
+    credited: list[dict[str, CreditedRollout]] = [{} for _ in groups]
     for stream, parts in streams.items():
         if stream not in chains:
             raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
@@ -92,31 +91,31 @@ def _lessons(
             Members.of(part.rollouts) if part.paths is None or by_segment else part.paths.members(part.rollouts)
             for part in parts
         ]
-        credited = advantages_of(chains[stream], members, step)
-        for part, valid_G, shares_GN in zip(parts, (m.valid_G for m in members), credited, strict=True):
-            taught = _taught(part, shares_GN, valid_G, by_segment, prefix)
-            lessons[part.group].update(zip((r.id for r in part.rollouts), taught, strict=True))
-    return lessons
+        advantages = advantages_of(chains[stream], members, step)
+        for part, valid_G, shares_GN in zip(parts, (m.valid_G for m in members), advantages, strict=True):
+            of_part = _by_prefix_policy(part, shares_GN, valid_G, by_segment, prefix)
+            credited[part.group].update(zip((r.id for r in part.rollouts), of_part, strict=True))
+    return credited
 
 
-def _taught(
+def _by_prefix_policy(
     part: _Part, shares_GN: Sequence[Floats], valid_G: Flags, by_segment: bool, prefix: PrefixPolicy
-) -> list[Lesson]:
+) -> list[CreditedRollout]:
     """The prefix policy. The shares are of own tokens if there are no paths or ``by_segment``, else of whole paths."""
     rollouts, paths = part.rollouts, part.paths
     if paths is None or (by_segment and prefix == "count_once"):
-        return [Lesson(r, share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]
+        return [CreditedRollout(r, share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]
     if by_segment:
         return paths.repeated(rollouts, shares_GN)
     if prefix == "count_once":
         return paths.counted_once(rollouts, shares_GN, valid_G)
-    return [Lesson(paths.whole(r), share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]
+    return [CreditedRollout(paths.whole(r), share_N) for r, share_N in zip(rollouts, shares_GN, strict=True)]
 
 
-def _unused(rollout: Rollout, lesson: Lesson, always_trained: bool) -> str:
-    if not len(lesson.advantages_N):
+def _unused(rollout: Rollout, advantages_N: Floats, always_trained: bool) -> str:
+    if not len(advantages_N):
         return "no tokens"
-    if always_trained or lesson.advantages_N.any():
+    if always_trained or advantages_N.any():
         return ""
     unscorable = rollout.reward is None or math.isnan(rollout.reward)
     return "unscorable" if unscorable else "no advantage"

@@ -51,9 +51,9 @@ PrefixPolicy = Literal["mask", "count_once", "repeat"]
 _NO_IDS = np.zeros(0, np.int32)
 
 
-class Lesson(NamedTuple):
-    """What one rollout trains: itself or, as a rollout without a prefix, its whole path; and one advantage for each
-    trainable token of it."""
+class CreditedRollout(NamedTuple):
+    """What is trained for one rollout, the rollout itself or its whole path without a prefix, and one advantage for
+    each of its trainable tokens."""
 
     rollout: Rollout
     advantages_N: Floats
@@ -100,7 +100,9 @@ class Paths:
         """Whole paths as members of a group; who continues whom stays known."""
         return replace(Members.of([self.whole(r) for r in rollouts]), families_G=families(rollouts))
 
-    def counted_once(self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags) -> list[Lesson]:
+    def counted_once(
+        self, rollouts: Sequence[Rollout], shares: Sequence[Floats], valid_G: Flags
+    ) -> list[CreditedRollout]:
         """Own tokens, each with the mean over the paths through it, from advantages of whole paths."""
         sums, counts = np.zeros(len(self._sampled)), np.zeros(len(self._sampled))
         for rollout, share_N, valid in zip(rollouts, shares, valid_G, strict=True):
@@ -109,22 +111,22 @@ class Paths:
                 sums[places] += share_N
                 counts[places] += 1
         means = sums / np.maximum(counts, 1.0)
-        return [Lesson(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
+        return [CreditedRollout(r, means[self._trainable(self._own[r.id])]) for r in rollouts]
 
-    def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[Lesson]:
+    def repeated(self, rollouts: Sequence[Rollout], shares: Sequence[Floats]) -> list[CreditedRollout]:
         """Whole paths, each token with its owner's advantage, from advantages of own tokens."""
         values = np.full(len(self._sampled), np.nan)
         for rollout, share_N in zip(rollouts, shares, strict=True):
             values[self._trainable(self._own[rollout.id])] = share_N
-        lessons = []
+        credited = []
         for rollout in rollouts:
             places = self._path[rollout.id]
             valued_T = (places >= 0) & ~np.isnan(values[places])
             whole = self.whole(rollout)
             if rollout.branch_at and not valued_T.all():  # observed, or of another stream
                 whole = replace(whole, trainable_T=valued_T)
-            lessons.append(Lesson(whole, values[places[valued_T]]))
-        return lessons
+            credited.append(CreditedRollout(whole, values[places[valued_T]]))
+        return credited
 
     def _joined(self, rollout: Rollout) -> Rollout:
         places, known = self._path[rollout.id], self._path[rollout.id] >= 0

@@ -14,14 +14,13 @@ class Aggregate(Options):
     """The denominator of each stream, taken over a whole optimizer batch (:mod:`outrider.objective.weights`)."""
 
     denominator: Literal["all", "with_signal"] = Field(
-        "all", description="of all rows, or of those with an advantage alone; then the others are left out altogether"
+        "all", description="of all rows, or only of those with an advantage; then the others are left out of the loss"
     )
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
-        """What a token of each row is divided by: one number for all rows of a stream, or one of each row that has
-        tokens, in order.
+        """The divisor of a token: one number for all rows of a stream, or one for each row that has tokens, in order.
 
-        ``tokens_R``: trainable tokens of each row of the stream, of one row at least more than 0.
+        ``tokens_R``: trainable tokens of each row of the stream; at least one is more than 0.
         """
         raise NotImplementedError
 
@@ -42,7 +41,7 @@ class SequenceMean(Aggregate):
 
 
 class Constant(Aggregate):
-    """The rows times a constant: no length enters."""
+    """The number of rows times a constant, whatever their lengths."""
 
     length: int | None = Field(None, ge=1, description="tokens per row; null: sample.max_tokens")
 

@@ -19,8 +19,8 @@ class Clip(Bounded):
     .. math:: g_t = \min\big(\rho_t A_t,\; \mathrm{clip}(\rho_t, 1 - \epsilon_l, 1 + \epsilon_h)\, A_t\big), \qquad
               g^\mathrm{dual}_t = \max(g_t,\; c\, A_t) \text{ where } A_t < 0
 
-    Clipped from above, a token that is good and already likelier, or bad and already less likely, has gradient zero;
-    the dual clip adds: one that is bad and has become very much likelier. An advantage of 0 gains 0.
+    Outside the bounds a token has no gradient where the update would move it further: a positive advantage above the
+    upper bound, a negative one below the lower bound. The dual clip adds negative advantages with a ratio above c.
 
     Marks where a clip takes the gradient: ``clip_low``, ``clip_high``, and ``clip_dual``.
 

@@ -1,4 +1,4 @@
-"""Clip-Cov: a few of the tokens that cost the most entropy are not trained. NumPy only."""
+"""Clip-Cov: a few of the tokens whose updates cost the most entropy are not trained. NumPy only."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ClipCov(Selection):
 
     Of the tokens whose covariance (:func:`outrider.objective.selection.covariances`) is in the range, a share of all
     trainable tokens is drawn at random. The draw is by identity of rollout and position, so it is the same in every
-    epoch. None in the range: none is drawn. The released code draws among tokens that the ratio's clip leaves alone;
-    here both act.
+    epoch. With no token in the range none is drawn. The released code draws only among tokens that the ratio's clip
+    does not change; here the two are independent.
 
     Source: arXiv 2505.22617, Eqs. 11 and 12 (share 2e-4, covariance in [1, 5]).
     """
@@ -40,6 +40,8 @@ class ClipCov(Selection):
         draws = []
         for row, cov_N in zip(rows, covariances(rows), strict=True):
             drawn_N = uniforms(np.array([identity_seed("clip_cov", row.seed)]), np.arange(len(cov_N)))[0]
+            # -1 outside the range: below every uniform number, so never among the highest
             draws.append(np.where((cov_N >= self.low) & (cov_N <= self.high), drawn_N, -1.0))
+        # 0 where fewer are in the range than the share asks for: all of these are chosen
         threshold = max(least_of_highest(trainable(rows, draws), self.share), 0.0)
         return [Selected(keeps_N=draws_N < threshold) for draws_N in draws]

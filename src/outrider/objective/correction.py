@@ -1,4 +1,4 @@
-r"""Off-policy correction: what a sampler's log-probabilities differ by from the learner's, measured and weighed.
+r"""Off-policy correction: the difference between the log-probabilities of sampler and learner, measured and weighted.
 
 Two engines, or two versions of the weights, give the same tokens different probabilities. Before the first update of a
 step the learner computes its own old log-probabilities; they take the sampler's place in the ratio, and the policy
@@ -7,8 +7,8 @@ term of token :math:`t` is multiplied by a constant weight made of
 .. math:: w_t = \frac{\pi_\mathrm{learner}(y_t)}{\pi_\mathrm{sampler}(y_t)} \text{ (token)}, \qquad
           \prod_u w_u \text{ (sequence)}, \qquad \Big(\prod_u w_u\Big)^{1/n} \text{ (geometric)}
 
-The product over a response is the unbiased one, and vanishes or explodes with its length; the geometric mean
-does neither and corrects little. Denominators, KL and entropy are not weighted: what is masked still counts as a row.
+The product over a response is unbiased, but vanishes or explodes with its length; the geometric mean does neither and
+corrects little. Denominators, KL and entropy are not weighted: a masked row still counts in them.
 
 Gauges, all before anything is cut, over the trainable tokens of a step: ``sampler_kl_k1`` and ``sampler_kl_k3``
 estimate :math:`KL(\pi_\mathrm{sampler} \| \pi_\mathrm{learner})` per token in nats; over the weights at their level,
@@ -42,11 +42,11 @@ _BOUND = 20.0
 
 
 class Correction(Options):
-    """What is done about a sampler whose log-probabilities are not the learner's. Fields are the recipe's options."""
+    """What is done where sampler and learner differ in log-probabilities. Fields are the recipe's options."""
 
     @property
     def weight_level(self) -> WeightLevel:
-        """What a weight is of: each token, or the response."""
+        """Whether each token has a weight, or each response."""
         return "token"
 
     @property
@@ -55,7 +55,7 @@ class Correction(Options):
         return False
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
-        """What each weight becomes, and which of them are cut or masked; from weights ``[tokens or rows]``."""
+        """The corrected weights, and which of them are cut or masked; from weights ``[tokens or rows]``."""
         raise NotImplementedError
 
 
@@ -69,6 +69,7 @@ def correct(
     if not rows:
         return [], {}
     tokens_RN = [
+        # float64 before the sum over a response: its exponential magnifies every rounding
         (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
         for row, new_N in zip(rows, logprobs_RN, strict=True)
     ]

@@ -1,9 +1,9 @@
 r"""The coefficient of the entropy bonus, constant or steered towards a target.
 
 The loss holds :math:`-\alpha_k \sum_t w_t H_t` with the tokens' weights :math:`w_t`, so :math:`\alpha` is in units of
-the policy term. Its gradient is that of each token's entropy given what stands before it, not of the entropy of whole
-responses, which counts how a token leads to those after it. With a target, at step :math:`k` with mean entropy
-:math:`e_k` per trainable token, as sampled:
+the policy term. Its gradient is that of each token's entropy given the tokens before it. It is not that of the entropy
+of whole responses, to which a token also adds by leading to other tokens. With a target, at step :math:`k` with mean
+entropy :math:`e_k` per trainable token, as sampled:
 
 .. math:: \alpha_k = c_k\, [e_k \le \mathrm{target}], \qquad
           c_{k+1} = \mathrm{clip}(c_k \pm \Delta,\; 0,\; \mathrm{most}), \text{ up where } e_k < \mathrm{target}
@@ -64,7 +64,7 @@ class EntropyBonus:
         return self.options.bonus > 0 or self.options.target is not None
 
     def observe(self, entropy: float) -> None:
-        """The mean entropy of a step's tokens: settles the coefficient of this step, and the one after."""
+        """Set the coefficients of this step and of the next one from the mean entropy of this step's tokens."""
         target = self.options.target
         if target is None or np.isnan(entropy):
             return

@@ -21,8 +21,8 @@ class Gmpo(Bounded):
                                   \max(\log\rho_u,\, -\epsilon_l) & A_u < 0 \\ 0 & A_u = 0 \end{cases}
 
     over the trainable tokens :math:`u` of the row: clipped per token, averaged per response. One outlying ratio moves
-    the mean of logarithms far less than a sum. Written for one advantage per row, as in the paper; where tokens of a
-    row differ in sign, each is clipped by its own. A token that is clipped passes no gradient, its siblings do.
+    the mean of logarithms far less than a sum. The paper has one advantage per row; where the tokens of a row differ in
+    sign, each is clipped by its own. A clipped token passes no gradient, the others of its row do.
 
     Marks the clipped tokens: ``clip_low``, ``clip_high``.
 

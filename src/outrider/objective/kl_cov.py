@@ -1,4 +1,4 @@
-"""KL-Cov: the tokens that cost the most entropy are held where they were. NumPy only."""
+"""KL-Cov: the tokens whose updates cost the most entropy are held near the old policy. NumPy only."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ name                     there with                meaning
 ``entropy``              always                    of the policy, in nats
 ``kl_old``               always                    k3 estimate of the KL from the policy that sampled
 ``log_ratio_bounded``    always                    share of log ratios beyond ±20, which are bounded
-``clip_low, clip_high``  clip, gmpo; cispo         share of tokens whose gradient a bound takes; whose weight it cuts
-``clip_dual``            clip with ``dual``        share of tokens whose gradient the dual clip takes
+``clip_low, clip_high``  clip, gmpo; cispo         share of tokens clipped, without gradient; cispo: with a cut weight
+``clip_dual``            clip with ``dual``        share of tokens without gradient by the dual clip
 ``gate``                 sapo                      share of the gradient that passes the gate
 ``selected``             forking, clip_cov         share of tokens that keep their policy gradient
 ``penalised``            kl_cov                    share of tokens that are held near the policy that sampled
@@ -41,7 +41,7 @@ from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.objective.weights import token_weights
 from outrider.record.row import Logprobs, TrainingRow
 
-_K3 = K3()
+_K3 = K3()  # the diagnostics' estimator, whatever the recipe's: never negative, so a mean over few tokens makes sense
 
 
 class PolicyLoss:
@@ -102,25 +102,28 @@ class PolicyLoss:
     def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
         """Everything that is decided over a whole optimizer batch, before it is split."""
         weights = token_weights(rows, self.options, self.max_tokens)
+        # rows of weight 0 must not enter the thresholds of a selection
         weighed = [row for row, weight in zip(rows, weights, strict=True) if weight > 0]
         chosen_of = iter(selected(self.options.select, weighed))
         acts = self.options.kl.estimator.acts_on(rows)
         signal = [row.has_signal for row in rows]
-        loud = {(row.group, row.stream) for row, has in zip(rows, signal, strict=True) if has}
-        told = []
+        # a group's branches may form a stream of their own, with advantages of their own
+        with_signal = {(row.group, row.stream) for row, has in zip(rows, signal, strict=True) if has}
+        weighted = []
         for row, weight, has, acting in zip(rows, weights, signal, acts, strict=True):
             chosen = next(chosen_of) if weight > 0 else Selected()
-            pulled = acting and (not self.options.kl.mask_without_signal or (row.group, row.stream) in loud)
+            pulled = acting and (not self.options.kl.mask_without_signal or (row.group, row.stream) in with_signal)
             held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
             always = self.bonus.coefficient > 0 or (self.needs_reference and pulled)
-            told.append(WeightedRow(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
-        return told
+            weighted.append(WeightedRow(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
+        return weighted
 
     def __call__(
         self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``)."""
         live = tokens.weights > 0
+        # bounded before exp: one token that the policy has lost would overflow to infinity
         log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
         ratios = TokenRatios(bounded, logprobs_N, tokens.advantages, live, tokens.lengths)
         gain, marks = self.options.surrogate.gain(ratios)
@@ -138,6 +141,7 @@ class PolicyLoss:
         per_token = -gain
         if tokens.penalties is not None:
             penalty = tokens.penalties * moved(bounded, tokens.old_logprobs)
+            # added to every row's own policy term, so a held token is still trained
             per_token = per_token + penalty
             sums |= {"penalised": _sum(tokens.penalties > 0, live), "penalty": _sum(penalty, live)}
         if ref_logprobs_N is not None:

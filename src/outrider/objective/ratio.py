@@ -10,10 +10,10 @@ With :math:`\rho_t = \pi(y_t) / \pi_\mathrm{old}(y_t)`, over the own trainable t
 Of a branch, the response is what its row holds: the tokens that it sampled itself, or its whole path under the prefix
 policy ``repeat``.
 
-On-policy all are 1 and all have the gradient of the policy gradient, so with a constant denominator and a baseline of
-the other rollouts' rewards the mean over all outcomes is the true gradient. Off-policy none has it: a token's ratio
-leaves out those of the others, a geometric mean is no ratio of probabilities. What is exact then is the product over a
-response, which is there as a ``correction`` (level ``sequence``, nothing cut).
+On-policy all are 1 and have the gradient of the policy gradient, so with a constant denominator and a baseline of the
+other rollouts' rewards the expectation is the true gradient. Off-policy none is exact: a token's ratio ignores the
+other tokens', and a geometric mean is not a ratio of probabilities. Exact is the product over a response, which
+``correction`` offers (level ``sequence``, nothing cut).
 
 Source: GSPO, arXiv 2507.18071, sections 4.1 and 4.3.
 """
@@ -31,7 +31,7 @@ Marks = dict[str, "Tensor"]
 
 
 class TokenRatios(NamedTuple):
-    """What a surrogate sees of a micro-batch: every tensor is ``[N]``, the own tokens of its rows end to end.
+    """The input of a surrogate: every tensor is ``[N]``, the own tokens of a micro-batch's rows end to end.
 
     Attributes:
         log_ratio: bounded; 0 where not trained.
@@ -53,6 +53,7 @@ class TokenRatios(NamedTuple):
             return self.log_ratio.exp()
         if level == "sequence":
             return self.row_mean(self.log_ratio).exp()
+        # own - own.detach() is 0 in value and carries the token's gradient
         own = self.log_ratio
         return (own - own.detach() + self.row_mean(own.detach())).exp()
 
@@ -66,4 +67,5 @@ class TokenRatios(NamedTuple):
         none = values_N.new_zeros(len(lengths))
         sums = none.index_add(0, row_N, values_N)
         counts = none.index_add(0, row_N, self.live.to(values_N.dtype))
+        # index_add and index_select instead of a loop over rows: rows are ragged, and a device waits for no Python
         return (sums / counts.clamp_min(1)).index_select(0, row_N)

@@ -9,7 +9,7 @@ from outrider.objective.correction import Correction
 
 
 class Recompute(Correction):
-    """Old log-probabilities are the learner's own; the samples are taken as if they were too: every weight is 1."""
+    """Old log-probabilities are the learner's own, and every weight is 1, as if the learner had sampled."""
 
     def importance(self, weights: Floats) -> tuple[Floats, Flags]:
         return np.ones_like(weights), np.zeros(len(weights), np.bool_)

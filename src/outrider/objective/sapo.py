@@ -21,7 +21,7 @@ class Sapo(Surrogate):
 
     At :math:`\rho_t = 1` the gradient is that of :math:`\rho_t A_t`; away from 1, on both sides and for both signs, it
     fades as :math:`4 \sigma (1 - \sigma)`, faster for a larger :math:`\tau`. The value has an offset of
-    :math:`2 A_t / \tau` that means nothing.
+    :math:`2 A_t / \tau` without a meaning.
 
     Marks ``gate``, the share of the gradient that passes: 1 on-policy.
 

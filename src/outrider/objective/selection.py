@@ -1,4 +1,4 @@
-"""The contract of a token selection: which tokens of an optimizer batch are treated otherwise. NumPy only."""
+"""The contract of a token selection: tokens of an optimizer batch that are treated differently. NumPy only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrider.record.row import TrainingRow
 
 
 class Selected(NamedTuple):
-    """What a selection says about each token of a row; None: nothing.
+    """The decisions of a selection about each token of a row; None where it makes none.
 
     Attributes:
         keeps_N: bool, whether a token keeps its policy gradient.
@@ -27,14 +27,14 @@ class Selected(NamedTuple):
 
 
 class Selection(Options):
-    r"""Which tokens of an optimizer batch are treated otherwise. Fields are the recipe's options.
+    r"""Which tokens of an optimizer batch are treated differently. Fields are the recipe's options.
 
-    Chosen over all rows of the optimizer batch, on all ranks, before it is split, so neither micro-batches nor the
-    order of rows nor the number of processes enters. What is read is known before the forward pass: advantages,
-    recorded entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the learner's). In
-    the first update of a step they are those of the policy itself; in later ones they are as old as the samples. Among
-    equals at the threshold all are chosen. Denominators stay as they are. Of :math:`N` trainable tokens of rows that
-    weigh something, a share means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`.
+    Chosen over all rows of the optimizer batch, on all ranks, before it is split, so micro-batches, the order of rows
+    and the number of processes do not matter. It uses what is known before the forward pass: advantages, recorded
+    entropies, and old log-probabilities (the sampler's, or with ``objective.correction`` the learner's). In the first
+    update of a step these are the policy's own; in later ones they are as old as the samples. All tokens that equal the
+    threshold are chosen. Denominators do not change. Of :math:`N` trainable tokens of rows with a weight above 0, a
+    share means :math:`\max(1, \lfloor \mathrm{share}\, N \rfloor)`.
     """
 
     leaves_out: ClassVar[bool] = False
@@ -43,16 +43,16 @@ class Selection(Options):
     """Whether single tokens are held near the policy that sampled them: ``penalties_N`` is given."""
 
     def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
-        """One answer per row; ``rows`` are those of an optimizer batch that weigh something, with a trainable token.
+        """One result per row; ``rows`` are those of an optimizer batch with a weight above 0 and a trainable token.
 
         Raises:
-            UserError: it reads what the sampler does not record.
+            UserError: it needs what the sampler does not record.
         """
         raise NotImplementedError
 
 
 def selected(selection: Selection | None, rows: Sequence[TrainingRow]) -> list[Selected]:
-    """One answer per row, also without a selection, or without any trainable token."""
+    """One result per row, also without a selection, or without any trainable token."""
     if selection is None or not any(row.trainable_N.any() for row in rows):
         return [Selected()] * len(rows)
     return selection.select(rows)
@@ -64,12 +64,12 @@ def trainable(rows: Sequence[TrainingRow], values: Sequence[NDArray[np.floating]
 
 
 def least_of_highest(values: Floats, share: float) -> float:
-    """The least of the highest ``share`` of values, which are at least one.
+    """The smallest of the highest ``share`` of values, at least one value.
 
     >>> least_of_highest(np.array([3.0, 1.0, 2.0, 4.0]), 0.5)
     3.0
     """
-    chosen = max(1, math.floor(share * len(values) + 1e-9))  # 0.29 * 100 is a hair below 29
+    chosen = max(1, math.floor(share * len(values) + 1e-9))  # 0.29 * 100 is a little below 29 in floating point
     return float(np.partition(values, len(values) - chosen)[len(values) - chosen])
 
 
@@ -91,5 +91,6 @@ def covariances(rows: Sequence[TrainingRow]) -> list[Floats]:
 
 
 def _mean(values: Floats) -> float:
-    """Exact where all are equal, so that no rounding is a covariance; else a rounded sum, so order is nothing."""
+    # Exact where all are equal: a rounded mean would give tiny covariances, and the highest of them would be chosen.
+    # fsum is correctly rounded, so the order of rows does not matter.
     return float(values[0]) if (values == values[0]).all() else math.fsum(values) / len(values)

@@ -27,13 +27,13 @@ class Surrogate(Options):
 
     @property
     def per_response(self) -> bool:
-        """Whether a response has one ratio, through which all of its tokens are trained: none can be left out then."""
+        """Whether a response has one ratio. All of its tokens are trained through it, so none can be left out."""
         return False
 
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
-        """The gain of each token ``[N]``, and by name what is to be averaged over tokens and shown, ``[N]`` each.
+        """The gain of each token ``[N]``, and marks by name, ``[N]`` each, whose means over tokens are diagnostics.
 
-        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and marks are not looked at, but their
+        Tokens that are not trained have log ratio 0 and advantage 0. Their gain and marks are ignored, but their
         log-probability may be NaN, which must reach no gradient.
         """
         raise NotImplementedError

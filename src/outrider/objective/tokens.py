@@ -1,4 +1,4 @@
-"""What the rows of an optimizer batch are told before it is split, and how a micro-batch of them becomes tensors."""
+"""The rows of an optimizer batch with their weights and selections, and the tensors of a micro-batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from outrider.record.row import TrainingRow
 
 
 class WeightedRow(NamedTuple):
-    """A row and everything that was decided about it over the whole optimizer batch.
+    """A row, and what was decided about it over the whole optimizer batch.
 
     Attributes:
         weight: of each trainable token, in every term of the loss.
-        trained: False where no term has a gradient: the row need not be computed.
+        trained: False where no term of the loss has a gradient, so that the row is not computed.
         selected: see there.
         pulled: whether the KL to the reference acts on it.
     """
@@ -57,24 +57,26 @@ class TokenBatch(NamedTuple):
     pulled: Tensor | None = None
 
     @staticmethod
-    def of(told: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
+    def of(weighted: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
         """On the device and in the type of ``like``."""
-        rows = [t.row for t in told]
-        pulled = None if all(t.pulled for t in told) else [np.full(len(t.row.token_ids), t.pulled) for t in told]
+        rows = [w.row for w in weighted]
+        pulled = (
+            None if all(w.pulled for w in weighted) else [np.full(len(w.row.token_ids), w.pulled) for w in weighted]
+        )
         return TokenBatch(
             old_logprobs=_tensor([row.old_logprobs_N for row in rows], like),
             advantages=_tensor([row.advantages_N for row in rows], like),
-            weights=_tensor([t.weight * t.row.trainable_N for t in told], like),
+            weights=_tensor([w.weight * w.row.trainable_N for w in weighted], like),
             lengths=[len(row.token_ids) for row in rows],
-            keeps=_optional([t.selected.keeps_N for t in told], like),
+            keeps=_optional([w.selected.keeps_N for w in weighted], like),
             importance=_optional([row.importance_N for row in rows], like),
-            penalties=_optional([t.selected.penalties_N for t in told], like),
+            penalties=_optional([w.selected.penalties_N for w in weighted], like),
             pulled=None if pulled is None else _tensor(pulled, like),
         )
 
 
 def _optional(parts: Sequence[NDArray[Any] | None], like: Tensor) -> Tensor | None:
-    """A selection or a correction speaks about all rows or about none."""
+    """None, or one array per row: a selection or a correction has them for all rows or for none."""
     given = [part for part in parts if part is not None]
     return _tensor(given, like) if given else None
 

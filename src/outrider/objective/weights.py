@@ -1,7 +1,7 @@
-"""Aggregation: what one token's loss counts in the loss of the whole optimizer batch. NumPy only.
+"""Aggregation: the weight of one token's loss in the loss of the whole optimizer batch. NumPy only.
 
-Every denominator is taken here, over all rows of an optimizer batch on all ranks, before the batch is split. What is
-left for a micro-batch is a plain weighted sum, so its gradient cannot depend on the split.
+Every denominator is computed here, over all rows of an optimizer batch on all ranks, before the batch is split. A
+micro-batch is then a weighted sum, so the gradient does not depend on the split.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def token_weights(rows: Sequence[TrainingRow], options: ObjectiveOptions, max_to
     * ``sequence_mean``: :math:`\lambda_s / (R_s\, n_i)`, with :math:`R_s` the rows that have a trainable token
     * ``constant``: :math:`\lambda_s / (|s|\, L)`, with L = ``length`` or ``max_tokens``
 
-    ``constant`` alone leaves the mean gradient in its direction; the other two divide by lengths that the outcome
-    decides, so a long response counts less where all are long (``token_mean``) or by itself (``sequence_mean``).
+    Only ``constant`` keeps the direction of the expected gradient. The other two divide by lengths that depend on the
+    outcome: a token counts less in a batch of long responses (``token_mean``), or in a long response
+    (``sequence_mean``).
 
-    Denominators count rows without advantage too; with ``denominator: with_signal`` they do not, and such a row
-    weighs 0, in every term of the loss. A stream without any trainable token has no tokens to weigh.
+    Denominators count rows without advantage too; with ``denominator: with_signal`` they do not, and such a row has
+    weight 0 in every term of the loss.
 
     Raises:
         UserError: a row's stream has no weight in ``options.streams``.

@@ -1,7 +1,7 @@
-"""Files that survive a kill, a power cut and a full disk: each is there whole, or as it was before.
+"""Files that survive a kill, a power cut and a full disk: each is complete, or as it was before.
 
-A file is safe from a kill as soon as it has its name. For a power cut the disk has to be waited for, some milliseconds
-for each file and folder; what every step writes waits once per checkpoint.
+A rename protects a file from a kill. For a power cut one has to wait for the disk, some milliseconds for each file and
+folder; what every step writes waits once per checkpoint.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
-    """Put bytes into a file so that after a kill or a power cut it is there whole, or as it was before.
+    """Put bytes into a file so that after a kill or a power cut it is complete, or as it was before.
 
     Without ``wait`` a power cut may cost it, until :func:`sync` of the file and its folder.
 
     Raises:
         UserError: the disk refuses (full, not writable); the file is as it was before.
     """
+    # in the same folder: a rename is atomic within one file system only
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,6 +37,7 @@ def write_atomically(path: Path, data: Any, wait: bool = True) -> None:
             file.flush()
             if wait:
                 os.fsync(file.fileno())
+        # after the contents are on the disk, or a power cut could leave the name with an empty file
         os.replace(temporary, path)
         if wait:
             sync(path.parent)

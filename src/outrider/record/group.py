@@ -35,12 +35,12 @@ class Group:
 
     @property
     def mixed(self) -> bool:
-        """At least one success and at least one rollout that is none."""
+        """At least one success and at least one rollout that is not one."""
         return 0 < self.successes < self.size
 
     @property
     def dropped(self) -> bool:
-        """Whether a stage has left it out: it has rollouts, and none is to be trained on."""
+        """Whether a stage has dropped it: it has rollouts, and none is trained on."""
         return bool(self.rollouts) and all(r.unused for r in self.rollouts)
 
     @property
@@ -65,6 +65,7 @@ class Group:
         Raises:
             ValueError: two rollouts claim the same place.
         """
+        # by index, since rollouts come back from several processes in any order
         members = sorted((*self.rollouts, *rollouts), key=lambda r: r.member)
         if len({r.member for r in members}) < len(members):
             raise ValueError(f"group {self.id} has two rollouts with one member index")

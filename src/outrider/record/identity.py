@@ -19,8 +19,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 def identity_seed(*parts: int | str) -> int:
     """A 63-bit seed from any sequence of integers and strings, the same on every machine.
 
-    63 bits, so that it fits a signed Parquet and torch integer. Parts are length-prefixed: ``("a", "bc")`` and
-    ``("ab", "c")`` differ, and so do ``1`` and ``"1"``.
+    ``("a", "bc")`` and ``("ab", "c")`` have different seeds, and so have ``1`` and ``"1"``.
 
     Raises:
         TypeError: a part is anything else, also a NumPy integer or a bool, which would hash to another seed unnoticed.
@@ -32,8 +31,11 @@ def identity_seed(*parts: int | str) -> int:
     for part in parts:
         if type(part) is not int and type(part) is not str:
             raise TypeError(f"{part!r} is {type(part).__name__}; a seed is made of int and str alone")
+        # broken JSON can hold lone surrogates, which plain UTF-8 refuses
         text = f"{type(part).__name__}:{part}".encode("utf-8", "surrogatepass")
+        # the length first, or two divisions of one text would be one seed
         digest.update(len(text).to_bytes(4, "little") + text)
+    # 63 bits fit the signed integers of Parquet and torch
     return int.from_bytes(digest.digest(), "little") >> 1
 
 
@@ -49,6 +51,7 @@ def uniforms(seeds_B: NDArray[np.integer], positions_T: NDArray[np.integer]) -> 
     >>> bool((a[0, 2:] == b[1]).all())
     True
     """
+    # the arithmetic is modulo 2^64, so overflow is wanted
     with np.errstate(over="ignore"):
         counters = positions_T.astype(np.uint64) + np.uint64(1)
         x = seeds_B.astype(np.uint64)[:, None] + counters[None, :] * _GAMMA

@@ -1,4 +1,4 @@
-"""A problem: what is asked, and what its verifier needs to judge an answer."""
+"""A problem: a prompt, and what its verifier needs to judge an answer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Problem:
 
     Attributes:
         id: stable across runs and machines; the same text always has the same id.
-        prompt: the text that the policy continues, before any chat template; of messages the text of the last.
+        prompt: the text that the policy continues, before any chat template; with messages the text of the last one.
         answer: what the verifier needs; plain JSON data.
         level: difficulty label used to group results; ``""`` where the task has none.
         metadata: anything else worth keeping beside the rollouts; plain JSON data.
-        messages_before: where the prompt is the last message of a chat, the user's, those before it, as a chat template
-            takes them; None where it is plain text.
+        messages_before: the messages before the prompt, as a chat template takes them, where the prompt is the user's
+            last message of a chat; None where it is plain text.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Problem:
     messages_before: tuple[Mapping[str, Any], ...] | None = None
 
     @property
-    def asked(self) -> str:
-        """What two problems are compared by: the prompt, and before it what others than the system have said."""
+    def question(self) -> str:
+        """The text by which two problems are compared: all messages but the system's, and the prompt."""
         before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
         return "\n".join([*before, self.prompt])

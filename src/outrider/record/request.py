@@ -102,11 +102,11 @@ class SampleRequest:
         problem: what to solve.
         n: how many rollouts, >= 1.
         prefix: continue this instead of starting after the prompt; None starts afresh.
-        context: what ``prompt_ids`` hold besides the problem.
+        context: what ``prompt_ids`` hold beside the problem.
         stream: the loss stream that the rollouts belong to (``"main"``, ``"branch"``, ...).
         prompt_ids: token ids of the context; None asks the explorer for the plain prompt.
         params: how to draw; None takes the run's own.
-        stage: which stage asked.
+        stage: the stage that made the request.
         group_id: the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
         seed: the run's master seed.
@@ -126,6 +126,6 @@ class SampleRequest:
     seed: int = 0
 
     def rollout_seed(self, index: int) -> int:
-        """The seed of the ``index``-th rollout: who it is, and nothing of when or with whom it is drawn."""
+        """The seed of the ``index``-th rollout: a function of its identity, not of when or with whom it is drawn."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)
         return identity_seed(self.seed, self.group_id, self.first_member + index, parent, at)

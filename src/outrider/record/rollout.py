@@ -47,14 +47,14 @@ class Rollout:
         mode: the distribution of the two above.
         trainable_T: bool, False for tokens that were observed and not sampled (tool output); None: all True.
         parent, branch_at: the rollout that ``prefix_ids`` come from; None for a root, then ``branch_at`` is 0.
-        context, stream, stage: what the request asked for.
+        context, stream, stage: those of the request.
         policy_version: version of the weights that drew the tokens.
         seed: the identity seed of the draw.
         stop: see :class:`StopReason`.
         text: own tokens decoded; special tokens left out.
         prefix_text: ``prefix_ids`` decoded, so that a branch can be judged as a whole.
         verdict, reward: judgement, and its worth under the run's reward map.
-        advantage: mean over the trainable tokens of what credit assigned; None where it assigned nothing.
+        advantage: the mean of its trainable tokens; None where credit assigned none.
         unused: the reason for not being trained on; ``""`` if it was.
     """
 
@@ -125,7 +125,8 @@ class Rollout:
         return self if self.unused else self._with(unused=reason)
 
     def _with(self, **changes: Any) -> Rollout:
-        """``dataclasses.replace`` in a fifth of the time: a step changes hundreds of rollouts twice."""
+        """What ``dataclasses.replace`` does."""
+        # without __init__, a fifth of the time: a step changes hundreds of rollouts twice
         twin = object.__new__(Rollout)
         for name in self.__slots__:
             object.__setattr__(twin, name, changes[name] if name in changes else getattr(self, name))

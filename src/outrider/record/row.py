@@ -1,4 +1,4 @@
-"""A training row: one sequence, and what its own tokens are told."""
+"""A training row: one sequence, and the advantages of its own tokens."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     if trainable_N is None:
         trainable_N = np.ones(len(advantages), np.bool_)
     else:
+        # observed tokens get advantage 0 here, and weight 0 in the objective
         advantages_N = np.zeros(len(trainable_N))
         advantages_N[trainable_N] = advantages
     return TrainingRow(

@@ -1,4 +1,4 @@
-"""Every rollout of a run on disk: one Parquet file per step, written whole or not at all, never changed afterwards."""
+"""Every rollout of a run on disk: one Parquet file per step, written completely or not at all, and never changed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _COLUMNS = (
 SCHEMA = pa.schema(
     [
         pa.field("step", _LONG, nullable=False),
-        pa.field("level", _TEXT),  # null: the writer was not told
+        pa.field("level", _TEXT),  # null: not known to the writer
         *(pa.field(c.name, c.type, c.nullable) for c in _COLUMNS),
     ],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
@@ -138,7 +138,8 @@ class RolloutStore:
         Raises:
             UserError: the disk refuses.
         """
-        there = [path for path in self._unsynced if path.exists()]  # not one that was set aside since
+        there = [path for path in self._unsynced if path.exists()]  # one may have been set aside since
+        # the folders too: the name of a file is an entry of its folder
         sync(*there, *{path.parent for path in there})
         self._unsynced = []
 
@@ -215,7 +216,7 @@ def _array(values: list[Any], type: pa.DataType) -> pa.Array:
     if pa.types.is_string(type):
         try:
             return pa.array(values, type)
-        except UnicodeEncodeError:
+        except UnicodeEncodeError:  # a lone surrogate, too rare to look for in every text
             return pa.array([v if v is None else _utf8(v) for v in values], type)
     if pa.types.is_list(type) and not pa.types.is_string(type.value_type):
         return _ragged(values, type)
@@ -298,6 +299,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """A column as Python values; lists of numbers as NumPy arrays (writable views into one array)."""
     if not pa.types.is_list(column.type) or pa.types.is_string(column.type.value_type):
         return list(column.to_pylist())
+    # numbers straight from Arrow's buffer: to_pylist would make a Python object of each
     array = column.combine_chunks()
     flat = np.array(array.values.to_numpy(zero_copy_only=False))
     offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)

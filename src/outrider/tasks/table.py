@@ -171,8 +171,8 @@ class Table(Task):
                 f"{self.train_data}: no problem is of the levels {', '.join(self.levels)} "
                 f"({nearest(self.levels[0], known) if known else 'none has a level'})"
             )
-        seen = {normalised(p.asked) for p in heldout}
-        train = [p for p in chosen if normalised(p.asked) not in seen]
+        seen = {normalised(p.question) for p in heldout}
+        train = [p for p in chosen if normalised(p.question) not in seen]
         if not train:
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
         return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped)

@@ -70,4 +70,4 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
 
 
 def _entry(place: str, problem: Problem) -> SideEntry:
-    return SideEntry(place, problem, str(problem.metadata.get("question", problem.asked)))
+    return SideEntry(place, problem, str(problem.metadata.get("question", problem.question)))
