@@ -21,8 +21,8 @@ from safetensors.numpy import load_file
 
 from outrider.config import list_recipes, load_recipe
 from outrider.record.store import RolloutStore
-from outrider.report.command import report
-from outrider.train.run import train
+from outrider.report.report_command import report_command
+from outrider.train.train_command import train_command
 
 SMALL = [
     "train.problems=8",
@@ -44,8 +44,8 @@ def trained(name: str, folder: Path) -> dict[str, float]:
         AssertionError: it does not train, or leaves a rollout without a verdict.
     """
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        assert train(load_recipe(name, SMALL), folder) == 0, name
-        assert report(folder) == 0, name
+        assert train_command(load_recipe(name, SMALL), folder) == 0, name
+        assert report_command(folder) == 0, name
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     store = RolloutStore(folder / "rollouts")
     for row in rows:

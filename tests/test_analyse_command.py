@@ -14,8 +14,8 @@ import pytest
 from safetensors.torch import save_file
 
 from outrider.analyse import folder as folder_module
-from outrider.analyse import intervene, problems, selection, shift, tokens
-from outrider.analyse.asked import TokensAnalysis
+from outrider.analyse import intervene_command, problems, selection, shift_command, tokens_command
+from outrider.analyse.arguments import TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder
 from outrider.analyse.selection import select
 from outrider.cli import main
@@ -74,9 +74,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 KINDS = {
-    "tokens": (["tokens", "--steps", "all"], tokens, "token_values"),
-    "shift": (["shift", "--steps", "2-3"], shift, "token_values"),
-    "intervene": (["intervene", "--positions", "2", "--k", "2"], intervene, "site_table"),
+    "tokens": (["tokens", "--steps", "all"], tokens_command, "token_values"),
+    "shift": (["shift", "--steps", "2-3"], shift_command, "token_values"),
+    "intervene": (["intervene", "--positions", "2", "--k", "2"], intervene_command, "site_table"),
 }
 
 
@@ -150,12 +150,12 @@ class Second(Ranks):
 def test_two_ranks_share_the_parts_and_write_the_same(run: Path, tmp_path: Path) -> None:
     asked = TokensAnalysis(steps="all")
     plan = select(run, asked)
-    tokens._tokens(Ranks(), run, asked, plan, tmp_path / "one")
+    tokens_command._tokens(Ranks(), run, asked, plan, tmp_path / "one")
     share = AnalysisFolder(tmp_path / "two")
     with pytest.raises(UserError, match="not finished"):  # rank 0 sums up, and rank 1 has not begun
-        tokens._tokens(Second(0, 2), run, asked, plan, tmp_path / "two")
+        tokens_command._tokens(Second(0, 2), run, asked, plan, tmp_path / "two")
     half = len(list((share.path / "parts").iterdir()))
-    tokens._tokens(Second(0, 1), run, asked, plan, tmp_path / "two")
+    tokens_command._tokens(Second(0, 1), run, asked, plan, tmp_path / "two")
     assert half == (len(share.about()["parts"]) + 1) // 2
     assert files(tmp_path / "one") == files(tmp_path / "two")
 

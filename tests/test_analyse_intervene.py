@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from outrider.analyse.asked import Intervene
-from outrider.analyse.intervene import Interventions
+from outrider.analyse.arguments import Intervene
+from outrider.analyse.intervene_command import Interventions
 from outrider.analyse.sites import KEPT, REPLACED, Site, chosen_positions, site_table
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy

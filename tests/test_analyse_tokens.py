@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.analyse import forward
-from outrider.analyse.asked import TokensAnalysis
+from outrider.analyse.arguments import TokensAnalysis
 from outrider.analyse.forward import TokenValues, head_values, nucleus_sizes, token_values
-from outrider.analyse.shift import shift_table
-from outrider.analyse.tokens import token_table
+from outrider.analyse.shift_command import shift_table
+from outrider.analyse.tokens_command import token_table
 from outrider.measure.branching import candidates
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy

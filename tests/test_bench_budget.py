@@ -17,7 +17,7 @@ from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
 from outrider.train.clock import worked
 from outrider.train.evaluate import heldout
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 
 TINY = [
     "train={problems: 2, tokens: null, trackers: [], ranks: 1, save_every: 2}",
@@ -33,7 +33,7 @@ def tiny(*overrides: str) -> Recipe:
 
 
 def test_evaluations_stand_at_the_first_step_beyond_each_share(tmp_path: Path) -> None:
-    train(tiny("train.tokens=400", "train.evaluate_at=[0.3, 0.31, 0.7]"), tmp_path / "run")
+    train_command(tiny("train.tokens=400", "train.evaluate_at=[0.3, 0.31, 0.7]"), tmp_path / "run")
     run = RunFolder.existing(tmp_path / "run")
     tokens = {row["step"]: row["tokens"] for row in run.metrics()}
     beyond = [min(step for step, spent in tokens.items() if spent >= share * 400) for share in (0.3, 0.31, 0.7, 1.0)]
@@ -42,16 +42,16 @@ def test_evaluations_stand_at_the_first_step_beyond_each_share(tmp_path: Path) -
 
 
 def test_a_resumed_run_evaluates_where_an_uninterrupted_one_does(tmp_path: Path) -> None:
-    train(tiny("train.steps=5", "train.evaluate_at=[0.5]"), tmp_path / "whole")
-    train(tiny("train.steps=2", "train.evaluate_at=[0.5]", "evaluate.after=false"), tmp_path / "run")
+    train_command(tiny("train.steps=5", "train.evaluate_at=[0.5]"), tmp_path / "whole")
+    train_command(tiny("train.steps=2", "train.evaluate_at=[0.5]", "evaluate.after=false"), tmp_path / "run")
     longer = tiny("train.steps=5", "train.evaluate_at=[0.5]")
-    train(longer, tmp_path / "run", resume=True, force=True)
+    train_command(longer, tmp_path / "run", resume=True, force=True)
     assert list(RunFolder(tmp_path / "whole").evaluations()) == [0, 3, 5]
     assert list(RunFolder(tmp_path / "run").evaluations()) == [0, 1, 3, 5]  # 1 of 2 was half as well
 
 
 def test_a_run_of_seconds_stops_at_the_first_step_beyond_them(tmp_path: Path) -> None:
-    train(tiny("train.seconds=0.3", "evaluate.before=false"), tmp_path / "run")
+    train_command(tiny("train.seconds=0.3", "evaluate.before=false"), tmp_path / "run")
     spent = [worked(row) for row in RunFolder(tmp_path / "run").timing()]
     assert sum(spent[:-1]) < 0.3 <= sum(spent)
     state = json.loads((sorted((tmp_path / "run/checkpoints").glob("step-*"))[-1] / "state.json").read_bytes())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.bench.command import _differences
+from outrider.bench.bench_command import _differences
 from outrider.bench.spec import Bench, load_recipes, settle
 from outrider.cli import main
 from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml

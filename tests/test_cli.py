@@ -31,9 +31,9 @@ def called(monkeypatch):
         setattr(fake, function, record)
         monkeypatch.setitem(sys.modules, module, fake)
 
-    stand_in("outrider.train.run", "train")
+    stand_in("outrider.train.train_command", "train_command")
     stand_in("outrider.train.evaluate_command", "evaluate_command")
-    stand_in("outrider.train.sft", "sft_command")
+    stand_in("outrider.train.sft_command", "sft_command")
     return calls
 
 
@@ -93,7 +93,7 @@ def test_a_printed_dry_run_is_a_recipe_of_its_own(capsys, tmp_path):
 def test_train_takes_options_and_overrides_in_any_order(called, words):
     assert main(["train", *words.split()]) == 7  # the status is passed on
     [(function, (recipe,), options)] = called
-    assert function == "train"
+    assert function == "train_command"
     assert recipe == load_recipe("grpo", ["seed=3", "explore.0.n=4"])
     assert options == {"out": Path("there"), "resume": True, "force": False}
 
@@ -186,9 +186,9 @@ def test_an_interrupt_is_one_sentence_and_a_bug_keeps_its_traceback(monkeypatch,
     def stop(*_, **__):
         raise error
 
-    fake = types.ModuleType("outrider.train.run")
-    fake.train = stop
-    monkeypatch.setitem(sys.modules, "outrider.train.run", fake)
+    fake = types.ModuleType("outrider.train.train_command")
+    fake.train_command = stop
+    monkeypatch.setitem(sys.modules, "outrider.train.train_command", fake)
     error = KeyboardInterrupt()
     assert main(["train", "grpo"]) == 130
     assert capsys.readouterr().err.count("\n") == 1

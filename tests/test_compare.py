@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from outrider.cli import main
 from outrider.measure import Evaluation, compare, evaluate
 from outrider.record import Outcome, Problem, Rollout, StopReason, Verdict
-from outrider.report.compare import comparison
+from outrider.report.compare_command import comparison
 from outrider.report.comparing import differences, training
 from outrider.report.comparing import settings as compared_settings
 from outrider.report.comparing.equal import at_equal_tokens

@@ -15,7 +15,7 @@ import pytest
 from browsing import Tab, chromium
 from outrider.cli import main
 from outrider.measure.diversity import words
-from outrider.report.compare import comparison
+from outrider.report.compare_command import comparison
 from outrider.report.comparing import answers, branching, unsolved
 from outrider.report.comparing.equal import at_equal_tokens
 from outrider.report.content import Figure, Section, Series

@@ -266,3 +266,22 @@ def test_the_readme_names_every_room_of_the_package():
     there = {f"{path.name}/" for path in package.iterdir() if path.is_dir() and not path.name.startswith("_")}
     there |= {path.name for path in package.glob("[a-z]*.py")}
     assert named == there
+
+
+# commands
+
+
+def test_the_work_of_every_command_has_one_name():
+    """``cli/NAME.py`` declares ``outrider NAME``; what it does is ``NAME_command`` in ``NAME_command.py`` of a room."""
+    package = ROOT / "src/outrider"
+    declared = {path.stem: path.read_text() for path in (package / "cli").glob("*.py")}
+    works = {path.stem: path for path in package.glob("*/*_command.py")}
+    assert len(works) > 8
+    assert not [*package.glob("*/command.py")]
+    for name, path in works.items():
+        assert f"def {name}(" in path.read_text(), f"{path} has no function {name}"
+        called = [command for command, text in declared.items() if re.search(rf"import {name}\b", text)]
+        assert called in ([name.removesuffix("_command")], ["analyse"]), f"{name} is imported by {called}"
+    here = {"__init__", "arguments", "streams", "task", "worked", "analyse"}  # the last has three kinds of analysis
+    of_the_screen_alone = {"completion", "recipes", "settings", "version"}
+    assert {f"{name}_command" for name in declared.keys() - here - of_the_screen_alone} <= works.keys()

@@ -38,7 +38,7 @@ from outrider.sample.plain import PlainDecoder
 from outrider.sample.ready import ready
 from outrider.sample.self_check import SelfCheck
 from outrider.sample.store import Store
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 from small import random_policy, request
 
 # one of each way to be different: fused, windows, a cap, a scaled head, no attention, experts, a refusal
@@ -313,9 +313,9 @@ def test_a_run_trains_on_the_plain_path_and_goes_on_exactly(family: str, tmp_pat
         steps_told = f"train.steps={steps}"
         return load_recipe("grpo", [f"model={tmp_path / 'm'}", *short, none, reward, *objective, steps_told])
 
-    assert train(asked(2), tmp_path / "one") == 0
-    assert train(asked(1), tmp_path / "two") == 0
-    assert train(asked(2), tmp_path / "two", resume=True, force=True) == 0
+    assert train_command(asked(2), tmp_path / "one") == 0
+    assert train_command(asked(1), tmp_path / "two") == 0
+    assert train_command(asked(2), tmp_path / "two", resume=True, force=True) == 0
     ends = [load_file(tmp_path / run / "checkpoints/step-00000002/weights.safetensors") for run in ("one", "two")]
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
     start = dict(tiny(family).named_parameters())

@@ -11,7 +11,7 @@ import pytest
 
 from outrider.config import Recipe, load_recipe
 from outrider.record.store import RolloutStore
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 
 TARGET = 0.152  # between the entropies of the first steps
 SMALL = [
@@ -43,7 +43,7 @@ def learned(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    assert train(recipe(STEPS), folder) == 0
+    assert train_command(recipe(STEPS), folder) == 0
     return folder
 
 
@@ -67,7 +67,7 @@ def test_the_entropy_of_the_rollouts_steers_the_coefficient(whole: Path) -> None
 
 
 def test_a_run_that_stopped_at_a_reset_goes_on_as_if_it_had_not(whole: Path, tmp_path: Path) -> None:
-    train(recipe(2), tmp_path / "run")
-    train(recipe(STEPS), tmp_path / "run", resume=True, force=True)
+    train_command(recipe(2), tmp_path / "run")
+    train_command(recipe(STEPS), tmp_path / "run", resume=True, force=True)
     for name in ("metrics.jsonl", "model/model.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()

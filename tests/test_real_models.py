@@ -37,7 +37,7 @@ from outrider.sample.options import SampleOptions
 from outrider.sample.plain import PlainDecoder
 from outrider.sample.ready import ready
 from outrider.train.evaluate_command import evaluate_command
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 from policy_rows import row
 from real_models import FAMILIES, make_model
 from small import request
@@ -319,11 +319,11 @@ def test_a_run_with_chat_and_adapter_resumes_exactly_and_exports(
 ) -> None:
     lora = "policy.lora={rank: 4, alpha: 8}"
     asked = recipe(folders[family], table, lora, "policy.export=adapter")
-    assert train(asked, tmp_path / "one") == 0
+    assert train_command(asked, tmp_path / "one") == 0
     if family == "llama":
         short = recipe(folders[family], table, lora, "policy.export=adapter", "train.steps=1")
-        assert train(short, tmp_path / "two") == 0
-        assert train(asked, tmp_path / "two", resume=True, force=True) == 0
+        assert train_command(short, tmp_path / "two") == 0
+        assert train_command(asked, tmp_path / "two", resume=True, force=True) == 0
     runs = ("one", "two") if family == "llama" else ("one",)
     last = [load_file(tmp_path / run / "checkpoints/step-00000002/weights.safetensors") for run in runs]
     assert all(".lora_" in name for name in last[0])
@@ -346,7 +346,7 @@ def test_a_run_in_bfloat16_with_recomputed_layers_is_evaluated_by_the_same_optio
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")  # else the evaluation starts a process per core
     low = recipe(folders["qwen2"], table, "policy.dtype=bfloat16", "learn.gradient_checkpointing=true", "train.steps=1")
-    assert train(low, tmp_path / "run") == 0
+    assert train_command(low, tmp_path / "run") == 0
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "run/model").dtype is torch.float32
     asked = load_options(
         Evaluate,

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outrider.analyse.asked import Intervene, Shift, TokensAnalysis
+from outrider.analyse.arguments import Intervene, Shift, TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder, write_table
 from outrider.analyse.forward import TokenValues
-from outrider.analyse.shift import shift_table
+from outrider.analyse.shift_command import shift_table
 from outrider.analyse.sites import Fate, Site, site_table
-from outrider.analyse.tokens import token_table
+from outrider.analyse.tokens_command import token_table
 from outrider.record import Rollout
 from outrider.record.verdict import correct, incorrect
 from outrider.report.build import build

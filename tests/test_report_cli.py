@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from outrider.cli import main
-from outrider.report import command
+from outrider.report import report_command
 from outrider.report.build import build
 from outrider.report.content import Report
 from outrider.report.data import RunData
@@ -93,7 +93,7 @@ def test_a_step_that_is_set_aside_meanwhile_is_one_sentence(tmp_path, monkeypatc
         (tmp_path / "mine/rollouts/train-00000003.parquet").unlink()
         return build(run)
 
-    monkeypatch.setattr(command, "build", late)
+    monkeypatch.setattr(report_command, "build", late)
     assert main(["report", str(tmp_path / "mine")]) == 2
     assert f"{tmp_path / 'mine'} changed while it was read: " in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_a_step_that_is_set_aside_meanwhile_is_one_sentence(tmp_path, monkeypatc
 def test_watching_serves_the_page_and_writes_nothing(tmp_path, monkeypatch):
     file = plain(tmp_path / "dump.parquet", [row()])
     served = []
-    monkeypatch.setattr(command, "watch", lambda make, folders, port: served.append((make(), folders, port)))
+    monkeypatch.setattr(report_command, "watch", lambda make, folders, port: served.append((make(), folders, port)))
     assert main(["report", str(file), "--watch", "--port", "0"]) == 0
     ((page, folders, port),) = served
     assert "Report of dump" in page

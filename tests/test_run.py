@@ -19,7 +19,7 @@ from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
 from outrider.record import Rollout
 from outrider.record.store import RolloutStore
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 from runs import heed_ctrl_c
 
 SMALL = [
@@ -70,7 +70,7 @@ def contents(folder: Path) -> dict[str, object]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    assert train(recipe(), folder) == 0
+    assert train_command(recipe(), folder) == 0
     return folder
 
 
@@ -79,7 +79,7 @@ def test_a_run_leaves_what_it_promises(name: str, tmp_path: Path, finished: Path
     folder = finished
     if name != "grpo":
         folder = tmp_path / "run"
-        train(recipe(name=name), folder)
+        train_command(recipe(name=name), folder)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
     assert {"tokens", "reward", "entropy", "solved", "mixed", "unsolved", "truncated", "learn/loss"} <= rows[0].keys()
@@ -114,12 +114,12 @@ def test_the_exported_model_is_an_ordinary_one(finished: Path) -> None:
 
 
 def test_two_equal_runs_are_equal_to_the_last_bit(finished: Path, tmp_path: Path) -> None:
-    train(recipe(), tmp_path / "again")
+    train_command(recipe(), tmp_path / "again")
     assert contents(tmp_path / "again") == contents(finished)
 
 
 def test_another_seed_is_another_run(finished: Path, tmp_path: Path) -> None:
-    train(recipe("seed=1", "evaluate.before=false", "evaluate.after=false"), tmp_path / "other")
+    train_command(recipe("seed=1", "evaluate.before=false", "evaluate.after=false"), tmp_path / "other")
     ours, theirs = (RolloutStore(f / "rollouts").read(1) for f in (tmp_path / "other", finished))
     assert [r.text for r in ours] != [r.text for r in theirs]
 
@@ -129,8 +129,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_run import recipe
-from outrider.train.run import train
-sys.exit(train(recipe(*sys.argv[2:]), Path(sys.argv[1]), resume=(Path(sys.argv[1]) / "config.yaml").exists()))
+from outrider.train.train_command import train_command
+sys.exit(train_command(recipe(*sys.argv[2:]), Path(sys.argv[1]), resume=(Path(sys.argv[1]) / "config.yaml").exists()))
 """
 
 
@@ -186,12 +186,12 @@ def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, moments: lis
 
 def test_resuming_with_other_settings_is_refused_with_the_difference(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    train(recipe("train.steps=2"), folder)
+    train_command(recipe("train.steps=2"), folder)
     with pytest.raises(UserError, match=r"begun otherwise \(learn.lr: 0.0001 -> 0.001; .*--force"):
-        train(recipe("train.steps=4", "learn.lr=0.001"), folder, resume=True)
+        train_command(recipe("train.steps=4", "learn.lr=0.001"), folder, resume=True)
     with pytest.raises(UserError, match=r"task.countdown.seed: 0 -> 3"):
-        train(recipe("train.steps=2", "task.countdown.seed=3"), folder, resume=True)
-    assert train(recipe("train.steps=4"), folder, resume=True, force=True) == 0
+        train_command(recipe("train.steps=2", "task.countdown.seed=3"), folder, resume=True)
+    assert train_command(recipe("train.steps=4"), folder, resume=True, force=True) == 0
     # more steps, resumed exactly: what the uninterrupted run of four steps has
     ours, theirs = contents(folder), contents(finished)
     assert ours["metrics"] == theirs["metrics"]
@@ -200,26 +200,26 @@ def test_resuming_with_other_settings_is_refused_with_the_difference(finished: P
 def test_a_folder_with_a_run_or_without_one(finished: Path, tmp_path: Path) -> None:
     before = contents(finished)
     with pytest.raises(UserError, match="holds a run already"):
-        train(recipe(), finished)
+        train_command(recipe(), finished)
     assert contents(finished) == before
     with pytest.raises(UserError, match="holds no run"):
-        train(recipe(), tmp_path / "nothing", resume=True)
+        train_command(recipe(), tmp_path / "nothing", resume=True)
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    train(recipe(), folder)
+    train_command(recipe(), folder)
     reference = contents(folder)
     weights = folder / "checkpoints" / "step-00000004" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
-    train(recipe(), folder, resume=True)
+    train_command(recipe(), folder, resume=True)
     assert "step-00000004/weights.safetensors is damaged" in capsys.readouterr().err
     assert "step-00000004/weights.safetensors is damaged" in (folder / "notices.txt").read_text()
     assert contents(folder) == reference
     for checkpoint in (folder / "checkpoints").glob("step-*"):
         (checkpoint / "optimizer.pt").write_bytes(b"")
     with pytest.raises(UserError, match="no checkpoint can be loaded"):
-        train(recipe(), folder, resume=True)
+        train_command(recipe(), folder, resume=True)
 
 
 def test_what_belongs_to_a_checkpoint_waits_for_the_disk_before_it(
@@ -233,7 +233,7 @@ def test_what_belongs_to_a_checkpoint_waits_for_the_disk_before_it(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    train(recipe("evaluate.before=false", "evaluate.after=false"), tmp_path / "run")
+    train_command(recipe("evaluate.before=false", "evaluate.after=false"), tmp_path / "run")
     begun, first, second = (i for i, name in enumerate(synced) if name == ".manifest.json.tmp")
     both = [f"train-0000000{step}.parquet" for step in (1, 2)]
     assert {*both, "rollouts", "metrics.jsonl", "timing.jsonl"} <= set(synced[begun:first])
@@ -250,7 +250,7 @@ def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
     monkeypatch.setattr(assign, "row_of", lambda rollout, a, after: honest(rollout, np.full_like(a, np.nan), after))
     folder = tmp_path / "run"
     with pytest.raises(UserError, match="step 3: loss or gradient was not finite in 3 steps in a row"):
-        train(recipe("train.steps=9", "evaluate.before=false"), folder)
+        train_command(recipe("train.steps=9", "evaluate.before=false"), folder)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["learn/skipped_nonfinite"] for row in rows] == [1, 1, 1]
     assert (folder / "checkpoints" / "step-00000003").is_dir()
@@ -258,7 +258,7 @@ def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
     assert "non-finite update" in told
     assert "" not in told
     with pytest.raises(UserError, match="step 6: loss or gradient was not finite in 3 steps in a row"):
-        train(recipe("train.steps=9", "evaluate.before=false"), folder, resume=True)
+        train_command(recipe("train.steps=9", "evaluate.before=false"), folder, resume=True)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -275,6 +275,6 @@ def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(ranks: int, tmp_path:
     assert process.returncode == 130, errors.decode()
     assert b"Traceback" not in errors
     again = recipe("train.steps=4")
-    assert train(again, folder, resume=True, force=True) == 0
+    assert train_command(again, folder, resume=True, force=True) == 0
     assert "steps: 4" in (folder / "config.yaml").read_text()
     assert "steps: 50" in next((folder / "superseded").glob("config-1-*.yaml")).read_text()

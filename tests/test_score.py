@@ -13,7 +13,8 @@ from outrider.measure.passk import pass_at_k
 from outrider.record import Problem
 from outrider.report.opened import open_any
 from outrider.score.match import Matcher
-from outrider.score.score import score, score_command
+from outrider.score.score import score
+from outrider.score.score_command import score_command
 from outrider.tasks import Countdown, Table
 
 COLUMNS = {"prompt": "question", "text": "response"}

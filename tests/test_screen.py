@@ -10,7 +10,7 @@ import pytest
 from outrider.config import load_recipe
 from outrider.screen.screen import Screen
 from outrider.tasks import Countdown
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,6 @@ def test_what_was_left_out_of_the_data_is_said(tmp_path: Path, capsys: pytest.Ca
         "sample.max_tokens=8",
         "evaluate={before: false, after: false}",
     ]
-    assert train(load_recipe("grpo", overrides), tmp_path / "run") == 0
+    assert train_command(load_recipe("grpo", overrides), tmp_path / "run") == 0
     told = capsys.readouterr().err.splitlines()
     assert told.count("problems of table: 4 train, 2 heldout, 2 left out") == 1

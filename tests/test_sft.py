@@ -10,7 +10,7 @@ import pytest
 from outrider.config import load_sft
 from outrider.errors import UserError
 from outrider.model.load import load_policy
-from outrider.train.sft import sft_command
+from outrider.train.sft_command import sft_command
 
 
 def test_a_model_is_written_with_the_loss_it_came_to(tmp_path: Path) -> None:

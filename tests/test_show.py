@@ -17,7 +17,7 @@ from rich.console import Console
 import outrider
 from outrider.cli import main
 from outrider.record import incorrect
-from outrider.screen.show import rollout_table
+from outrider.screen.show_command import rollout_table
 from runs import python, rollout, run_of
 
 

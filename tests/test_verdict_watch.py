@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.config import load_recipe
 from outrider.record import Group, Outcome, Problem, Rollout, StopReason, Verdict
-from outrider.train.run import train
+from outrider.train.train_command import train_command
 from outrider.train.verdict_watch import VerdictWatch
 
 NONE = np.zeros(0, np.int32)
@@ -96,7 +96,7 @@ def test_it_is_on_the_screen_and_in_the_folder(tmp_path: Path, capsys):
         "train.trackers=[]",
     ]
     recipe = load_recipe("grpo", [*small, *limits, f"task={json.dumps({'table': table})}"], setting="paper")
-    assert train(recipe, tmp_path / "run") == 0
+    assert train_command(recipe, tmp_path / "run") == 0
     expected = "warning: step 1: error: 16 of 16 responses (KeyError: 'the grader is broken'); the verifier fails"
     assert capsys.readouterr().err.count(expected) == 1
     assert (tmp_path / "run" / "notices.txt").read_text().count(expected) == 1

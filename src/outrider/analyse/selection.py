@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from outrider.analyse.asked import Intervene, RolloutSelection, step_ranges
+from outrider.analyse.arguments import Intervene, RolloutSelection, step_ranges
 from outrider.errors import UserError, nearest
 from outrider.record import Rollout
 from outrider.record.store import RolloutStore

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from outrider.analyse.asked import Intervene
+from outrider.analyse.arguments import Intervene
 from outrider.analyse.forward import TokenValues
 from outrider.record import Ids, Rollout, identity_seed
 

@@ -16,7 +16,7 @@ from outrider.interrupts import TERMINATED, Terminated
 from outrider.record.disk import move
 from outrider.train.cores import pin
 
-PRELOAD = ["outrider.train.run", "outrider.screen.curves", "matplotlib.figure"]
+PRELOAD = ["outrider.train.train_command", "outrider.screen.curves", "matplotlib.figure"]
 
 
 def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str) -> None:
@@ -33,9 +33,9 @@ def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log:
     try:
         if folder.exists() and not resume:  # killed while the folder was made: nothing in it is worth anything
             move(folder, folder.parent / "superseded")
-        from outrider.train.run import train
+        from outrider.train.train_command import train_command
 
-        status = train(load_recipe(recipe, overrides), folder, resume=resume)
+        status = train_command(load_recipe(recipe, overrides), folder, resume=resume)
     except UserError as error:
         sys.stderr.write(f"outrider: {error}\n")
         status = 2

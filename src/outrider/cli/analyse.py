@@ -44,7 +44,7 @@ def add_to(commands: Commands) -> None:
 
 def run_tokens(arguments: argparse.Namespace) -> int:
     """``outrider analyse tokens``."""
-    from outrider.analyse.asked import TokensAnalysis
+    from outrider.analyse.arguments import TokensAnalysis
     from outrider.analyse.selection import select, token_parts
     from outrider.config import load_options
 
@@ -53,14 +53,14 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     plan = select(arguments.run_folder, asked)
     if arguments.dry_run:
         return _dry(plan, f"1 pass in {_parts(token_parts(plan))}")
-    from outrider.analyse.tokens import tokens_command
+    from outrider.analyse.tokens_command import tokens_command
 
     return _interruptible(lambda: tokens_command(arguments.run_folder, asked, plan, _out(arguments, "tokens")))
 
 
 def run_shift(arguments: argparse.Namespace) -> int:
     """``outrider analyse shift``."""
-    from outrider.analyse.asked import Shift
+    from outrider.analyse.arguments import Shift
     from outrider.analyse.selection import select, token_parts
     from outrider.config import load_options
 
@@ -68,14 +68,14 @@ def run_shift(arguments: argparse.Namespace) -> int:
     plan = select(arguments.run_folder, asked)
     if arguments.dry_run:
         return _dry(plan, f"2 passes in {_parts(token_parts(plan))}")
-    from outrider.analyse.shift import shift_command
+    from outrider.analyse.shift_command import shift_command
 
     return _interruptible(lambda: shift_command(arguments.run_folder, asked, plan, _out(arguments, "shift")))
 
 
 def run_intervene(arguments: argparse.Namespace) -> int:
     """``outrider analyse intervene``. Task, sampling and held-out problems are the run's own unless overridden."""
-    from outrider.analyse.asked import Intervene
+    from outrider.analyse.arguments import Intervene
     from outrider.analyse.selection import intervention_cost, intervention_parts, select
     from outrider.config import load_options, read_yaml
     from outrider.runs.folder import RunFolder
@@ -94,7 +94,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
             f"{cost.positions:,} positions, {cost.continuations:,} continuations, about {cost.tokens:,} tokens to "
             f"generate if they are as long as the responses were (at most {cost.most_tokens:,}), in {parts}",
         )
-    from outrider.analyse.intervene import intervene_command
+    from outrider.analyse.intervene_command import intervene_command
 
     return _interruptible(lambda: intervene_command(arguments.run_folder, asked, plan, _out(arguments, "intervene")))
 

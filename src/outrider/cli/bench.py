@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         sys.stdout.write(plan(bench, recipes))
         return 0
-    from outrider.bench.command import bench_command
+    from outrider.bench.bench_command import bench_command
 
     try:
         return bench_command(bench, recipes, arguments.out, arguments.at_once)

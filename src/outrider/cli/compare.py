@@ -28,6 +28,6 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the comparison."""
-    from outrider.report.compare import compare
+    from outrider.report.compare_command import compare_command
 
-    return compare(arguments.runs, arguments.out, columns(arguments))
+    return compare_command(arguments.runs, arguments.out, columns(arguments))

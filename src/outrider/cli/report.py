@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("a report is of one run; several are compared by `outrider compare A B …`")
     if arguments.watch and arguments.out is not None:
         raise UserError("--watch serves the page and writes nothing; leave out --out")
-    from outrider.report.command import report, report_live
+    from outrider.report.report_command import report_command, report_live
 
     if arguments.watch:
         return report_live(path, arguments.port, columns(arguments))
-    return report(path, arguments.out, columns(arguments))
+    return report_command(path, arguments.out, columns(arguments))

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = load_options(Score, data, [], "score")
     from rich.console import Console
 
-    from outrider.score.score import score_command
+    from outrider.score.score_command import score_command
 
     return score_command(
         arguments.file, asked.task, asked.problems, columns(arguments), arguments.out, Console(stderr=True)

@@ -27,6 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return print_yaml(sft.model_dump(mode="json"))
     out = arguments.out or Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
-    from outrider.train.sft import sft_command
+    from outrider.train.sft_command import sft_command
 
     return sft_command(sft, out=out)

@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_yaml(recipe.resolved())
         return _print_estimate(recipe)
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
-    from outrider.train.run import train
+    from outrider.train.train_command import train_command
 
-    return train(recipe, out=out, resume=arguments.resume, force=arguments.force)
+    return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
 
 
 def _print_estimate(recipe: Recipe) -> int:

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     validate = load_options(Validate, data, arguments.overrides, "validate")
     if arguments.dry_run:
         return print_yaml(validate.model_dump(mode="json"))
-    from outrider.validate.command import validate_command
+    from outrider.validate.validate_command import validate_command
 
     return validate_command(validate, arguments.out)
 

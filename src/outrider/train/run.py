@@ -14,68 +14,25 @@ from outrider.config import Recipe, dump_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
-from outrider.interrupts import Leave, Terminated
 from outrider.learn.learner import Learner
 from outrider.model.device import engine
-from outrider.model.load import Policy, context_length, load_policy, save_policy
+from outrider.model.load import Policy, context_length, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.runs.checkpoint import Checkpoint, Checkpoints
 from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
-from outrider.sample.ready import ready
 from outrider.screen.screen import Screen
-from outrider.screen.trackers import Tracker, missing_trackers, open_trackers
+from outrider.screen.trackers import Tracker, open_trackers
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, keep
 from outrider.train.foreseen import foreseen
-from outrider.train.launch import launch
 from outrider.train.loop import Trainer, Watcher
-from outrider.train.ranks import RankLostError, Ranks
+from outrider.train.ranks import Ranks
 from outrider.train.verdict_watch import VerdictWatch
-
-RESUME = "`outrider train … --resume` goes on"
-
-
-def train(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) -> int:
-    """Run a recipe in the folder ``out``, on as many processes as it asks for, and return the exit status.
-
-    Raises:
-        UserError: anything that the user can mend; see the bad-input table in the docs.
-        Terminated: SIGTERM came; the run is saved as it was after its last step.
-    """
-    if missing := missing_trackers(recipe.train.trackers):
-        raise UserError(missing[0])
-    return launch(recipe.train.ranks, _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
-
-
-def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
-    screen = Screen(recipe, out, ranks.main)
-    clock = Clock(screen.phase)
-    policy, path_told = ready(load_policy(recipe.model, recipe.policy, recipe.seed), recipe.sample.path)
-    trainer = build(recipe, policy, ranks, clock)
-    trainer.explorer.prepare()
-    run = Run(trainer, policy, path_told, ranks, screen, out)
-    leave = Leave()
-    if ranks.main:  # the others go on until they are ended: rank 0 cannot leave while it waits for them
-        trainer.leave = leave
-    with leave.heard():
-        try:
-            run.begin(resume, force)
-            with screen:
-                run.train()
-            run.finish()
-        except (Terminated, RankLostError) as stop:
-            after = run.left()
-            if leave.asked:
-                raise Terminated(f"ended by SIGTERM; {RESUME} {after}" if ranks.main else "") from stop
-            raise
-        finally:
-            run.close()
-    return 0
 
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:

@@ -11,19 +11,19 @@ from rich.text import Text
 
 import outrider
 from outrider.errors import UserError
-from outrider.report.command import COLOURS, tell_notices, write
 from outrider.report.comparing import answers, branching, differences, frontier, settings, training, unsolved
 from outrider.report.comparing.equal import at_equal_tokens
 from outrider.report.content import CellValue, Report
 from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.opened import open_any
+from outrider.report.report_command import COLOURS, tell_notices, write
 from outrider.report.run import gather, is_run
 
 _FEWEST = 2
 
 
-def compare(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
+def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Compare the runs at ``paths``, the first with each other one, and return 0, whatever was found.
 
     Both files go to ``out``, by default the current folder, and replace those of an earlier comparison.

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outrider.analyse.asked import Intervene
+from outrider.analyse.arguments import Intervene
 from outrider.analyse.folder import AnalysisFolder, work_off
 from outrider.analyse.forward import token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.problems import problems_of
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, intervention_parts
 from outrider.analyse.sites import KEPT, REPLACED, Fate, Site, chosen_positions, site_table
-from outrider.analyse.tokens import about_of, processes, say, tell_place
+from outrider.analyse.tokens_command import about_of, processes, say, tell_place
 from outrider.interrupts import SAME
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length

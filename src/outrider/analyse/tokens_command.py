@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from rich.console import Console
 
-from outrider.analyse.asked import TokensAnalysis
+from outrider.analyse.arguments import TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder, part_name, work_off
 from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash

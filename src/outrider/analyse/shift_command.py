@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outrider.analyse.asked import Shift
+from outrider.analyse.arguments import Shift
 from outrider.analyse.folder import AnalysisFolder, work_off
 from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
-from outrider.analyse.tokens import about_of, key_columns, own, processes, say, tell_place
+from outrider.analyse.tokens_command import about_of, key_columns, own, processes, say, tell_place
 from outrider.interrupts import SAME
 from outrider.measure.shift import LARGE
 from outrider.record import Rollout

@@ -22,7 +22,7 @@ from outrider.report.watch import watch
 COLOURS = {"act": "bold red", "watch": "bold yellow"}
 
 
-def report(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
+def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
     """Report the run at ``path`` and return 0, whatever was found.
 
     Both files go to ``out``; by default into the run's folder, or beside a single file. They replace those of an

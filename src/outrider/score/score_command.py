@@ -1,0 +1,55 @@
+"""``outrider score``: judge a file, show the table, keep the verdicts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from outrider.config.train import EvaluateOptions
+from outrider.errors import UserError
+from outrider.measure.table import as_markdown, as_table
+from outrider.record.disk import write_atomically
+from outrider.report.opened import open_any
+from outrider.score.score import score
+from outrider.tasks import Suite, Table, Task
+
+
+def score_command(
+    path: Path, task: Task, problems: int | None, columns: Mapping[str, str], out: Path | None, console: Console
+) -> int:
+    """Score a file or folder, print the table, and with ``out`` keep rollouts, numbers and table there.
+
+    Without ``problems`` the task's held-out problems are all of a set; where they are drawn without end, as many as
+    an evaluation takes.
+
+    ``out`` is then a folder that ``outrider report`` and ``outrider compare`` read.
+
+    Raises:
+        UserError: nothing can be read or matched, or ``out`` holds something already.
+    """
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty; name a new folder")
+    run = open_any(path, columns)
+    try:
+        scored = score(run, task, task.heldout(_all(task) if problems is None else problems))
+    finally:
+        task.close()
+    for sentence in [*run.notices, *scored.notes]:
+        console.print(sentence, soft_wrap=True, markup=False, highlight=False)
+    Console().print(as_table(scored.evaluation, title=f"{run.name} on {task.name}"))
+    if out is not None:
+        (out / "evaluations").mkdir(parents=True, exist_ok=True)
+        pq.write_table(scored.rollouts, out / "scored.parquet")
+        data = json.dumps(scored.evaluation.to_json(), allow_nan=False)
+        write_atomically(out / "evaluations" / "step-00000000.json", data.encode())
+        write_atomically(out / "table.md", as_markdown(scored.evaluation).encode())
+    return 0
+
+
+def _all(task: Task) -> int:
+    return sys.maxsize if isinstance(task, Table | Suite) else EvaluateOptions().problems

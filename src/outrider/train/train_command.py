@@ -1,0 +1,57 @@
+"""``outrider train``: one run of a recipe, and what is said when it ends early."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.interrupts import Leave, Terminated
+from outrider.model.load import load_policy
+from outrider.sample.ready import ready
+from outrider.screen.screen import Screen
+from outrider.screen.trackers import missing_trackers
+from outrider.train.clock import Clock
+from outrider.train.launch import launch
+from outrider.train.ranks import RankLostError, Ranks
+from outrider.train.run import Run, build
+
+RESUME = "`outrider train … --resume` goes on"
+
+
+def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool = False) -> int:
+    """Run a recipe in the folder ``out``, on as many processes as it asks for, and return the exit status.
+
+    Raises:
+        UserError: anything that the user can mend; see the bad-input table in the docs.
+        Terminated: SIGTERM came; the run is saved as it was after its last step.
+    """
+    if missing := missing_trackers(recipe.train.trackers):
+        raise UserError(missing[0])
+    return launch(recipe.train.ranks, _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
+
+
+def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
+    screen = Screen(recipe, out, ranks.main)
+    clock = Clock(screen.phase)
+    policy, path_told = ready(load_policy(recipe.model, recipe.policy, recipe.seed), recipe.sample.path)
+    trainer = build(recipe, policy, ranks, clock)
+    trainer.explorer.prepare()
+    run = Run(trainer, policy, path_told, ranks, screen, out)
+    leave = Leave()
+    if ranks.main:  # the others go on until they are ended: rank 0 cannot leave while it waits for them
+        trainer.leave = leave
+    with leave.heard():
+        try:
+            run.begin(resume, force)
+            with screen:
+                run.train()
+            run.finish()
+        except (Terminated, RankLostError) as stop:
+            after = run.left()
+            if leave.asked:
+                raise Terminated(f"ended by SIGTERM; {RESUME} {after}" if ranks.main else "") from stop
+            raise
+        finally:
+            run.close()
+    return 0
