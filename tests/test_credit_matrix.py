@@ -1,9 +1,9 @@
 """The rules that every piece of credit keeps, as one matrix of pieces and rules.
 
-A new piece joins by a line or two in ``CASES``; a piece without one fails ``test_every_piece_is_in_the_matrix``. A
-piece is tested in a chain, so that all have the same input and output: a baseline alone, a reward shaper before and a
-shaper after a plain baseline, a shaper also after one that tells tokens apart. Groups are drawn once, from seeds: flat
-ones and forests, ragged, with members that are unscorable or have no tokens.
+A new piece joins by a line or two in ``CASES`` of ``credit_cases.py``: an example that was worked by hand, and the laws
+that it keeps. A piece without one fails ``test_every_piece_is_in_the_matrix``. A piece is tested in a chain, so that
+all have the same input and output: a baseline alone, a reward shaper before and a shaper after a plain baseline, a
+shaper also after one that tells tokens apart. ``test_credit_mutations.py`` breaks pieces on purpose.
 """
 
 from __future__ import annotations
@@ -11,174 +11,38 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from credit_cases import CASES, STEP, Case
+from credit_groups import EMPTY, FLAT, FORESTS, GROUPS, STREAMS, parts, picked, with_rewards
 from outrider.credit import (
     BASELINES,
     REWARD_SHAPERS,
     SHAPERS,
     Baseline,
     BatchBaseline,
-    Brevity,
-    Covariance,
-    Difficulty,
-    EntropyAdvantage,
-    GreedyBaseline,
     GroupMean,
-    LeaveOneOut,
     Link,
-    MaxRL,
     Members,
-    NoBaseline,
-    Novelty,
-    Overlong,
-    PassK,
-    Perplexity,
-    Polarity,
-    Position,
-    ReinforcePP,
     RewardShaper,
     Shaper,
-    SiblingsMean,
-    TreeGrpo,
     TreeValues,
     advantages_of,
 )
 
 Result = list[list[np.ndarray]]
-STEP = 250
-
-
-class Case(NamedTuple):
-    """A piece and the laws that its chain keeps beside the rules that all keep.
-
-    Attributes:
-        shift: a constant added to all rewards changes nothing.
-        scale: the power of s in A(s r) = s^power A(r) for s > 0; None: no such law, an epsilon is in the way.
-        still: equal rewards leave exactly 0. Not so where a piece finds something else to compare, such as lengths.
-        ordered: of members without branches, a better reward never has the lower advantage.
-        dissent: a lone success and a lone failure have the largest advantage of their group.
-        compares: a reward means something only beside others.
-    """
-
-    piece: Link
-    shift: bool = True
-    scale: int | None = None
-    still: bool = True
-    ordered: bool = True
-    dissent: bool = True
-    compares: bool = True
-
-
-CASES = {
-    "group_mean": Case(GroupMean()),
-    "group_mean without std": Case(GroupMean(std=False), scale=1),
-    "group_mean without epsilon": Case(GroupMean(epsilon=0.0), scale=0),
-    "group_mean by conditioning": Case(GroupMean(std=False, per_conditioning=True), scale=1, ordered=False),
-    "no_baseline": Case(NoBaseline(), shift=False, scale=1, still=False, dissent=False, compares=False),
-    "greedy": Case(GreedyBaseline(), scale=1, ordered=False, dissent=False),  # without a greedy member all get 0
-    "leave_one_out": Case(LeaveOneOut(), scale=1),
-    "maxrl": Case(MaxRL(), scale=1, ordered=False),  # not among failures: without a success all get 0
-    "passk": Case(PassK(k=2), ordered=False, dissent=False),  # a problem that every pair solves counts as solved
-    "passk without epsilon": Case(PassK(k=3, epsilon=0.0), scale=0, ordered=False, dissent=False),
-    "passk, pkpo": Case(PassK(k=2, variant="pkpo"), scale=1, dissent=False),
-    "passk, pkpo centred": Case(PassK(k=2, variant="pkpo_centred"), scale=1, ordered=False, dissent=False),
-    "reinforce_pp": Case(ReinforcePP(epsilon=0.0), scale=0),
-    "reinforce_pp without group mean": Case(ReinforcePP(group_mean=False)),
-    "siblings_mean": Case(SiblingsMean(), scale=1),
-    "siblings_mean with std": Case(SiblingsMean(std=True)),
-    "tree_grpo": Case(TreeGrpo()),
-    "tree_values": Case(TreeValues(), scale=1),
-    "tree_values of the released code": Case(TreeValues(variant="treerl_code"), scale=1),
-    "overlong": Case(Overlong(max_tokens=6, buffer=4), still=False),
-    "brevity": Case(Brevity(), still=False),
-    "covariance": Case(Covariance(share=0.2), scale=1),
-    "difficulty": Case(Difficulty(), scale=1),
-    "entropy_advantage": Case(EntropyAdvantage()),
-    "perplexity": Case(Perplexity(weight=0.3), scale=1),
-    "perplexity of the released code": Case(Perplexity(drop_outliers=True, clamp=(0.8, 1.2)), scale=1),
-    "polarity": Case(Polarity(positive=0.1), scale=1),
-    "position": Case(Position()),
-    "position of the released code": Case(Position(cap=0.5, first_step=STEP, steps=1)),
-    "novelty": Case(Novelty()),
-    "novelty among alike": Case(Novelty(degenerate_cap=0.1, per_conditioning=True), still=False),
-}
+NOTHING = np.zeros(0)
 
 
 def chains(piece: Link) -> list[list[Link]]:
-    """The chains in which a piece is tested."""
+    """The chains in which a piece is tested; the first is that of its example."""
     if isinstance(piece, RewardShaper):
         return [[piece, GroupMean(std=False)]]
     if isinstance(piece, Shaper):
         return [[GroupMean(std=False), piece], [TreeValues(), piece]]
     return [[piece]]
-
-
-# Groups, and what can be done to one. Fields are taken as they come, so that a new one of Members is not forgotten.
-
-
-def drawn(seed: int, forest: bool) -> Members:
-    """A group of 1 to 9 members. Rewards are multiples of 1/64 or, in every other group, 0 and 1."""
-    rng = np.random.default_rng([seed, forest])
-    size = int(rng.integers(1, 10))
-    tokens_G = rng.integers(1, 7, size)
-    tokens_G[rng.random(size) < 0.1] = 0
-    rewards_G = rng.integers(0, 2, size).astype(float) if rng.random() < 0.5 else rng.integers(-128, 129, size) / 64
-    success_G = rewards_G > 0.5
-    unscorable_G = rng.random(size) < 0.1
-    rewards_G[unscorable_G], success_G[unscorable_G] = np.nan, False
-    parents_G, starts_G = np.full(size, -1), np.zeros(size, np.int64)
-    for i in range(1, size):
-        parent = int(rng.integers(-1, i)) if forest else -1
-        if parent >= 0:
-            parents_G[i] = parent
-            starts_G[i] = rng.integers(0, starts_G[parent] + tokens_G[parent] + 1)
-    places = list(zip(parents_G.tolist(), starts_G.tolist(), strict=True))
-    group = Members(
-        rewards_G,
-        success_G,
-        tokens_G,
-        logprobs_GT=[-rng.exponential(0.5, n) for n in tokens_G],
-        entropies_GT=[rng.exponential(0.5, n) for n in tokens_G],
-        parents_G=parents_G,
-        starts_G=starts_G,
-        families_G=np.array([places.index(place) for place in places]),
-        seeded_G=rng.random(size) < 0.3,
-        greedy_G=rng.random(size) < 0.2,
-    )
-    return picked(group, rng.permutation(size))  # a branch may come before its parent
-
-
-def picked(members: Members, chosen: Sequence[int] | np.ndarray) -> Members:
-    """Some members in some order; who continues one that is left out has a parent that is not there."""
-    place = {int(old): new for new, old in enumerate(chosen)}
-    new: dict[str, Any] = {}
-    for field in fields(Members):
-        value = getattr(members, field.name)
-        new[field.name] = value[chosen] if isinstance(value, np.ndarray) else [value[i] for i in chosen]
-    new["parents_G"] = np.array([place.get(int(p), -1) for p in new["parents_G"]], np.int64)
-    return Members(**new)
-
-
-def with_rewards(members: Members, change: Callable[[np.ndarray], np.ndarray]) -> Members:
-    return replace(members, rewards_G=change(members.rewards_G))
-
-
-def parts(members: Members) -> list[list[float]]:
-    """Everything that a group says, to compare it before and after."""
-    columns = (getattr(members, field.name) for field in fields(Members))
-    flat = (column if isinstance(column, np.ndarray) else itertools.chain([np.zeros(0)], column) for column in columns)
-    return [np.concatenate([np.atleast_1d(part) for part in column]).tolist() for column in flat]
-
-
-FLAT = [drawn(seed, forest=False) for seed in range(9)]
-FORESTS = [drawn(seed, forest=True) for seed in range(9)]
-GROUPS = FLAT + FORESTS
-STREAMS = [FLAT[i : i + 3] + FORESTS[i : i + 2] for i in range(0, 9, 3)]
-EMPTY = picked(FLAT[0], np.zeros(0, np.int64))
 
 
 def run(chain: Sequence[Link], groups: Sequence[Members]) -> Result:
@@ -190,9 +54,9 @@ def alone(chain: Sequence[Link], members: Members) -> list[np.ndarray]:
 
 
 def assert_close(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], atol: float = 1e-12) -> None:
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=atol)
+    """Members end to end: one comparison of many numbers costs what one of few does."""
+    assert [len(a) for a in found] == [len(a) for a in expected]
+    np.testing.assert_allclose(np.concatenate([NOTHING, *found]), np.concatenate([NOTHING, *expected]), 1e-9, atol)
 
 
 def each(case: Case, groups: Sequence[Members] = GROUPS) -> Iterator[tuple[list[Link], Members]]:
@@ -200,6 +64,17 @@ def each(case: Case, groups: Sequence[Members] = GROUPS) -> Iterator[tuple[list[
 
 
 # The rules
+
+
+def its_example_is_as_it_was_worked_by_hand(case: Case) -> None:
+    if isinstance(case.piece, RewardShaper):
+        found = [case.piece.rewards(group, STEP) for group in case.on]
+    else:
+        found = run(chains(case.piece)[0], case.on)
+    of_members = list(itertools.chain.from_iterable(found))
+    assert len(of_members) == len(case.by_hand)
+    for a, by_hand in zip(of_members, case.by_hand, strict=True):
+        np.testing.assert_allclose(a, by_hand, rtol=1e-12, atol=1e-12)
 
 
 def one_number_per_trainable_token(case: Case) -> None:
@@ -388,7 +263,7 @@ def plain(rewards: Sequence[float]) -> Members:
 
 
 def lengths_decide_how_often_an_advantage_is_repeated_and_nothing_else(case: Case) -> None:
-    if not isinstance(case.piece, Baseline):
+    if not isinstance(case.piece, Baseline) or case.lengths:
         return
     for group in FLAT:
         longer = replace(group, tokens_G=group.tokens_G * np.arange(1, group.size + 1))
@@ -398,6 +273,7 @@ def lengths_decide_how_often_an_advantage_is_repeated_and_nothing_else(case: Cas
 
 
 RULES = [
+    its_example_is_as_it_was_worked_by_hand,
     one_number_per_trainable_token,
     it_is_pure,
     a_shaper_leaves_what_it_was_given_alone,
@@ -428,9 +304,14 @@ def test_every_piece_is_in_the_matrix() -> None:
     seen = {type(case.piece) for case in CASES.values()}
     missing = [name for name, piece in {**REWARD_SHAPERS, **BASELINES, **SHAPERS}.items() if piece not in seen]
     assert not missing, (
-        f"{', '.join(missing)}: named in credit/__init__.py, but without a line in CASES of {__file__}; "
-        "write one and declare the laws that it keeps"
+        f"{', '.join(missing)}: named in credit/__init__.py, but without a line in CASES of credit_cases.py; "
+        "write one, with an example by hand and the laws that it keeps"
     )
+
+
+def test_an_example_by_hand_is_required() -> None:
+    with pytest.raises(TypeError, match="by_hand"):
+        Case(GroupMean())  # type: ignore[call-arg]
 
 
 def test_the_groups_hold_what_the_rules_are_about() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import credit_cases
 import test_credit_matrix
 import test_objective_matrix
 from compare.__main__ import NOT_COMPARED, TABLES
@@ -38,7 +39,7 @@ def test_the_recipe_of_the_page_reaches_the_run(tmp_path) -> None:
 
 def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
     text = (PAGE.parent / "add-a-piece.md").read_text()
-    names: dict = {"Case": test_credit_matrix.Case, "Slopes": test_objective_matrix.Slopes, "cases": {}}
+    names: dict = {"Case": credit_cases.Case, "Slopes": test_objective_matrix.Slopes, "cases": {}}
     for block in re.findall(r"^ *```python\n(.*?)```", text, re.DOTALL | re.MULTILINE):
         code = textwrap.dedent(block)
         line = re.match(r'"\w', code)  # of a table of cases
