@@ -15,7 +15,7 @@ from outrider.errors import UserError
 from outrider.runs.folder import RunFolder
 from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
-from outrider.train.clock import worked
+from outrider.train.clock import training_seconds
 from outrider.train.evaluate import heldout
 from outrider.train.train_command import train_command
 
@@ -52,7 +52,7 @@ def test_a_resumed_run_evaluates_where_an_uninterrupted_one_does(tmp_path: Path)
 
 def test_a_run_of_seconds_stops_at_the_first_step_beyond_them(tmp_path: Path) -> None:
     train_command(tiny("train.seconds=0.3", "evaluate.before=false"), tmp_path / "run")
-    spent = [worked(row) for row in RunFolder(tmp_path / "run").timing()]
+    spent = [training_seconds(row) for row in RunFolder(tmp_path / "run").timing()]
     assert sum(spent[:-1]) < 0.3 <= sum(spent)
     state = json.loads((sorted((tmp_path / "run/checkpoints").glob("step-*"))[-1] / "state.json").read_bytes())
     assert state["counters"]["seconds"] == pytest.approx(sum(spent))

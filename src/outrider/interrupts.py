@@ -1,4 +1,4 @@
-"""When Ctrl-C and SIGTERM are heard: not by processes that another one ends, and not where a run cannot be left."""
+"""When Ctrl-C and SIGTERM act: not on processes that another one ends, and not in the middle of an update."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TERMINATED = 143
 """Exit status of a program that SIGTERM ends, as a shell sees it."""
 
 
-SAME = "the same command goes on where it was"
+SAME_COMMAND = "the same command goes on where it was"
 
 
 class Terminated(BaseException):
-    """SIGTERM, by which batch systems warn before they kill; its text is what the user is told."""
+    """SIGTERM, with which batch systems warn before they kill; its text is the message for the user."""
 
 
 @contextmanager
@@ -39,12 +39,12 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
-    """Processes started here ignore Ctrl-C and SIGTERM, from their first instruction on; this one hears them again
-    afterwards."""
+def ignoring_interrupts() -> Iterator[None]:
+    """Processes started in this block ignore Ctrl-C and SIGTERM; this one handles them again afterwards."""
     if not _in_main_thread():
         yield
         return
+    # a child inherits what is ignored, so no moment is left in which a signal could end it
     before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPS}
     try:
         yield
@@ -55,75 +55,73 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Ctrl-C and SIGTERM in this block are acted on at its end.
-
-    ``torch.save`` writes through a Python callback of C++, where an interrupt is printed and lost, or comes out as a
-    ``RuntimeError`` about the file.
-    """
+    """Ctrl-C and SIGTERM in this block act at its end."""
+    # torch.save writes through a Python callback of C++, where an interrupt is printed and lost, or becomes a
+    # RuntimeError about the file
     if not _in_main_thread():
         yield
         return
-    heard: list[tuple[int, FrameType | None]] = []
-    before = {n: signal.signal(n, lambda number, frame: heard.append((number, frame))) for n in STOPS}
+    pending: list[tuple[int, FrameType | None]] = []
+    before = {n: signal.signal(n, lambda number, frame: pending.append((number, frame))) for n in STOPS}
     try:
         yield
     finally:
         for stop, handler in before.items():
             signal.signal(stop, handler)
-        for number, frame in heard:
+        for number, frame in pending:
             if callable(handler := before[signal.Signals(number)]):
                 handler(number, frame)
 
 
-class Leave:
-    """Where a run may be left when SIGTERM comes, so that it can be saved as it was after its last step.
+class SafeStop:
+    """Where SIGTERM may end a run, so that it can be saved as it was after its last step.
 
-    Inside :meth:`heard` the signal is noted; inside :meth:`open` it raises :class:`Terminated`, also where it came
-    before. Without :meth:`heard`, as in a process that another one ends, nothing ever happens.
+    Inside :meth:`handled` the signal is recorded; inside :meth:`allowed` it raises :class:`Terminated`, also where it
+    came before. Without :meth:`handled`, as in a process that another one ends, nothing happens.
 
     Attributes:
-        asked: the signal has come.
+        requested: the signal has come.
     """
 
     def __init__(self) -> None:
-        self.asked = False
-        self._open = False
+        self.requested = False
+        self._allowed = False
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """SIGTERM is noted in this block."""
+    def handled(self) -> Iterator[None]:
+        """SIGTERM is recorded in this block."""
         if not _in_main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, self._hear)
+        before = signal.signal(signal.SIGTERM, self._on_signal)
         try:
             yield
         finally:
             signal.signal(signal.SIGTERM, before)
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """The run may be left in this block.
+    def allowed(self) -> Iterator[None]:
+        """The run may stop in this block.
 
         Raises:
-            Terminated: it shall be left.
+            Terminated: the signal has come.
         """
-        self._open = True
+        self._allowed = True
         try:
             self._check()
             yield
         finally:
-            self._open = False
-        self._check()  # an exception in a callback of C is printed and lost
+            self._allowed = False
+        self._check()  # the handler may have raised in a callback of C, where an exception is printed and lost
 
     def _check(self) -> None:
-        if self.asked:
+        if self.requested:
             raise Terminated
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        if self._open:
-            self._open = False
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        if self._allowed:
+            self._allowed = False  # a second signal must not interrupt the saving
             raise Terminated
 
 

@@ -17,7 +17,7 @@ from outrider.analyse.problems import problems_of
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, intervention_parts
 from outrider.analyse.sites import KEPT, REPLACED, Fate, Site, chosen_positions, site_table
 from outrider.analyse.tokens_command import about_of, processes, say, tell_place
-from outrider.interrupts import SAME
+from outrider.interrupts import SAME_COMMAND
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
@@ -112,7 +112,7 @@ def intervene_command(run: Path, asked: Intervene, plan: AnalysisPlan, out: Path
         asked,
         plan,
         out,
-        hint=SAME,
+        hint=SAME_COMMAND,
     )
 
 

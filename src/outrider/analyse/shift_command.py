@@ -15,7 +15,7 @@ from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.analyse.tokens_command import about_of, key_columns, own, processes, say, tell_place
-from outrider.interrupts import SAME
+from outrider.interrupts import SAME_COMMAND
 from outrider.measure.shift import LARGE
 from outrider.record import Rollout
 from outrider.train.launch import launch
@@ -28,7 +28,7 @@ def shift_command(run: Path, asked: Shift, plan: AnalysisPlan, out: Path) -> int
     Raises:
         UserError: no such models, rollouts of another one, or ``out`` holds something else.
     """
-    return launch(processes(token_parts(plan)), _shift, run, asked, plan, out, hint=SAME)
+    return launch(processes(token_parts(plan)), _shift, run, asked, plan, out, hint=SAME_COMMAND)
 
 
 def _shift(ranks: Ranks, run: Path, asked: Shift, plan: AnalysisPlan, out: Path) -> int:

@@ -17,7 +17,7 @@ from outrider.analyse.folder import AnalysisFolder, part_name, work_off
 from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
-from outrider.interrupts import SAME
+from outrider.interrupts import SAME_COMMAND
 from outrider.record import Mode, Rollout
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
@@ -31,7 +31,7 @@ def tokens_command(run: Path, asked: TokensAnalysis, plan: AnalysisPlan, out: Pa
     Raises:
         UserError: no such model, rollouts of another one, or ``out`` holds something else.
     """
-    return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out, hint=SAME)
+    return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out, hint=SAME_COMMAND)
 
 
 def _tokens(ranks: Ranks, run: Path, asked: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:

@@ -12,7 +12,7 @@ from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune
 from outrider.config import load_recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.runs.folder import RunFolder
-from outrider.train.clock import worked
+from outrider.train.clock import training_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def spent(path: Path, unit: str) -> list[tuple[int, float]]:
     folder, steps = RunFolder(path), [(0, 0.0)]
     if unit == "seconds":
         for row in folder.timing():
-            steps.append((int(row["step"]), steps[-1][1] + worked(row)))
+            steps.append((int(row["step"]), steps[-1][1] + training_seconds(row)))
         return steps
     key = {"tokens": "tokens", "steps": "step"}[unit]
     return steps + [(int(row["step"]), row[key]) for row in folder.metrics()]

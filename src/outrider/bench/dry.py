@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from outrider.bench.spec import Bench
 from outrider.config import Recipe, dump_yaml
-from outrider.train.foreseen import foreseen
+from outrider.train.recipe_warnings import recipe_warnings
 
 
 def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
@@ -35,7 +35,7 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
             f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
             f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
         ]
-    lines += [f"warning: {name}: {said}" for name, recipe in recipes.items() for said in foreseen(recipe)]
+    lines += [f"warning: {name}: {said}" for name, recipe in recipes.items() for said in recipe_warnings(recipe)]
     settings = dump_yaml(bench.model_dump(mode="json"))
     return "\n".join([*lines, "", settings])
 

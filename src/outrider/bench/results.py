@@ -16,7 +16,7 @@ from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
 from outrider.measure.tally import Tally
 from outrider.runs.folder import RunFolder
-from outrider.train.clock import worked
+from outrider.train.clock import training_seconds
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, 
     evaluations = {step: Evaluation.from_json(data) for step, data in folder.evaluations().items()}
     used = dict(spent(cell.path, cell.unit))
     tokens = {0: 0.0} | {int(row["step"]): row["tokens"] for row in folder.metrics()}
-    clock = {int(row["step"]): worked(row) for row in folder.timing()}
+    clock = {int(row["step"]): training_seconds(row) for row in folder.timing()}
     found = []
     for share in shares:
         last = max(evaluations)  # a run of seconds may have used a hair less by the clock of its folder

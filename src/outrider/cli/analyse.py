@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.arguments import Commands, folder
-from outrider.interrupts import SAME, Terminated
+from outrider.interrupts import SAME_COMMAND, Terminated
 
 if TYPE_CHECKING:
     from outrider.analyse.selection import AnalysisPlan
@@ -138,7 +138,7 @@ def _interruptible(work: Callable[[], int]) -> int:
     try:
         return work()
     except KeyboardInterrupt:
-        sys.stderr.write(f"outrider: interrupted; {SAME}\n")
+        sys.stderr.write(f"outrider: interrupted; {SAME_COMMAND}\n")
         return 130
     except Terminated as stop:
-        raise Terminated(f"{stop}; {SAME}") from stop
+        raise Terminated(f"{stop}; {SAME_COMMAND}") from stop

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.cli.arguments import Commands, add_setting, folder
 from outrider.errors import UserError
-from outrider.interrupts import SAME, Terminated
+from outrider.interrupts import SAME_COMMAND, Terminated
 
 if TYPE_CHECKING:
     from outrider.bench.spec import Tune
@@ -66,10 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return bench_command(bench, recipes, arguments.out, arguments.at_once)
     except KeyboardInterrupt:
-        sys.stderr.write(f"outrider: interrupted; {SAME}\n")
+        sys.stderr.write(f"outrider: interrupted; {SAME_COMMAND}\n")
         return 130
     except Terminated as stop:
-        raise Terminated(f"{stop}; {SAME}") from stop
+        raise Terminated(f"{stop}; {SAME_COMMAND}") from stop
 
 
 def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def _print_estimate(recipe: Recipe) -> int:
     from outrider.model.places import local_config
     from outrider.screen.trackers import missing_trackers
     from outrider.train.estimate import estimate
-    from outrider.train.foreseen import foreseen
+    from outrider.train.recipe_warnings import recipe_warnings
 
-    warnings = [f"warning: {said}" for said in [*foreseen(recipe), *missing_trackers(recipe.train.trackers)]]
+    warnings = [f"warning: {said}" for said in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]]
     sys.stdout.writelines(f"# {line}\n" for line in [*estimate(recipe, local_config(recipe.model)), *warnings])
     return 0

@@ -1,6 +1,6 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped.
 
-There is no random state among it: every draw derives from the identity of what it is for.
+They hold no random state: every draw is derived from the identity of its purpose.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """Checkpoints of a run, one folder each. A folder appears under its name only when it is whole; the manifest
-    holds a hash of every file, so a damaged one is noticed."""
+    """Checkpoints of a run, one folder each. A folder gets its name when it is complete; the manifest holds a hash of
+    every file, so a damaged one is noticed."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -60,6 +60,7 @@ class Checkpoints:
         parts = final.with_name(f".{final.name}.part")
         optimizer = io.BytesIO()
         torch.save(checkpoint.optimizer, optimizer)
+        # all in memory first, since the manifest needs the hash of what was meant to be written
         files = {
             "weights.safetensors": save({name: tensor.contiguous() for name, tensor in checkpoint.weights.items()}),
             "optimizer.pt": optimizer.getvalue(),
@@ -72,11 +73,13 @@ class Checkpoints:
                 write_atomically(parts / name, content)
             hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
             write_atomically(parts / _MANIFEST, json.dumps(hashes).encode())
-            if final.exists():  # saved again at the same step: an extended run that ended here
+            if final.exists():  # a finished run was extended, and is saved again at the step where it had ended
                 move(final, self.folder / "superseded")
+            # one rename makes all files appear together; the folder is synced for a power cut
             os.replace(parts, final)
             sync(self.folder)
-            for old in self._found()[: -self.keep]:
+            # after the new one is safe; oldest first, so that a kill in between damages only one that has to go anyway
+            for old in self._folders()[: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:
             raise disk_refused(final, error) from error
@@ -85,26 +88,26 @@ class Checkpoints:
     @property
     def last(self) -> int | None:
         """The step of the newest one; None where there is none."""
-        names = [_NAME.fullmatch(path.name) for path in self._found()]
+        names = [_NAME.fullmatch(path.name) for path in self._folders()]
         return int(names[-1][1]) if names and names[-1] else None
 
     @property
     def empty(self) -> bool:
-        """Nothing has been saved: the run was stopped before its first step."""
-        return not self._found()
+        """Nothing has been saved: the run was stopped before its first checkpoint."""
+        return not self._folders()
 
     def load_last(self) -> tuple[Checkpoint, list[str]]:
-        """The newest whole checkpoint, and one sentence for each newer one that is damaged and is set aside.
+        """The newest undamaged checkpoint, and one sentence for each newer one that is damaged and is set aside.
 
         Raises:
             UserError: there is none, or all are damaged.
         """
         troubles: list[str] = []
         damaged: list[Path] = []
-        for folder in reversed(self._found()):
+        for folder in reversed(self._folders()):
             trouble = _damage(folder)
             if trouble is None:
-                for newer in damaged:  # out of the way, or they would push out good ones
+                for newer in damaged:  # or they would count among those kept, and undamaged ones be deleted
                     move(newer, self.folder / "superseded")
                 return _load(folder), troubles
             troubles.append(trouble)
@@ -113,7 +116,7 @@ class Checkpoints:
             raise UserError(f"no checkpoint can be loaded: {'; '.join(troubles)}")
         raise UserError(f"{self.folder} holds no checkpoint to resume from")
 
-    def _found(self) -> list[Path]:
+    def _folders(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
         return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
@@ -135,6 +138,7 @@ def _load(folder: Path) -> Checkpoint:
     version = state.pop("schema_version")
     if version != SCHEMA_VERSION:
         raise UserError(f"{folder} has schema version {version}, and this Outrider reads {SCHEMA_VERSION} only")
+    # weights_only: a checkpoint from somewhere else must not run code
     optimizer = torch.load(io.BytesIO((folder / "optimizer.pt").read_bytes()), weights_only=True, map_location="cpu")
     weights = load((folder / "weights.safetensors").read_bytes())
     return Checkpoint(int(_NAME.fullmatch(folder.name)[1]), state, weights, optimizer)  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""What a run stands on: versions, machine, commit and command line, and what of it has changed since."""
+"""The environment of a run: versions, machine, commit and command line, and what has changed since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("numpy", "pyarrow", "torch", "transformers")
 
 
 def environment(engine: str = "") -> dict[str, Any]:
-    """What a run stands on, as plain JSON data, found without importing any of it.
+    """The environment of a run, as plain JSON data, without importing any of the packages.
 
     Args:
         engine: device, type and attention kernel that the model computes with; ``""`` where there is none.
@@ -41,7 +41,7 @@ def environment(engine: str = "") -> dict[str, Any]:
 
 
 def changes_since(file: Path) -> list[str]:
-    """One sentence for every version that is another now than when ``file`` was written from :func:`environment`."""
+    """One sentence for every version that has changed since ``file`` was written from :func:`environment`."""
     try:
         before = json.loads(file.read_bytes())["versions"]
     except (OSError, ValueError, KeyError) as error:
@@ -58,7 +58,7 @@ def _commit() -> str | None:
     folder = Path(outrider.__file__).parent
     git = ["git", "--no-optional-locks", "-C", str(folder)]
     try:
-        # A package inside someone else's checkout (its .venv) is not tracked there, and that commit says nothing.
+        # A package in the .venv of another checkout is not tracked there, and its commit would be the wrong one.
         subprocess.run(
             [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
         )

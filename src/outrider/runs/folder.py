@@ -1,4 +1,4 @@
-"""A run on disk: what lies where, written so that a kill or a full disk never costs what was there."""
+"""A run on disk: its files, written so that a kill or a full disk never damages what was there."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class RunFolder:
     ``timing.jsonl``        one line per step; numbers of the wall clock
     ``rollouts/``           every rollout, see :class:`outrider.record.store.RolloutStore`
     ``evaluations/``        ``step-00000012.json``
-    ``checkpoints/``        what a resumed run starts from
+    ``checkpoints/``        the states that a resumed run can start from
     ``model/``              the trained policy in Hugging Face format
     ``tensorboard/`` …      what trackers write, where they are on (``wandb/`` too)
     ``curves.png``          the picture of the run
     ``table.md``            its first and last evaluation, as printed
-    ``notices.txt``         what else was printed: what a resume found, repaired or was forced to
-    ``superseded/<n>/``     what the n-th resume set aside: the steps after its checkpoint
+    ``notices.txt``         other lines that were printed, such as what a resume repaired or was forced to do
+    ``superseded/<n>/``     the steps after its checkpoint, which the n-th resume set aside
     ======================  ==========================================================================
 
     A step number counts finished optimizer rounds: the first round's metrics and rollouts say 1, and the evaluation
@@ -82,7 +82,7 @@ class RunFolder:
 
     @classmethod
     def existing(cls, path: str | Path) -> Self:
-        """A run that was begun, to read from.
+        """A run that has a folder, to read from.
 
         Raises:
             UserError: there is no run.
@@ -102,7 +102,7 @@ class RunFolder:
         run = cls(path)
         run._refuse_if_used()
         run._take()
-        run._refuse_if_used()  # again: between the look and the lock another process may have begun a run here
+        run._refuse_if_used()  # again: another process may have started a run here before the lock was taken
         for lines in (run._metrics, run._timing):
             write_atomically(lines.path, b"")  # so that the names are durable, and appended lines need no folder synced
         write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
@@ -111,7 +111,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """An existing run, to go on with: what cut-off writes left is removed and told in ``notices``.
+        """An existing run, to go on with: what cut-off writes left is removed, with a line in ``notices``.
 
         Raises:
             UserError: there is no run, or another process is writing it, or a file of it is damaged.
@@ -130,7 +130,7 @@ class RunFolder:
         self._metrics.append(step, values)
 
     def note(self, notice: str) -> None:
-        """Add a line to ``notices.txt``: what the user was told besides numbers.
+        """Add a line to ``notices.txt``, where everything but numbers is kept that the user was shown.
 
         Raises:
             UserError: the disk refuses.
@@ -183,19 +183,19 @@ class RunFolder:
         Raises:
             UserError: one is no JSON.
         """
-        found = {}
+        evaluations = {}
         for step, path in self._evaluation_files():
             try:
-                found[step] = json.loads(path.read_bytes())
+                evaluations[step] = json.loads(path.read_bytes())
             except ValueError as error:
                 raise UserError(f"{path} is damaged: {error}.") from error
-        return found
+        return evaluations
 
     def rewind(self, step: int) -> None:
-        """Set aside everything later than ``step``; -1 sets all aside. Nothing is deleted, and ``notices`` says what.
+        """Set aside everything later than ``step``; -1 sets all aside. Nothing is deleted; ``notices`` has the counts.
 
         Metrics, timing, rollouts and evaluations of later steps move into ``superseded/<n>/``. A kill in the middle
-        leaves nothing in no place (a line may be in two), and rewinding again finishes the work.
+        loses nothing (a line may be in two places), and rewinding again finishes the work.
         """
         self._held()
         taken = [int(p.name) for p in (self.path / "superseded").glob("[0-9]*")]
@@ -258,13 +258,14 @@ def lock_folder(path: Path) -> TextIO:
     except OSError as error:
         raise disk_refused(path / _LOCK, error) from error
     try:
-        # A record lock (lockf): unlike flock, it is not inherited by forked workers, which may outlive a kill.
+        # A record lock (lockf): unlike flock, it is not inherited by forked workers, which may outlive a killed run.
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.seek(0)
         holder = lock.read().strip() or "another process"
         lock.close()
         raise UserError(f"{path} is being written by {holder}.") from error
+    # opened with "a+", so that a process that is refused does not erase the holder's name
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {platform.node()}")
     lock.flush()

@@ -1,4 +1,4 @@
-"""A file of numbers, one line per step, which a kill costs at most its last line."""
+"""A file of numbers, one line per step, of which a kill damages at most the last line."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ class JsonLines:
         late = [line for row, line in lines if row["step"] > after_step]
         kept = [(row, line) for row, line in lines if row["step"] <= after_step]
         if late:
+            # the copy before the cut: a kill in between leaves a line twice, never nowhere
             write_atomically(into / self.path.name, b"".join(late))
             write_atomically(self.path, b"".join(line for _, line in kept))
         self._last = int(kept[-1][0]["step"]) if kept else -1
@@ -85,6 +86,7 @@ class JsonLines:
 
     def _lines(self) -> list[tuple[dict[str, float], bytes]]:
         content = self.path.read_bytes() if self.path.exists() else b""
+        # a line counts from its newline on: what follows the last one is still being written, or was cut off
         *lines, _torn = content.split(b"\n")
         return [(self._row(number, line), line + b"\n") for number, line in enumerate(lines, start=1)]
 

@@ -1,4 +1,4 @@
-"""The picture of a run: reward, entropy, what groups looked like, and pass@k before and after."""
+"""The picture of a run: reward, entropy, shares of solved groups, and pass@k before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 MetricRows = Sequence[Mapping[str, float]]
 Placed = list[tuple[float, Mapping[str, Any]]]  # generated tokens and the evaluation made there
 
-_BLUE, _ORANGE, _GREEN, _GREY, _RED = "#0072B2", "#E69F00", "#009E73", "#999999", "#D55E00"  # told apart by all eyes
+_BLUE, _ORANGE, _GREEN, _GREY, _RED = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#999999",
+    "#D55E00",
+)  # colour-blind safe
 _SHARES = {"solved": _GREEN, "mixed": _ORANGE, "unsolved": _GREY}
 
 
@@ -128,12 +134,12 @@ def _placed(rows: MetricRows, evaluations: Mapping[int, Mapping[str, Any]]) -> P
 
 def _pass_at(evaluation: Mapping[str, Any]) -> dict[int, tuple[float, float, float]]:
     """k to (value, low, high), k ascending, without those that no problem has enough samples for."""
-    found = {}
+    by_k = {}
     for k, interval in sorted(evaluation["overall"]["pass_at"].items(), key=lambda item: int(item[0])):
         value, low, high = (math.nan if interval[x] is None else interval[x] for x in ("value", "low", "high"))
         if not math.isnan(value):
-            found[int(k)] = (value, low, high)
-    return found
+            by_k[int(k)] = (value, low, high)
+    return by_k
 
 
 def _line(axes: Axes, x: Floats, y: Floats, colour: str, label: str) -> None:
@@ -147,11 +153,12 @@ def _column(rows: MetricRows, name: str) -> Floats:
 
 
 def _smooth(y: Floats) -> Floats:
-    """Centred running mean over a 20th of the run, shorter at the ends; NaN members count nowhere."""
+    """Centred running mean over a 20th of the run, shorter at the ends; NaN values are left out."""
     half = len(y) // 40
     known = np.isfinite(y)
     totals = np.concatenate([[0.0], np.cumsum(np.where(known, y, 0.0))])
     counts = np.concatenate([[0], np.cumsum(known)])
+    # differences of cumulative sums: one pass, whatever the width
     low = np.maximum(np.arange(len(y)) - half, 0)
     high = np.minimum(np.arange(len(y)) + half + 1, len(y))
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: two live lines on a terminal, one plain line now and then in a log."""
+"""The progress of a run: two live lines on a terminal, or a plain line now and then in a log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Progress:
         self._every = every
         self._phase = ""
         self._stats: dict[str, float] = {}
-        self._worked = 0.0
+        self._training_seconds = 0.0
         self._since = self._printed = time.monotonic()
         self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=4, transient=False)
 
@@ -59,13 +59,13 @@ class Progress:
         return min(self._done / self._total, 1.0) if self._total else 1.0
 
     def phase(self, name: str) -> None:
-        """Say what the run does now: sample, verify, learn, evaluate, save."""
+        """Name the present phase: sample, verify, learn, evaluate, save."""
         self._pause()
         self._phase = name
         self._report()
 
     def resume_at(self, done: int) -> None:
-        """Count what an earlier part of the run has used, without taking it for speed."""
+        """Count what an earlier part of the run has used; it does not enter the speed."""
         self._begin = self._done = done
 
     def advance(self, amount: int) -> None:
@@ -79,7 +79,7 @@ class Progress:
         self._report()
 
     def say(self, message: str) -> None:
-        """Print a message that stays: a notice, a warning, the row of an evaluation. One line where no terminal is."""
+        """Print a message that stays: a notice, a warning, an evaluation. Not wrapped where there is no terminal."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=not self._console.is_terminal)
 
     def __enter__(self) -> Self:
@@ -98,14 +98,14 @@ class Progress:
     def _pause(self) -> None:
         """Book the time since the last phase began."""
         now = time.monotonic()
-        self._worked += 0.0 if self._phase in _NOT_WORK else now - self._since
+        self._training_seconds += 0.0 if self._phase in _NOT_WORK else now - self._since
         self._since = now
 
     def _speed(self) -> float:
         """Units per second; 0 before anything is done."""
         running = 0.0 if self._phase in _NOT_WORK else time.monotonic() - self._since
-        worked = self._worked + running
-        return (self._done - self._begin) / worked if worked > 0 else 0.0
+        seconds = self._training_seconds + running
+        return (self._done - self._begin) / seconds if seconds > 0 else 0.0
 
     def _left(self) -> str:
         speed = self._speed()

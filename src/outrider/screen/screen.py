@@ -1,4 +1,4 @@
-"""What a run tells the user: progress while it goes on, the table and the curves at its end. Rank 0 only."""
+"""What a run shows the user: progress while it runs, table and curves at its end. Rank 0 only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Screen:
             self._progress.say(message)
 
     def phase(self, name: str) -> None:
-        """What the run does now; an evaluation is one phase, whatever happens within."""
+        """Show the present phase; an evaluation is one phase, though it samples and verifies."""
         if self._shown and not (self._evaluating and name in ("sample", "verify", "gather")):
             self._evaluating = name == "evaluate"
             self._progress.phase(name)

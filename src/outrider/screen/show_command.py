@@ -1,4 +1,4 @@
-"""Rollouts as a table to read: what the policy really writes, and what was made of it."""
+"""Rollouts as a table to read: responses with their verdicts, rewards and advantages."""
 
 from __future__ import annotations
 
@@ -75,9 +75,10 @@ def rollout_table(rollouts: Sequence[Rollout], n: int, prompts: Mapping[str, str
 
 
 def _prompts(rollouts: Sequence[Rollout], tokenizer: Path) -> dict[str, str]:
-    """Prompts by problem id. The tokenizer's own file rather than transformers: a table needs no torch, nor seconds."""
+    """Prompts by problem id."""
     if not tokenizer.is_file():
         return {}
+    # the tokenizer's own file, since transformers takes seconds to import
     ids = {r.problem_id: r.prompt_ids.tolist() for r in rollouts}
     texts = Tokenizer.from_file(str(tokenizer)).decode_batch(list(ids.values()))
     return dict(zip(ids, texts, strict=True))

@@ -1,4 +1,4 @@
-"""Where metrics go besides the run folder: TensorBoard, Weights & Biases, Trackio."""
+"""Trackers of metrics, beside the run folder: TensorBoard, Weights & Biases, Trackio."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_trackers(names: Sequence[str], run: Path, config: Mapping[str, Any], st
 
 
 def missing_trackers(names: Sequence[str]) -> list[str]:
-    """One sentence for each name whose package is not installed; asked before anything is made for it."""
+    """One sentence for each name whose package is not installed."""
     return [str(_missing(name)) for name in names if find_spec(name) is None]
 
 
@@ -65,7 +65,7 @@ class TensorBoard:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """A thread of the writer writes; what the disk refused there is raised by a later call."""
+        """Errors of the disk as UserError; the writer has a thread, whose errors a later call raises."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Where a step's time goes."""
+"""The seconds of a step by phase."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 NOT_WORK = frozenset({"evaluate", "record", "save"})
 
 
-def worked(seconds: Mapping[str, float]) -> float:
+def training_seconds(seconds: Mapping[str, float]) -> float:
     """The seconds of training in a line of ``timing.jsonl``: no evaluating and nothing of the disk.
 
-    >>> worked({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
+    >>> training_seconds({"step": 3, "sample": 1.5, "learn": 0.5, "save": 9.0, "tokens_per_second": 800.0})
     2.0
     """
     return sum(s for phase, s in seconds.items() if phase not in NOT_WORK | {"step", "tokens_per_second"})
@@ -21,7 +21,7 @@ def worked(seconds: Mapping[str, float]) -> float:
 class Clock:
     """Adds up wall time by phase. Phases do not nest: the inner one's time is taken from the outer one.
 
-    ``watch`` is told the name of every phase that begins, for a progress display.
+    ``watch`` is called with the name of every phase that begins, for a progress display.
     """
 
     def __init__(self, watch: Callable[[str], None] = lambda phase: None) -> None:

@@ -18,9 +18,8 @@ from outrider.train.ranks import Ranks
 class Collector:
     """Draws and judges rollouts on all ranks and returns them on all ranks, in the order of the requests.
 
-    Requests are split by the tokens they are expected to cost: ``n`` times the mean length seen so far at the
-    problem's level. The estimate moves work between ranks and no result, but batches decide the last bits of
-    floating-point sums, so it is part of the state.
+    Requests are split by the tokens they are expected to cost: ``n`` times the mean length so far at the problem's
+    level.
     """
 
     def __init__(self, sampler: Sampler, task: Task, reward: RewardOptions, ranks: Ranks, clock: Clock) -> None:
@@ -30,6 +29,7 @@ class Collector:
     def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         mine = self.split(requests)[self.ranks.rank]
         with self.clock.phase("gather"):
+            # every rank gets all rollouts: planning and credit are then computed alike everywhere
             parts = dict(self.ranks.gather(lambda: self._drawn(requests, mine)))
         rollouts = [rollout for i in range(len(requests)) for rollout in parts[i]]
         for i, request in enumerate(requests):
@@ -39,13 +39,13 @@ class Collector:
         return rollouts
 
     def fresh(self) -> Collector:
-        """A collector of the same parts that has seen nothing, so that its batches depend on no history."""
+        """A collector of the same parts without statistics, so that its batches do not depend on earlier ones."""
         return Collector(self.sampler, self.task, self.reward, self.ranks, self.clock)
 
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
-        """Indices of the requests per rank: dearest first, each to the rank with the least so far."""
-        known = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())
-        overall = known[0] / known[1] if known[1] else 1.0
+        """Indices of the requests per rank: the most expensive first, each to the rank with the least so far."""
+        totals = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())
+        overall = totals[0] / totals[1] if totals[1] else 1.0
 
         def cost(i: int) -> float:
             tokens, rollouts = self._lengths.get(requests[i].problem.level, (0.0, 0.0))
@@ -57,9 +57,12 @@ class Collector:
             rank = loads.index(min(loads))
             parts[rank].append(i)
             loads[rank] += cost(i)
+        # the same on every rank, and in the order of the requests within one
         return [sorted(part) for part in parts]
 
     def state_dict(self) -> dict[str, Any]:
+        # Which rank samples what changes no result but the last bits of floating-point sums. For these to be the same
+        # after a resume, the lengths are part of the state.
         return {"lengths": self._lengths}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def usable_cores() -> list[int]:
-    """Those of this process's affinity, and of these no more than its quota allows."""
+    """The cores of this process's affinity, at most as many as its quota allows."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()  # a container's share, which affinity hides

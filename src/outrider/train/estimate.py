@@ -1,4 +1,4 @@
-r"""What a run will take, from its recipe and the model's config.json alone: generated tokens and memory.
+r"""What a run will need, from its recipe and the model's config.json alone: generated tokens and memory.
 
 Tokens of a step are bounded by the rollouts that the stages may ask for, each of ``sample.max_tokens``. Memory is that
 of one process, in bytes, for :math:`P` parameters of which :math:`T` are trained, and for matrix products in numbers
@@ -67,7 +67,7 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """The sizes of a dense decoder; None for anything else, whose parameters are not these."""
+    """The sizes of a dense decoder; None for anything else, which has other parameters."""
     if any("experts" in key for key in config):
         return None
     try:
@@ -90,7 +90,7 @@ def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
 
 
 def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
-    """The most rollouts of a step up to the first stage without a bound, and the names of that and those behind it."""
+    """The most rollouts of a step up to the first stage without a bound, and the names of this and later stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
         bounds = stage.bounds(bounds, problems)
@@ -124,7 +124,7 @@ def memory(recipe: Recipe, shape: DecoderShape, model_type: str) -> dict[str, in
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
-    """The estimate in sentences, for who looks before running."""
+    """The estimate in sentences."""
     rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
     tokens = rollouts * recipe.sample.max_tokens
     adds = "adds" if len(unbounded) == 1 else "and the stages behind it add"
@@ -138,11 +138,11 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
         why = "has no config.json on this machine" if config is None else "is no dense decoder that this knows"
         return [*lines, f"memory: {recipe.model} {why}, so nothing is said of it"]
     parts = memory(recipe, shape, str(config.get("model_type")))
-    told = ", ".join(f"{part} {size / _GIB:.2f}" for part, size in parts.items() if size)
+    sizes = ", ".join(f"{part} {size / _GIB:.2f}" for part, size in parts.items() if size)
     total = sum(parts.values()) / _GIB
-    return [*lines, f"memory of a process, about {total:.1f} GiB for {shape.parameters:,} parameters: {told}"]
+    return [*lines, f"memory of a process, about {total:.1f} GiB for {shape.parameters:,} parameters: {sizes}"]
 
 
 def activations(shape: DecoderShape, low: int) -> int:
-    """Bytes per token and layer that the backward pass needs: counted in ``tests/test_estimate.py``."""
+    """Bytes per token and layer that the backward pass needs, as ``tests/test_estimate.py`` measures them."""
     return (24 if low == 4 else 26) * shape.width + 4 * low * (shape.inner + shape.queries + shape.keys)

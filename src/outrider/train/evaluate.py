@@ -19,7 +19,7 @@ _CHUNK = 100  # problems drawn together: enough rows for full waves, few enough 
 
 
 def heldout(task: Task, options: EvaluateOptions) -> list[Problem]:
-    """The problems that a policy is measured on; fewer where the task does not hold out as many.
+    """The problems for evaluation; fewer than ``options.problems`` where the task does not hold out as many.
 
     Raises:
         UserError: there are none.
@@ -32,7 +32,7 @@ def heldout(task: Task, options: EvaluateOptions) -> list[Problem]:
 
 
 class Evaluated(NamedTuple):
-    """An evaluation with the rollouts that it stands on."""
+    """An evaluation with its rollouts."""
 
     evaluation: Evaluation
     sampled: list[Rollout]
@@ -84,7 +84,7 @@ class Evaluator:
 
 
 def keep(folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
-    """Put an evaluation on disk: its rollouts first, so that numbers never stand without them."""
+    """Put an evaluation on disk: its rollouts first, so that there are no numbers without them."""
     levels = {problem.id: problem.level for problem in problems}
     for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):
         path = folder.rollouts.folder / f"{name}-{step:08d}.parquet"

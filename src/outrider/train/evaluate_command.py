@@ -23,36 +23,36 @@ from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
 
-def evaluate_command(asked: Evaluate, out: Path | None) -> int:
+def evaluate_command(options: Evaluate, out: Path | None) -> int:
     """Evaluate on all cores and print the table; with ``out``, keep rollouts, numbers and table there.
 
     Raises:
-        UserError: the model or the task cannot be had, it holds out nothing, or ``out`` holds something already.
+        UserError: the model or the task cannot be loaded, it holds out nothing, or ``out`` is not empty.
     """
-    return launch(0, _evaluate, asked, out)
+    return launch(0, _evaluate, options, out)
 
 
-def _evaluate(ranks: Ranks, asked: Evaluate, out: Path | None) -> int:
+def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
     folder = None
     try:
-        policy, path_told = ready(load_policy(asked.model, asked.policy), asked.sample.path)
-        computes = str(engine(asked.policy.dtype))
-        problems = ranks.from_main(lambda: heldout(asked.task, asked.evaluate))
-        if out is not None and ranks.main:  # not before: what cannot be evaluated leaves no folder behind
-            folder = RunFolder.create(out, asked.model_dump(mode="json"), computes)
-        collect = Collector(LocalSampler(policy, asked.sample), asked.task, RewardOptions(), ranks, Clock())
-        for sentence in [f"computing on {computes}", path_told, counted(asked.task)] if ranks.main else []:
+        policy, path_sentence = ready(load_policy(options.model, options.policy), options.sample.path)
+        computes = str(engine(options.policy.dtype))
+        problems = ranks.from_main(lambda: heldout(options.task, options.evaluate))
+        if out is not None and ranks.main:  # here and not earlier: a mistake in the options must leave no folder
+            folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
+        collect = Collector(LocalSampler(policy, options.sample), options.task, RewardOptions(), ranks, Clock())
+        for sentence in [f"computing on {computes}", path_sentence, counted(options.task)] if ranks.main else []:
             if sentence:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
-        evaluator = Evaluator(problems, policy.encode, collect, asked.evaluate, asked.sample.params())
+        evaluator = Evaluator(problems, policy.encode, collect, options.evaluate, options.sample.params())
         evaluated = evaluator.run()
         if folder is not None:
             keep(folder, 0, evaluated, problems)
             write_atomically(folder.path / "table.md", as_markdown(evaluated.evaluation).encode())
         if ranks.main:
-            Console().print(as_table(evaluated.evaluation, title=f"{asked.model} on held-out {asked.task.name}"))
+            Console().print(as_table(evaluated.evaluation, title=f"{options.model} on held-out {options.task.name}"))
     finally:
-        asked.task.close()
+        options.task.close()
         if folder is not None:
             folder.close()
     return 0

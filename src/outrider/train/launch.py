@@ -1,7 +1,6 @@
-"""Starting the processes of a run: on a CPU one per core, each with one thread, pinned.
+"""Starting the processes of a run: on a CPU one per core, each pinned and with one thread.
 
-Two such processes are faster and steadier than one process with two threads. A launcher's own ranks (torchrun) are
-used as they are.
+The ranks of another launcher (torchrun) are used as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 
 from outrider.errors import UserError
-from outrider.interrupts import deaf_to_interrupts
+from outrider.interrupts import ignoring_interrupts
 from outrider.train.cores import usable_cores
 from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
 
@@ -48,6 +47,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
             finally:
                 ranks.leave()
         cores = usable_cores()
+        # two processes of one thread are faster and steadier than one process of two threads
         size = wanted or (1 if torch.cuda.is_available() else len(cores))
         if size == 1:
             return _call(Ranks(), main, arguments)
@@ -59,6 +59,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
     """Rank 0 here, the others in processes of their own, which end with this one."""
+    # a fork would copy torch's threads in an unusable state
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
@@ -71,7 +72,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             return {rank: p.exitcode for rank, p in enumerate(others, 1) if p.exitcode is not None}
 
         try:
-            with deaf_to_interrupts():  # Ctrl-C and SIGTERM are rank 0's to handle; it ends the others
+            with ignoring_interrupts():  # Ctrl-C and SIGTERM are rank 0's to handle; it ends the others
                 for process in others:
                     process.start()
             with _Pinned(pins, 0):
@@ -83,7 +84,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
                     for process in others:
                         process.join(timeout=_LEAVE_SECONDS)
                 finally:
-                    _kill(others)  # after an error here, they wait for a message that will not come
+                    _kill(others)  # after an error here they would wait for a message that never comes
                     ranks.leave()
         finally:
             _kill(others)
@@ -108,14 +109,14 @@ def _other(
             _call(ranks, main, arguments)
             ranks.leave()
         except RankLostError:
-            rank_0.join(_LEAVE_SECONDS)  # it names the rank and kills this process, or is dead and is named
+            rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, or is itself the lost one
             os._exit(LOST)
         except (UserError, KeyboardInterrupt):
-            raise SystemExit(1) from None  # rank 0 has the same error and says it
+            raise SystemExit(1) from None  # rank 0 has the same error and prints it
 
 
 def _end_with_rank_0(rank: int, hint: str) -> None:
-    """Rank 0 cannot say any more that it was killed; nobody waits for the others' work then."""
+    """End this process when rank 0 has died, which cannot report its own death."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -126,7 +127,8 @@ def _end_with_rank_0(rank: int, hint: str) -> None:
 
 
 def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> None:
-    """Wait until every other process has come up: one that dies before it can join would be waited for for hours."""
+    """Wait until every other process has started."""
+    # gloo would wait two hours (ranks._WAIT) for a process that dies before it joins
     while len(list(folder.glob("arrived-*"))) < count:
         for rank, code in ended().items():
             if code < 0:
@@ -150,8 +152,8 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
 
 
 def _keep_freed_memory() -> None:
-    """Have glibc hand the buffers of one forward pass to the next one instead of to the kernel, whose page faults for
-    getting them back are a fifteenth of learning. Other C libraries are left as they are."""
+    """Let glibc keep the buffers of one forward pass for the next one. Other C libraries are left as they are."""
+    # returned to the kernel, they come back by page faults, which took a fifteenth of the time of learning
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         for parameter in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
@@ -159,7 +161,7 @@ def _keep_freed_memory() -> None:
 
 
 class _Pinned:
-    """This process on one core, for as long as the block runs; without cores to choose from, nothing."""
+    """This process on one core in a block; no effect without cores to choose from."""
 
     def __init__(self, cores: list[int], rank: int) -> None:
         self._cores, self._rank = cores, rank

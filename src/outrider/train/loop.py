@@ -1,4 +1,4 @@
-"""The loop: explore, credit, update, record, evaluate, save. It knows no method."""
+"""The loop: explore, credit, update, record, evaluate, save. It is the same for every method."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from outrider.config import Recipe
 from outrider.credit.assign import assign
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
-from outrider.interrupts import Leave
+from outrider.interrupts import SafeStop
 from outrider.learn.learner import Learner
 from outrider.record import Group, Ids, Problem
 from outrider.runs.checkpoint import Checkpoint
-from outrider.train.clock import Clock, worked
+from outrider.train.clock import Clock, training_seconds
 from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
@@ -34,7 +34,7 @@ class Counters:
         tokens: generated tokens, of training alone.
         seconds: of training alone, on rank 0; the one number here that two equal runs do not share.
         nonfinite: steps in a row without any update because loss or gradient was not finite.
-        owes_evaluation: the one after the last step is due, or under way.
+        owes_evaluation: an evaluation after the last step is due, or running.
     """
 
     step: int = 0
@@ -46,7 +46,7 @@ class Counters:
 
 @dataclass(slots=True)
 class Watcher:
-    """What happens beside the loop; each hook is called on every rank.
+    """Hooks of the loop; each is called on every rank.
 
     Attributes:
         stepped: after each step, with its groups, metrics and seconds by phase.
@@ -70,28 +70,28 @@ class Trainer:
     learner: Learner
     encode: Callable[[Problem], Ids]
     counters: Counters = field(default_factory=Counters)
-    leave: Leave = field(default_factory=Leave)
-    settled: bytes = b""
+    stop: SafeStop = field(default_factory=SafeStop)
+    snapshot: bytes = b""
 
     def train(self, watch: Watcher) -> None:
         """Steps until a limit is reached.
 
         Raises:
             UserError: three updates in a row were not finite; the state before them is saved.
-            Terminated: the run shall be left; :meth:`checkpoint` gives the state after its last step.
+            Terminated: the run has to stop; :meth:`checkpoint` gives the state after its last step.
         """
         every = self.recipe.train
-        self._settle()
+        self._take_snapshot()
         if self.counters.owes_evaluation:
             self._evaluate(watch)
         while (before := self.progress) < 1.0:
             groups, metrics = self.step()
             step = self.counters.step
             seconds = self.clock.take()
-            self.counters.seconds += self.ranks.from_main(partial(worked, seconds))  # the same on every rank
-            with self.clock.phase("record"):  # its own time is booked to the step after
+            self.counters.seconds += self.ranks.from_main(partial(training_seconds, seconds))  # the same on every rank
+            with self.clock.phase("record"):  # counted in the next step, since this step's times are written here
                 watch.stepped(step, groups, metrics, seconds)
-            self._settle()
+            self._take_snapshot()
             done = self.progress >= 1.0
             by_step = every.evaluate_every and step % every.evaluate_every == 0
             if not done and (by_step or any(before < share <= self.progress for share in every.evaluate_at)):
@@ -108,13 +108,14 @@ class Trainer:
     def step(self) -> tuple[list[Group], dict[str, float]]:
         """One step: explore, credit, update."""
         step = self.counters.step + 1
-        with self.clock.phase("explore"), self.leave.open():
+        with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
             kept, prefix = self.learner.loss.trains_all, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix)
-        self.settled = b""  # from here on the weights are between two steps
+        self.snapshot = b""  # an update under way: until it is done there is no state to save
         with self.clock.phase("learn"):
+            # before the counters move: the learning rate is that of the share spent before this step
             learned, lost_groups = self.learner.update(rows, self.progress)
         with self.clock.phase("sync"):
             self.collect.sampler.updated(step)
@@ -137,21 +138,22 @@ class Trainer:
     def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
         """The state after the last finished step, also while the next one explores; ``identity`` says what run it
         belongs to."""
-        state = pickle.loads(self.settled) if self.settled else self._state()
+        state = pickle.loads(self.snapshot) if self.snapshot else self._state()
         return Checkpoint(self.counters.step, {**identity, **state}, self.learner.weights(), self.learner.state_dict())
 
     def _evaluate(self, watch: Watcher) -> None:
-        """Measure now, or where it is cut short, when the run goes on."""
+        """Evaluate now; if this is cut short, a resumed run does it first."""
         self.counters.owes_evaluation = True
-        self._settle()
-        with self.leave.open():
+        self._take_snapshot()
+        with self.stop.allowed():
             watch.evaluate(self.counters.step)
         self.counters.owes_evaluation = False
-        self._settle()
+        self._take_snapshot()
 
-    def _settle(self) -> None:
-        """Keep what the next step's exploring will change: until its update, that and the weights are the state."""
-        self.settled = pickle.dumps(self._state())
+    def _take_snapshot(self) -> None:
+        """Keep the state of what exploring changes. With the weights it is a checkpoint, until the next update."""
+        # pickled, as a copy: the parts go on changing the objects that their states hold
+        self.snapshot = pickle.dumps(self._state())
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -163,8 +165,8 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on after ``checkpoint``."""
         self.counters = Counters(**checkpoint.state["counters"])
-        self.settled = b""
-        self.counters.nonfinite = 0  # who resumes a stopped run has changed something
+        self.snapshot = b""
+        self.counters.nonfinite = 0  # or a run that was stopped for them would stop again at once
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.learner.load(checkpoint.weights)

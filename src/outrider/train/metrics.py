@@ -48,7 +48,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
-    """Where the tokens of a step went, and what they returned.
+    """The tokens of a step by stage and kind, and the successes that they gave.
 
     For each stage, as ``spent/<stage>/…``: ``tokens``, ``rollouts``, ``success_per_1000`` tokens, and
     ``solved_per_1000``: problems without a success so far that got their first one from it, per 1,000 tokens. Then the
@@ -59,14 +59,14 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()
     for group in groups:
-        found = False
-        for rollout in group.rollouts:  # members are numbered in the order in which stages asked for them
+        solved_before = False
+        for rollout in group.rollouts:  # members are numbered in the order in which stages requested them
             cost = rollout.trainable_tokens
             tokens[rollout.stage] += cost
             rollouts[rollout.stage] += 1
             successes[rollout.stage] += rollout.success
-            solved[rollout.stage] += rollout.success and not found
-            found |= rollout.success
+            solved[rollout.stage] += rollout.success and not solved_before
+            solved_before |= rollout.success
             kinds["branched"] += cost * (rollout.parent is not None)
             kinds["seeded"] += cost * (rollout.context.kind == "seeded")
             kinds["unused"] += cost * bool(rollout.unused)

@@ -1,4 +1,4 @@
-"""The processes of a run. One process is the special case in which nothing is sent anywhere."""
+"""The processes of a run. With one process nothing is sent."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from outrider.train.cores import usable_cores
 
 T = TypeVar("T")
 
-_WAIT = datetime.timedelta(hours=2)  # rank 0 may verify or write for long while the others wait
+_WAIT = datetime.timedelta(hours=2)  # the others wait while rank 0 verifies or writes, which may take long
 LOST = 75  # exit status of a rank that ends because another one is gone
-_END_SECONDS = 10.0  # from the end of a rank's connections to its own, which takes long where it held much memory
+_END_SECONDS = 10.0  # from the end of a rank's connections to that of its process, which first frees its memory
 
 
 class RankLostError(UserError):
@@ -28,14 +28,14 @@ class RankLostError(UserError):
 
 
 class Ranks:
-    """This process's place among all, and the few collectives that the loop uses, each in a fixed order.
+    """The rank of this process, and the few collective operations of the loop, each in a fixed order.
 
     Args:
         rank, size: from 0, and how many.
         ended: how each of the others ended so far, for the process that has started them: ``{rank: exit code}``.
 
     Attributes:
-        cores: those that there are for all ranks of this machine, also where this one is pinned to one of them.
+        cores: how many all ranks of this machine share, also where this one is pinned to a single core.
 
     Raises:
         RankLostError: in each collective, when another rank has died.
@@ -60,8 +60,8 @@ class Ranks:
 
     @staticmethod
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, int]] | None = None) -> Ranks:
-        """The ranks of one machine, which find each other through a file (``meeting``, a ``file://`` address)."""
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host name that resolves to nothing must not matter
+        """The ranks of one machine, which connect through a file (``meeting``, a ``file://`` address)."""
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works where the host name does not resolve
         dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
         return Ranks(rank, size, ended)
 
@@ -71,14 +71,15 @@ class Ranks:
 
     @contextmanager
     def _linked(self) -> Iterator[None]:
-        """A collective: gloo's error about a connection becomes a sentence about a rank."""
+        """A collective operation in which gloo's error about a connection becomes a sentence about a rank."""
         try:
             yield
         except RuntimeError as error:
             raise RankLostError(self._who_is_lost() or f"the link between the ranks broke ({error})") from error
 
     def _who_is_lost(self) -> str:
-        """Which rank has died, and how; empty where all seem to live."""
+        """Which rank has died, and how; empty where none is known to be dead."""
+        # connections close before the process has ended, so its death shows a little later
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
             if self._ended is not None:
@@ -99,7 +100,7 @@ class Ranks:
         return self.rank == 0
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """What rank 0 made, on every rank. Only rank 0 calls ``make``; its exception is raised everywhere."""
+        """The result of ``make`` on rank 0, sent to every rank; its exception is raised on every rank."""
         if self.size == 1:
             return make()
         box: list[Any] = [None, None]
@@ -118,14 +119,14 @@ class Ranks:
         return result
 
     def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
-        """The parts that all ranks make, in rank order, on every rank. If a rank fails, all raise its exception."""
+        """The results of all ranks, in rank order, on every rank. If a rank fails, all raise its exception."""
         if self.size == 1:
             return list(make())
         mine: tuple[list[T], BaseException | None]
         try:
             mine = list(make()), None
         except Exception as error:  # noqa: BLE001 - raised below, on every rank
-            mine = [], error
+            mine = [], error  # sent like a result: a rank that raised here would leave the others waiting
         parts: list[Any] = [None] * self.size
         with self._linked():
             dist.all_gather_object(parts, mine)
@@ -154,9 +155,10 @@ def how_it_ended(code: int) -> str:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine is there, and not only its entry in the table."""
+    """Whether a process of this machine runs, and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
+            # the state follows the command's name, which may itself hold spaces and brackets
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
-        return not os.path.isdir("/proc/self")
+        return not os.path.isdir("/proc/self")  # without /proc nothing is known, and no rank is called dead

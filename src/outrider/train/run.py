@@ -1,4 +1,4 @@
-"""A run: its parts put together, its folder written, its end reported."""
+"""A run: its parts, its folder on disk, and the report at its end."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, keep
-from outrider.train.foreseen import foreseen
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
+from outrider.train.recipe_warnings import recipe_warnings
 from outrider.train.verdict_watch import VerdictWatch
 
 
@@ -69,10 +69,10 @@ class Run:
     """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder."""
 
     def __init__(
-        self, trainer: Trainer, policy: Policy, path_told: str, ranks: Ranks, screen: Screen, out: Path
+        self, trainer: Trainer, policy: Policy, path_sentence: str, ranks: Ranks, screen: Screen, out: Path
     ) -> None:
         self.trainer, self.policy, self.ranks, self.screen, self.out = trainer, policy, ranks, screen, out
-        self._path_told = path_told
+        self._path_sentence = path_sentence
         self.recipe = trainer.recipe
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
@@ -87,7 +87,7 @@ class Run:
         )
 
     def begin(self, resume: bool, force: bool) -> None:
-        """Make the folder, or open it and go on after its last whole checkpoint.
+        """Make the folder, or open it and go on after its last undamaged checkpoint.
 
         Raises:
             UserError: the folder holds another run, or what it holds does not fit the recipe.
@@ -100,23 +100,23 @@ class Run:
                 self.recipe.train.trackers, self.out, self.recipe.resolved(), self.trainer.counters.step
             )
             self._say(f"computing on {self._engine}")
-            self._say(self._path_told)
-            self._tell_counts()
-            for sentence in foreseen(self.recipe, len(self.evaluator.problems), self.ranks.cores):
+            self._say(self._path_sentence)
+            self._say_counts()
+            for sentence in recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores):
                 self._say(f"warning: {sentence}")
         if checkpoint is None:
             self.save(0)
 
     def train(self) -> None:
-        """Evaluate, train, evaluate; what is there already is not done again."""
+        """Evaluate, train, evaluate; a resumed run repeats nothing."""
         options, counters = self.recipe.evaluate, self.trainer.counters
         self.screen.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
-            with self.trainer.leave.open():
+            with self.trainer.stop.allowed():
                 self.evaluate(0)
         self.trainer.train(Watcher(self.stepped, self.evaluate, self.save))
         if options.after:
-            with self.trainer.leave.open():
+            with self.trainer.stop.allowed():
                 self.evaluate(counters.step)
 
     def stepped(
@@ -149,16 +149,18 @@ class Run:
         self.screen.evaluated(step, evaluated.evaluation)
 
     def save(self, step: int) -> None:
-        """Write a checkpoint of the state after ``step``, and before it everything that belongs to it."""
+        """Write a checkpoint of the state after ``step``."""
         if self.folder is not None:
             with self.trainer.clock.phase("save"):
+                # Rollouts and metrics first: a resume drops what is later than its checkpoint, but nothing brings back
+                # what is earlier.
                 self.folder.sync()
                 self.checkpoints.save(self.trainer.checkpoint(self._identity()))
 
-    def left(self) -> str:
-        """Save the state after the last step where it is whole and not saved yet; from where a resumed run goes on."""
+    def save_if_new(self) -> str:
+        """Save the state after the last step if there is one that is not saved yet; return where a resume goes on."""
         counters = self.trainer.counters
-        if self.trainer.settled and (self.checkpoints.last != counters.step or counters.owes_evaluation):
+        if self.trainer.snapshot and (self.checkpoints.last != counters.step or counters.owes_evaluation):
             self.save(counters.step)
         return "from the beginning" if self.checkpoints.last is None else f"after step {self.checkpoints.last}"
 
@@ -166,11 +168,11 @@ class Run:
         """Export the model, draw the curves, print the table."""
         if self.folder is not None:
             self._export(self.folder)
-            self._tell_counts()
+            self._say_counts()
             self.screen.report(self.folder)
 
     def close(self) -> None:
-        """Let go of everything, whatever happened."""
+        """Close trackers, task and folder."""
         for tracker in self.trackers:
             tracker.close()
         self.recipe.task.close()
@@ -183,14 +185,14 @@ class Run:
             self.screen.say(notice)
             self.folder.note(notice)
 
-    def _tell_counts(self) -> None:
-        """Say what the task counts, at the start and where it has changed by the end."""
+    def _say_counts(self) -> None:
+        """Print the task's counts at the start, and at the end if they have changed."""
         if (sentence := counted(self.recipe.task)) != self._counted:
             self._say(sentence)
             self._counted = sentence
 
     def _export(self, folder: RunFolder) -> None:
-        """The model after the last step; one of an earlier step, from before the run was prolonged, is set aside."""
+        """The model after the last step. An older one, of a run that was extended, is set aside."""
         step = self.trainer.counters.step
         stamp = folder.model / "outrider.json"
         if stamp.is_file() and json.loads(stamp.read_bytes())["step"] == step:
@@ -217,7 +219,7 @@ class Run:
                 f"{self.out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
                 "or add --force to go on with the new ones"
             )
-        self.trainer.restore(checkpoint)  # before anything is moved: it may not fit
+        self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not fit
         self.folder.rewind(checkpoint.step)
         self._rewrite_config(checkpoint.step)
         for notice in [*troubles, *differences, *self.folder.notices, f"going on after step {checkpoint.step}"]:
@@ -228,12 +230,12 @@ class Run:
         return {"config": self.recipe.resolved(), **self._surroundings()}
 
     def _surroundings(self) -> dict[str, Any]:
-        """What decides a run besides its recipe."""
+        """What else decides the numbers of a run, beside its recipe."""
         task, size = self.recipe.task.fingerprint, self.ranks.size
         return {"task": task, "ranks": size, "reference": self._reference}
 
     def _rewrite_config(self, step: int) -> None:
-        """``config.yaml`` says what the run goes on with; what it said before is kept aside."""
+        """Write the present recipe to ``config.yaml``, and keep the former one if it was another."""
         assert self.folder is not None
         new, old = dump_yaml(self.recipe.resolved()).encode(), self.folder.config.read_bytes()
         if new != old:
@@ -243,15 +245,15 @@ class Run:
             write_atomically(self.folder.config, new)
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
-        """What is not as it was when the run began, one line each; empty where resuming is exact."""
+        """The differences from the run as it began, one line each; empty where resuming is exact."""
         lines = recipe_of_run(state["config"]).difference(self.recipe)
         now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]
 
 
 def reference_hash(learner: Learner) -> str:
-    """Identity of the weights that a run rests on and does not train: those that the KL pulls to, or else those beneath
-    an adapter; ``""`` where there are none."""
+    """A hash of the weights that a run uses and does not train: those of the KL's reference, or else those beneath an
+    adapter; ``""`` where there are none."""
     digest = hashlib.sha256()
     frozen = [(name, p) for name, p in (learner.reference or learner.model).named_parameters() if not p.requires_grad]
     if not frozen:

@@ -29,6 +29,7 @@ def sft_command(sft: Sft, out: Path) -> int:
         raise UserError(f"{out} exists; choose another output folder")
     if "solution" not in sft.task.train(0).metadata:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
+    # the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1)
     policy = tiny_policy(sft.seed)
     losses = _Losses()
@@ -58,7 +59,7 @@ def sft_command(sft: Sft, out: Path) -> int:
 
 
 class _Losses:
-    """The loss by step where it was finite, and how many updates were skipped because it was not."""
+    """The loss by step where it was finite, and the number of updates skipped because it was not."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []
@@ -66,7 +67,7 @@ class _Losses:
         self._in_a_row = 0
 
     def add(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Take up a step; the third in a row with a skipped update is a UserError."""
+        """Add a step. Raises UserError at the third skipped update in a row."""
         skipped = int(metrics.get("skipped_nonfinite", 0))
         self.skipped += skipped
         self._in_a_row = self._in_a_row + 1 if skipped else 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from outrider.config import Recipe
 from outrider.errors import UserError
-from outrider.interrupts import Leave, Terminated
+from outrider.interrupts import SafeStop, Terminated
 from outrider.model.load import load_policy
 from outrider.sample.ready import ready
 from outrider.screen.screen import Screen
@@ -23,7 +23,7 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """Run a recipe in the folder ``out``, on as many processes as it asks for, and return the exit status.
 
     Raises:
-        UserError: anything that the user can mend; see the bad-input table in the docs.
+        UserError: a mistake that the user can correct; see the bad-input table in the docs.
         Terminated: SIGTERM came; the run is saved as it was after its last step.
     """
     if missing := missing_trackers(recipe.train.trackers):
@@ -34,22 +34,22 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
-    policy, path_told = ready(load_policy(recipe.model, recipe.policy, recipe.seed), recipe.sample.path)
+    policy, path_sentence = ready(load_policy(recipe.model, recipe.policy, recipe.seed), recipe.sample.path)
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    run = Run(trainer, policy, path_told, ranks, screen, out)
-    leave = Leave()
-    if ranks.main:  # the others go on until they are ended: rank 0 cannot leave while it waits for them
-        trainer.leave = leave
-    with leave.heard():
+    run = Run(trainer, policy, path_sentence, ranks, screen, out)
+    safe_stop = SafeStop()
+    if ranks.main:  # the others run until rank 0 ends them: stopping by themselves they would leave it waiting
+        trainer.stop = safe_stop
+    with safe_stop.handled():
         try:
             run.begin(resume, force)
             with screen:
                 run.train()
             run.finish()
         except (Terminated, RankLostError) as stop:
-            after = run.left()
-            if leave.asked:
+            after = run.save_if_new()
+            if safe_stop.requested:
                 raise Terminated(f"ended by SIGTERM; {RESUME} {after}" if ranks.main else "") from stop
             raise
         finally:

@@ -1,4 +1,4 @@
-"""Says so when too many responses of a step stay without an answer or a verdict, or no score is ever a success."""
+"""Warnings when too many responses of a step have no answer or no verdict, or no score is ever a success."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from outrider.record import Group, Outcome, Verdict
 
 UNJUDGED = 0.05  # timeouts and errors: at 5 % a third of all groups of 8 lose a member
-FEWEST = 16  # failures of which some score more than others: the step says that points are given, and none is enough
-UNPARSEABLE = 0.5  # of those that were not cut off; a base model that learns the form begins high
+FEWEST = 16  # scored failures in a step, before their scores can show that success is out of reach
+UNPARSEABLE = 0.5  # of those not cut off; a base model that still learns the format starts high
 
 _ADVICE = {
     Outcome.TIMEOUT: "the verifier's limit may be too short for this machine",
@@ -21,33 +21,33 @@ _ADVICE = {
 class VerdictWatch:
     """Warnings about the verdicts of a run, step by step.
 
-    The shares are of the judged rollouts of one step: of all for timeouts and for errors; of those that were not cut
-    off for unparseable ones, as a response without an end has no answer to be read. A warning comes when a share
-    passes its threshold, and again only when it has doubled since, so a run that stays bad is not a wall of warnings.
+    Shares are of the judged rollouts of one step; for unparseable ones only of those that were not cut off, as a
+    response without an end has no answer. A warning comes when a share passes its threshold, and again only when it has
+    doubled since.
 
-    Scores of failures that differ, in a step without a single success, are told once, and only before the first
-    success of the run: what counts as one may be out of reach of the score.
+    Failures with different scores, in a step without any success, are reported once, and only before the first success
+    of the run: the score that counts as success may be out of reach.
     """
 
     def __init__(self) -> None:
-        self._told: dict[Outcome, float] = {}
+        self._warned: dict[Outcome, float] = {}
         self._reached = False
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
-        """One sentence for each outcome whose share has passed its threshold; with the first reason, for a look."""
+        """One sentence for each outcome whose share has passed its threshold, with the first reason."""
         judged = [(r, r.verdict) for group in groups for r in group.rollouts if r.verdict is not None]
-        found = []
+        sentences = []
         for outcome, advice in _ADVICE.items():
             of = judged if outcome is not Outcome.UNPARSEABLE else [(r, v) for r, v in judged if not r.truncated]
             bad = [verdict for _, verdict in of if verdict.outcome is outcome]
             threshold = UNPARSEABLE if outcome is Outcome.UNPARSEABLE else UNJUDGED
             share = len(bad) / len(of) if of else 0.0
-            if share > max(threshold, 2 * self._told.get(outcome, 0.0)):
-                self._told[outcome] = share
+            if share > max(threshold, 2 * self._warned.get(outcome, 0.0)):
+                self._warned[outcome] = share
                 ended = " that ended" if outcome is Outcome.UNPARSEABLE else ""
                 reason = f" ({bad[0].detail})" if bad[0].detail else ""
-                found.append(f"{outcome.value}: {len(bad)} of {len(of)} responses{ended}{reason}; {advice}")
-        return found + self._unreached([verdict for _, verdict in judged])
+                sentences.append(f"{outcome.value}: {len(bad)} of {len(of)} responses{ended}{reason}; {advice}")
+        return sentences + self._unreached([verdict for _, verdict in judged])
 
     def _unreached(self, verdicts: Sequence[Verdict]) -> list[str]:
         scores = [verdict.score for verdict in verdicts if math.isfinite(verdict.score)]
@@ -57,7 +57,7 @@ class VerdictWatch:
             return []
         if len(scores) < FEWEST or not high > max(low, 0.0):
             return []
-        self._reached = True  # told
+        self._reached = True  # reported once
         return [
             f"no success in {len(scores)} responses, whose scores go from {low:.3g} to {high:.3g}; what counts as a "
             "success (success_at of a function) may be out of reach"

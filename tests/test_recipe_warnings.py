@@ -10,8 +10,8 @@ import pytest
 
 from outrider.cli import main
 from outrider.config import list_recipes, load_recipe
-from outrider.train import foreseen as module
-from outrider.train.foreseen import OUT_OF_PROPORTION, foreseen
+from outrider.train import recipe_warnings as module
+from outrider.train.recipe_warnings import OUT_OF_PROPORTION, recipe_warnings
 
 SMALL = [
     *("train.problems=4", "train.tokens=null", "train.steps=2", "train.trackers=[]", "train.ranks=1"),
@@ -25,7 +25,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(name: str, *overrides: str, heldout: int | None = None, setting: str = "countdown") -> list[str]:
-    return foreseen(load_recipe(name, overrides, setting), heldout)
+    return recipe_warnings(load_recipe(name, overrides, setting), heldout)
 
 
 @pytest.mark.parametrize("name", [info.name for info in list_recipes()])

@@ -1,4 +1,4 @@
-"""What can be told of a run before it begins: work for nothing, or out of proportion."""
+"""Warnings before a run begins: nothing can be learned, or a part costs out of proportion."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from outrider.explore import Refill
 from outrider.explore.stage import Bounds, bounds_after
 from outrider.train.cores import usable_cores
 
-MANY = 64  # rollouts of a problem, beyond which no piece of credit lacks any to compare
-OUT_OF_PROPORTION = 10  # times the training's tokens, from which evaluations are remarked on
+MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
+OUT_OF_PROPORTION = 10  # times the training's tokens: evaluations that cost more get a warning
 
 
-def foreseen(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
-    """One sentence for each thing.
+def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | None = None) -> list[str]:
+    """One sentence for each warning.
 
     - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
       is worth more than a right one.
@@ -37,11 +37,11 @@ def _no_signal(recipe: Recipe) -> Iterator[str]:
         worth = f"reward.correct is {reward.correct:g}, less than reward.incorrect, {reward.incorrect:g}"
         yield f"{worth}: errors are rewarded"
     n = _rollouts_of_a_problem(recipe)
-    if n is None or n > MANY or _teaches(recipe, n):
+    if n is None or n > MANY or _gives_signal(recipe, n):
         return
     place = next(i for i, stage in enumerate(recipe.explore) if stage.bounds(Bounds(), recipe.train.problems).most)
     few = f"explore.{place} gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
-    reason = few if _teaches(recipe, n + 15) else "all verdicts have the same reward"
+    reason = few if _gives_signal(recipe, n + 15) else "all verdicts have the same reward"
     pulled = recipe.objective.kl.coef or recipe.objective.entropy.bonus or recipe.objective.entropy.target
     outcome = "nothing is learned from them" if pulled else "the policy is never updated"
     yield f"every advantage will be 0, whatever the verdicts, so {outcome}: {reason}"
@@ -55,7 +55,7 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
     return most if fewest == most and bounds.most == most * problems else None
 
 
-def _teaches(recipe: Recipe, n: int) -> bool:
+def _gives_signal(recipe: Recipe, n: int) -> bool:
     """Whether any verdicts on ``n`` rollouts of two problems give one of them an advantage other than 0."""
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [
@@ -64,12 +64,13 @@ def _teaches(recipe: Recipe, n: int) -> bool:
         for k in {0, 1, n // 2, n - 1, n}
     ]
     chain = recipe.credit["main"]
+    # late enough for every piece to act
     step = max(getattr(link, "first_step", 1) for link in chain)
     return any(a_T.any() for a_GT in advantages_of(chain, groups, step) for a_T in a_GT)
 
 
 def _members(rewards: list[float], correct: float) -> Members:
-    """Rollouts that differ in length and likelihood too, for the pieces that go by these."""
+    """Rollouts that differ in length and likelihood too, for pieces that use these."""
     tokens = [2 + k for k in range(len(rewards))]
     return Members(
         rewards_G=np.array(rewards, np.float64),
@@ -105,7 +106,7 @@ def _mostly_evaluation(recipe: Recipe, heldout: int | None) -> Iterator[str]:
     by_steps = None if train.steps is None or most is None else train.steps * most * limit
     budget = min((b for b in (by_steps, train.tokens) if b is not None), default=None)
     if not budget:
-        return  # none was wanted, or it goes by the clock, or by steps without a bound: nothing to compare with
+        return  # no budget, or one of seconds, or of steps without a bound: nothing to compare with
     within = 0
     if train.evaluate_every:
         steps = train.steps if train.steps is not None else budget // max(1, (most or 1) * limit)
