@@ -11,7 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from outrider.config import load_recipe
+from outrider.pieces import PieceOf
 from runs import heed_ctrl_c
 from test_run import SMALL, contents, wait_for
 
@@ -54,6 +57,24 @@ def last_words(process: subprocess.Popen[bytes]) -> str:
 def children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [c for c in map(int, text.split()) if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+
+
+def test_ctrl_c_while_a_recipe_becomes_plain_data_stays_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The serializer calls Python for every piece, where a signal may arrive, and wraps what is raised there."""
+    recipe, name_of = load_recipe("grpo"), PieceOf._name
+
+    def interrupted(self: PieceOf, piece: BaseModel) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return name_of(self, piece)
+
+    monkeypatch.setattr(PieceOf, "_name", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
+    try:
+        for written in (recipe.resolved, recipe.fingerprint):
+            with pytest.raises(KeyboardInterrupt):
+                written()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def newest(folder: Path) -> int:

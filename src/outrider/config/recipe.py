@@ -13,6 +13,7 @@ from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage, Surroundings
+from outrider.interrupts import interrupts_held
 from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
@@ -161,6 +162,7 @@ class Recipe(Options):
                 )
         return self
 
+    @interrupts_held()  # pydantic would turn Ctrl-C into an error of serialization, with a traceback
     def resolved(self) -> dict[str, Any]:
         """The recipe as plain data in a fixed order, every default filled in; it parses back to an equal recipe."""
         return self.model_dump(mode="json")
@@ -182,6 +184,7 @@ class Recipe(Options):
             if mine.get(key, "absent") != theirs.get(key, "absent")
         ]
 
+    @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
         return self.model_dump(
             mode="json", exclude={**dict.fromkeys(self.about, True), "train": {"save_every", "keep", "trackers"}}
