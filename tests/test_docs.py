@@ -12,7 +12,9 @@ import test_objective_matrix
 from compare.__main__ import NOT_COMPARED, TABLES
 from outrider.config import load_recipe
 from outrider.explore import Stage, Uniform
-from test_stages import RULES, WORLDS, Case, Life
+from stage_cases import Case
+from test_stages import RULES, WORLDS, Life
+from worked_steps import Worked, check_by_hand
 
 PAGE = Path(__file__).parents[1] / "docs/add-a-stage.md"
 
@@ -22,7 +24,7 @@ def case() -> Case:
     code, line = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(code.splitlines()) < 60
     assert "from outrider.explore import" not in code  # the package imports the file in which this is to stand
-    names: dict = {"Case": Case}
+    names: dict = {"Case": Case, "Worked": Worked}
     exec(compile(code, str(PAGE), "exec"), names)
     assert issubclass(names["Retry"], Stage)
     exec(f"cases = {{{line}}}", names)
@@ -49,6 +51,11 @@ def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
         rule(names["cases"]["rarity"])
     for rule in test_objective_matrix.SURROGATE_RULES:
         rule(names["cases"]["two_sided"])
+
+
+def test_the_stage_of_the_page_does_what_was_worked_by_hand(case) -> None:
+    (worked,) = case.by_hand
+    check_by_hand(case.stage(), worked)
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)

@@ -1,16 +1,16 @@
 """The rules that every stage keeps, as one matrix of stages and situations.
 
-A new stage joins by three lines in ``CASES``; a stage without a line fails ``test_every_stage_is_in_the_matrix``.
-Stages run as in life: under an explorer, after another stage if they need one, for several steps over a pool of
-problems that come back.
+A new stage joins by an entry in ``stage_cases.CASES``; one without fails ``test_every_stage_is_in_the_matrix``. Stages
+run as in life: under an explorer, after another stage if they need one, for several steps over a pool of problems that
+come back.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pytest
@@ -25,96 +25,21 @@ from outrider.explore import (
     Prioritise,
     Rebalance,
     Refill,
-    Seed,
-    Skip,
     Stage,
     Uniform,
     View,
 )
+from outrider.explore.apportion import apportion
+from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
+from outrider.explore.outcome import outcome
+from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.stage import bounds_after
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
 from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, perverse, with_errors
-
-Sizes = Sequence[int]
-
-EVERY = {"chunk": {"tokens": 1}}
-STEP = {"delimiter": {"marks": ["\n\n"]}}
-
-
-class Case(NamedTuple):
-    """A stage and its promise.
-
-    Attributes:
-        stage: makes a fresh one.
-        budget: the rollouts it asks for in a step, from the sizes of the groups that it finds; the most it may ask
-            for, unless ``exact``.
-        exact: it asks for no fewer either.
-        first: it samples problems that have no rollouts. Any other stage finds groups that have some.
-    """
-
-    stage: Callable[[], Stage]
-    budget: Callable[[Sizes], int]
-    exact: bool = False
-    first: bool = False
-
-
-CASES = {
-    "uniform": Case(lambda: Uniform(n=3), lambda sizes: 3 * len(sizes), exact=True, first=True),
-    "cures": Case(lambda: Cures(n=5, min_n=2, max_n=9), lambda sizes: 5 * len(sizes), exact=True, first=True),
-    "cures that forgets": Case(lambda: Cures(n=4, memory=0.3), lambda sizes: 4 * len(sizes), exact=True, first=True),
-    "prioritise": Case(lambda: Prioritise(total=60), lambda sizes: 60 - sum(sizes) if sizes else 0, exact=True),
-    "prioritise, seeding": Case(
-        lambda: Prioritise(total=90, rounds=3, cumulative=True, bonus=1.0, pool_seeded=False, seed=Seed(capacity=20)),
-        lambda sizes: 90 - sum(sizes) if sizes else 0,
-        exact=True,
-    ),
-    "prioritise, unsolved": Case(lambda: Prioritise(total=60, skip_solved=True), lambda sizes: 60 - sum(sizes)),
-    "rebalance": Case(lambda: Rebalance(n_max=16), lambda sizes: sum(16 - n for n in sizes)),
-    "rebalance, falling": Case(
-        lambda: Rebalance(schedule="et", std=True, n_max=12, n_max_end=7), lambda sizes: sum(12 - n for n in sizes)
-    ),
-    "rebalance, rising": Case(lambda: Rebalance(n_max=8, n_max_end=14), lambda sizes: sum(14 - n for n in sizes)),
-    "refill": Case(lambda: Refill(attempts=2, oversample=1), lambda sizes: 2 * len(sizes) * max(sizes, default=0)),
-    "refill, few wanted": Case(lambda: Refill(target=2, n=3, attempts=1), lambda sizes: 3 * 2 * 3),
-    "refill, only drop": Case(lambda: Refill(attempts=0), lambda sizes: 0, exact=True),
-    "skip": Case(lambda: Skip(), lambda sizes: 0, exact=True),
-    "branch": Case(lambda: Branch(segment=STEP, pivots=2, branches=3), lambda sizes: 2 * 3 * sum(sizes)),
-    "branch, capped": Case(lambda: Branch(which="all", segment=EVERY, branches=3, cap=10), lambda sizes: 9),
-    "branch at surprises": Case(
-        lambda: Branch(which="all", segment=EVERY, select="surprisal", pivots=2, branches=2, rounds=2, stream="main"),
-        lambda sizes: 2 * 2 * 2 * sum(sizes),
-    ),
-    "branch at entropy": Case(
-        lambda: Branch(segment=EVERY, select="entropy", branches=2), lambda sizes: 2 * sum(sizes)
-    ),
-    "branch by attention": Case(
-        lambda: Branch(which="by_accuracy", segment=STEP, select="attention", pivots=2, branches=2),
-        lambda sizes: 4 * sum(sizes),
-    ),
-    "branch anywhere": Case(  # half of the first round may be new trees
-        lambda: Branch(which="all", segment=STEP, select="uniform", branches=1, rounds=2), lambda sizes: 3 * sum(sizes)
-    ),
-    "branch at boundaries": Case(
-        lambda: Branch(
-            which="all", segment=EVERY, select={"boundary": {"depth": 2, "width": 9}}, pivots=9, branches=1, rounds=3
-        ),
-        lambda sizes: sum(9 - n for n in sizes),
-        exact=True,
-    ),
-    "branch at the prompt": Case(lambda: Branch(select="root", branches=2), lambda sizes: 2 * sum(sizes)),
-    "entropy_branch": Case(
-        lambda: EntropyBranch(segment=EVERY, tokens=2, total=9), lambda sizes: sum(9 - n for n in sizes), exact=True
-    ),
-    "entropy_branch, threshold": Case(
-        lambda: EntropyBranch(segment=STEP, threshold=0.6, branches=2, total=8),
-        lambda sizes: sum(8 - n for n in sizes),
-        exact=True,
-    ),
-    "greedy": Case(lambda: GreedyStage(max_tokens=8), len, exact=True),
-}
-
+from stage_cases import CASES, EVERY, Case
+from worked_steps import check_by_hand
 
 WORLDS = {
     "even groups": World(6, lambda: Uniform(n=4), by_rate),
@@ -138,6 +63,13 @@ EPOCH = 20  # problems; a run of 8 steps has two or three epochs
 
 def test_every_stage_is_in_the_matrix():
     assert {type(case.stage()) for case in CASES.values()} == set(STAGES.values())
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_stage_does_what_was_worked_by_hand(case):
+    assert case.by_hand
+    for worked in case.by_hand:
+        check_by_hand(case.stage(), worked)
 
 
 @pytest.mark.parametrize("name", STAGES)
@@ -408,6 +340,124 @@ class Greedy(Stage):
     ],
 )
 def test_a_stage_that_breaks_a_rule_is_found(broken, rule):
-    life = Life(Case(broken, lambda sizes: 2 * len(sizes)), WORLDS["half left out"])
+    life = Life(Case(broken, lambda sizes: 2 * len(sizes), []), WORLDS["half left out"])
     with pytest.raises(AssertionError):
         rule(life)
+
+
+# Stages that are wrong, as a slip of the pen would make them: each is caught without a test of its own
+
+
+MISTAKES = {
+    "rebalance: hardest and easiest mixed up": (
+        "rebalance",
+        "outrider.explore.rebalance.rollouts_wanted",
+        lambda n, successes, schedule, std=False: rollouts_wanted(n, n - successes, schedule, std),
+    ),
+    "rebalance: the cap rounds down": (
+        "rebalance, falling",
+        "outrider.explore.rebalance.Rebalance.cap",
+        lambda self, progress: int(self.n_max + ((self.n_max_end or self.n_max) - self.n_max) * progress),
+    ),
+    "rebalance: a cap that goes the other way": (
+        "rebalance, rising",
+        "outrider.explore.rebalance.Rebalance.cap",
+        lambda self, progress: int(self.n_max + ((self.n_max_end or self.n_max) - self.n_max) * (1 - progress) + 0.5),
+    ),
+    "prioritise: the normal quantile for Student's": (
+        "prioritise",
+        "outrider.explore.prioritise.reduction",
+        lambda successes_P, n_P, confidence: (
+            1.96 * np.sqrt(successes_P * (n_P - successes_P)) / n_P * (1 / np.sqrt(n_P) - 1 / np.sqrt(n_P + 1))
+        ),
+    ),
+    "prioritise: a bonus without its logarithm": (
+        "prioritise",
+        "outrider.explore.prioritise.exploration_bonus",
+        lambda n_P, pulls, weight: weight * np.sqrt(pulls / n_P),
+    ),
+    "prioritise: equals by their place": (
+        "prioritise",
+        "outrider.explore.prioritise.apportion",
+        lambda weights, total, ties: apportion(weights, total, list(range(len(weights)))),
+    ),
+    "cures: the most likely pass rate": (
+        "cures",
+        "outrider.explore.cures.Cures.weight",
+        lambda self, key: (
+            0.01 + np.sqrt(np.prod(self._evidence.get(key, (1, 1)))) / sum(self._evidence.get(key, (1, 1)))
+        ),
+    ),
+    "cures: equals by their place": (
+        "cures",
+        "outrider.explore.cures.share_out",
+        lambda weights, total, bounds, ties: share_out(weights, total, bounds, list(range(len(weights)))),
+    ),
+    "skip: no floor": ("skip", "outrider.explore.skip.Skip.chance", lambda self, visits: self.keep**visits),
+    "skip: one visit too many": (
+        "skip",
+        "outrider.explore.skip.Skip.chance",
+        lambda self, visits: max(self.keep ** (visits + 1), self.floor),
+    ),
+    "refill: the share of the mixed without the rule of succession": (
+        "refill to a target",
+        "outrider.explore.refill.Refill.problems",
+        lambda self, missing, mixed, sampled: min(-(-missing * sampled // max(mixed, 1)), self.oversample * missing),
+    ),
+    "refill: what ran out of tokens is unsolved": (
+        "refill, few wanted",
+        "outrider.explore.refill._reason",
+        lambda group: outcome(group),
+    ),
+    "branch: failure by reward": (
+        "branch",
+        "outrider.explore.branch.Branch._admitted",
+        lambda self, group, by_id, seed: [r for r in group.rollouts if not r.reward > 0],
+    ),
+    "branch: of what an earlier stage left out": ("branch", "outrider.explore.branch.trainable", lambda rollout: True),
+    "branch: at the least surprising": (
+        "branch at surprises",
+        "outrider.explore.select.top.Surprisal.signal",
+        lambda self, rollout: rollout.logprobs_T,
+    ),
+    "branch: at surprise for entropy": (
+        "branch at entropy",
+        "outrider.explore.select.top.Entropy.signal",
+        lambda self, rollout: -rollout.logprobs_T,
+    ),
+    "branch: one segment too far ahead": (
+        "branch by attention",
+        "outrider.explore.select.attention.Attention.influence",
+        lambda self, paid_HSS: np.array(
+            [paid_HSS[:, i + self.ahead + 1 :, i].sum(1).max() for i in range(paid_HSS.shape[1])]
+        ),
+    ),
+    "branch: a minority that is drawn": (
+        "branch by accuracy",
+        "outrider.explore.branch.by_accuracy",
+        lambda roots, seed: roots[: len(roots) // 2],
+    ),
+    "entropy_branch: the start by its first token": (
+        "entropy_branch, threshold",
+        "outrider.explore.entropy_branch.EntropyBranch._entropy",
+        lambda self, rollout, at, by_id: float(
+            rollout.entropies_T[at - rollout.branch_at :][: self.tokens if at else 1].mean()
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "target", "wrong"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_caught_without_a_test_of_its_own(name, target, wrong, monkeypatch):
+    monkeypatch.setattr(target, wrong)
+    with pytest.raises(AssertionError):
+        keeps_every_rule(CASES[name], ("half left out", "some unscorable", "even groups"))
+
+
+def keeps_every_rule(case: Case, worlds: Sequence[str]) -> None:
+    for worked in case.by_hand:
+        check_by_hand(case.stage(), worked)
+    for world in worlds:
+        life = Life(case, WORLDS[world])
+        for rule in RULES:
+            rule(life)

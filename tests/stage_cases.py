@@ -1,0 +1,302 @@
+"""Every stage with its promises and a step that was worked by hand: what ``test_stages.py`` goes by.
+
+A new stage joins by one entry in ``CASES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from outrider.explore import (
+    Branch,
+    Cures,
+    EntropyBranch,
+    Greedy,
+    Prioritise,
+    Rebalance,
+    Refill,
+    Seed,
+    Skip,
+    Stage,
+    Uniform,
+)
+from worked_steps import Worked
+
+Sizes = Sequence[int]
+
+EVERY = {"chunk": {"tokens": 1}}
+STEP = {"delimiter": {"marks": ["\n\n"]}}
+
+
+class Case(NamedTuple):
+    """A stage and its promise.
+
+    Attributes:
+        stage: makes a fresh one.
+        budget: the rollouts it asks for in a step, from the sizes of the groups that it finds; the most it may ask
+            for, unless ``exact``.
+        by_hand: steps that were worked by hand, at least one.
+        exact: it asks for no fewer either.
+        first: it samples problems that have no rollouts. Any other stage finds groups that have some.
+    """
+
+    stage: Callable[[], Stage]
+    budget: Callable[[Sizes], int]
+    by_hand: Sequence[Worked]
+    exact: bool = False
+    first: bool = False
+
+
+CASES = {
+    "uniform": Case(
+        lambda: Uniform(n=3),
+        lambda sizes: 3 * len(sizes),
+        [Worked({"a": "", "b": ""}, [{"a": 3, "b": 3}])],
+        exact=True,
+        first=True,
+    ),
+    # E sqrt(p (1 - p)) of Beta(1, 1) is pi / 8 = 0.393, of Beta(64, 1) 64 B(64.5, 1.5) = 0.109, of Beta(4, 1) 0.344.
+    # Above the floor of 2, nine are left: w / sqrt(n (n + 1)) is a 0.160, c 0.140, a 0.113, c 0.099, a 0.088, c 0.077,
+    # a 0.072, c 0.063, a 0.061; b begins with 0.044.
+    "cures": Case(
+        lambda: Cures(n=5, min_n=2, max_n=9),
+        lambda sizes: 5 * len(sizes),
+        [Worked(dict.fromkeys("abc", ""), [{"a": 7, "b": 2, "c": 6}], earlier=[{"b": 63 * "1", "c": "111"}])],
+        exact=True,
+        first=True,
+    ),
+    # Of 40 successes 12 are left when the last comes: 14 B(14.5, 1.5) = 0.219. The third of the four rollouts above
+    # the floor of 2 goes to b for 0.219 / sqrt(2 3) = 0.0894, before a for 0.393 / sqrt(4 5) = 0.0878. With all 41 of
+    # them b would be worth 0.133, and would get none of the four.
+    "cures that forgets": Case(
+        lambda: Cures(n=4, memory=0.3),
+        lambda sizes: 4 * len(sizes),
+        [Worked({"a": "", "b": ""}, [{"a": 5, "b": 3}], earlier=[{"b": 40 * "1"}, {"b": "1"}])],
+        exact=True,
+        first=True,
+    ),
+    # 52 are left, 26 a round. First: a has h(4) - h(5) = 3.182 (0.577 / 2) - 2.776 (0.577 / 2.236) = 0.202, b nothing,
+    # and both the bonus 0.1 sqrt(log(27) / 4) = 0.091: shares 0.763 and 0.237. Then 12 of 24: 0.00485 + 0.03706 for a,
+    # and 0.05741 for b: 10.97 and 15.03.
+    "prioritise": Case(
+        lambda: Prioritise(total=60),
+        lambda sizes: 60 - sum(sizes) if sizes else 0,
+        [Worked({"a": "1100|" + 10 * "10", "b": "1111|" + 6 * "1"}, [{"a": 20, "b": 6}, {"a": 11, "b": 15}])],
+        exact=True,
+    ),
+    # 84 are left, 28 a round, for two of equal n and no spread among plain rollouts: halves. Whom examples have helped
+    # needs none any more, and its seeded success counts in no interval.
+    "prioritise, seeding": Case(
+        lambda: Prioritise(total=90, rounds=3, cumulative=True, bonus=1.0, pool_seeded=False, seed=Seed(capacity=20)),
+        lambda sizes: 90 - sum(sizes) if sizes else 0,
+        [
+            Worked(
+                {"a": "000|1", "b": "000"},
+                [{"a seeded": 14, "b seeded": 14}, {"a": 14, "b seeded": 14}, {"a": 14, "b seeded": 14}],
+                earlier=[{"c": "1"}],
+            )
+        ],
+        exact=True,
+    ),
+    "prioritise, unsolved": Case(
+        lambda: Prioritise(total=60, skip_solved=True),
+        lambda sizes: 60 - sum(sizes),
+        [Worked({"a": "1111", "b": "0000"}, [{"b": 26}, {"b": 26}])],
+    ),
+    # n^2 / h with h = 2 successes, 1 for none: 64 for a, capped at 16; 64 / 6 = 10.7 for b
+    "rebalance": Case(
+        lambda: Rebalance(n_max=16),
+        lambda sizes: sum(16 - n for n in sizes),
+        [Worked({"a": "00000000", "b": "11100000", "c": "11110000"}, [{"a": 8, "b": 3}])],
+    ),
+    # sqrt(n^4 / (h (2n - h))) = sqrt(2401 / 48) = 7.07 for b; the cap is 12 - 0.3 5 = 10.5, which is 11
+    "rebalance, falling": Case(
+        lambda: Rebalance(schedule="et", std=True, n_max=12, n_max_end=7),
+        lambda sizes: sum(12 - n for n in sizes),
+        [Worked({"a": "0000000", "b": "1110000"}, [{"a": 4, "b": 1}], progress=0.3)],
+    ),
+    # the cap is 8 + 0.75 6 = 12.5, which is 13
+    "rebalance, rising": Case(
+        lambda: Rebalance(n_max=8, n_max_end=14),
+        lambda sizes: sum(14 - n for n in sizes),
+        [Worked({"a": "00000000", "b": "11100000"}, [{"a": 5, "b": 3}], progress=0.75)],
+    ),
+    # 1 of 3 is mixed: 2 (3 + 2) / (1 + 1) = 5 problems to be expected, but one per missing group; then 2 of 5 are, and
+    # 1 (5 + 2) / (2 + 1) = 3, but one
+    "refill": Case(
+        lambda: Refill(attempts=2, oversample=1),
+        lambda sizes: 2 * len(sizes) * max(sizes, default=0),
+        [
+            Worked(
+                {"a": "10", "b": "11", "c": "00", "d": "|10", "e": "|11", "f": "|00"},
+                [{"d": 2, "e": 2}, {"f": 2}],
+                drops={"b": "refill: solved", "c": "refill: unsolved", "e": "refill: solved", "f": "refill: unsolved"},
+            )
+        ],
+    ),
+    # 4 of 6 mixed, two missing to 6: 2 (6 + 2) / (4 + 1) = 3.2, so four
+    "refill to a target": Case(
+        lambda: Refill(target=6, attempts=1),
+        lambda sizes: max(sizes, default=0) * 3 * 6,
+        [
+            Worked(
+                {
+                    "a": "10",
+                    "b": "11",
+                    "c": "01",
+                    "d": "10",
+                    "e": "00",
+                    "f": "01",
+                    "g": "|10",
+                    "h": "|01",
+                    "i": "|e0",
+                    "j": "|00",
+                },
+                [{"g": 2, "h": 2, "i": 2, "j": 2}],
+                drops=dict.fromkeys("eij", "refill: unsolved") | {"b": "refill: solved"},
+            )
+        ],
+    ),
+    # 0 of 2 are mixed: 2 (2 + 2) / (0 + 1) = 8 to be expected, but three per missing group
+    "refill, few wanted": Case(
+        lambda: Refill(target=2, n=3, attempts=1),
+        lambda sizes: 3 * 2 * 3,
+        [
+            Worked(
+                {"a": "00", "b": "11", "c": "|100", "d": "|011", "e": "|ttt", "f": "|eee", "g": "|1ee", "h": "|0te"},
+                [dict.fromkeys("cdefgh", 3)],
+                drops=dict.fromkeys("ah", "refill: unsolved")
+                | dict.fromkeys("bg", "refill: solved")
+                | {"e": "refill: truncated", "f": "refill: unscorable"},
+            )
+        ],
+    ),
+    "refill, only drop": Case(
+        lambda: Refill(attempts=0),
+        lambda sizes: 0,
+        [Worked({"a": "10", "b": "1e", "c": "0"}, drops={"b": "refill: solved", "c": "refill: unsolved"})],
+        exact=True,
+    ),
+    # a: solved twice in a row, 0.5^2; b: first unsolved, then solved; c: then mixed; d: one rollout agrees with no
+    # other; e: 0.5^8, but not below the floor
+    "skip": Case(
+        lambda: Skip(),
+        lambda sizes: 0,
+        [
+            Worked(
+                dict.fromkeys("abcde", ""),
+                passes={"a": 0.25, "b": 0.5, "c": 1.0, "d": 1.0, "e": 0.1},
+                earlier=[
+                    {"a": "11", "b": "00", "c": "11", "d": "1", "e": "00"},
+                    {"a": "11", "b": "11", "c": "10", "e": "00"},
+                    *6 * [{"e": "00"}],
+                ],
+            )
+        ],
+        exact=True,
+    ),
+    # the ends of a response of three segments are no cuts; an unscorable one has not failed
+    "branch": Case(
+        lambda: Branch(segment=STEP, pivots=2, branches=3),
+        lambda sizes: 2 * 3 * sum(sizes),
+        [Worked({"a": "10te"}, [{"a1@1": 3, "a1@2": 3, "a2@1": 3, "a2@2": 3}], stream="branch")],
+    ),
+    # four pivots of three branches are 12, so one whole pivot is left out
+    "branch, capped": Case(
+        lambda: Branch(which="all", segment=EVERY, branches=3, cap=10),
+        lambda sizes: 9,
+        [Worked({"a": "1001"}, [{"a": 9}], stream="branch")],
+    ),
+    # before the tokens of 4 and 3 nats; the first token is no cut. Then before those of 2 and 1
+    "branch at surprises": Case(
+        lambda: Branch(which="all", segment=EVERY, select="surprisal", pivots=2, branches=2, rounds=2, stream="main"),
+        lambda sizes: 2 * 2 * 2 * sum(sizes),
+        [
+            Worked(
+                {"a": "1"},
+                [{"a0@2": 2, "a0@4": 2}, {"a0@3": 2, "a0@1": 2}],
+                surprisals={"a0": [9, 1, 4, 2, 3]},
+                entropies={"a0": [9, 8, 1, 7, 2]},
+            )
+        ],
+    ),
+    "branch at entropy": Case(
+        lambda: Branch(segment=EVERY, select="entropy", branches=2),
+        lambda sizes: 2 * sum(sizes),
+        [
+            Worked(
+                {"a": "01"},
+                [{"a0@3": 2}],
+                surprisals={"a0": [9, 1, 4, 2, 3]},
+                entropies={"a0": [9, 1, 5, 7, 2]},
+                stream="branch",
+            )
+        ],
+    ),
+    # looked back to: 0.1, 0.5, 0.3, and the last four segments, which are too near the end, by nothing; four fifths
+    # of the eight have less than 0.1 + 0.6 (0.3 - 0.1) = 0.22
+    "branch by attention": Case(
+        lambda: Branch(segment=STEP, select={"attention": {"distance": 1}}, pivots=2, branches=2),
+        lambda sizes: 4 * sum(sizes),
+        [
+            Worked(
+                {"a": "10"},
+                [{"a1@2": 2, "a1@3": 2}],
+                surprisals={"a0": 8 * [0.0], "a1": 8 * [0.0]},
+                attention=[0.9, 0.1, 0.5, 0.3],
+                stream="branch",
+            )
+        ],
+    ),
+    # of 4, ceil(4 e^-0.75) = 2: the failure and one of the others; of 5, ceil(5 e^-0.2) = 5
+    "branch by accuracy": Case(
+        lambda: Branch(which="by_accuracy", segment=STEP, select="attention", pivots=2, branches=2),
+        lambda sizes: 4 * sum(sizes),
+        [Worked({"a": "1110", "b": "00001"}, [{"a": 2 * 4, "b": 5 * 4}], stream="branch")],
+    ),
+    # no cut in a single token, so two new trees; then a pivot in each of the four
+    "branch anywhere": Case(
+        lambda: Branch(which="all", segment=STEP, select="uniform", branches=1, rounds=2),
+        lambda sizes: 3 * sum(sizes),  # half of the first round may be new trees
+        [Worked({"a": "10"}, [{"a": 2}, {"a": 4}], surprisals={"a0": [0.0], "a1": [0.0]}, stream="branch")],
+    ),
+    # 2, 4, 8 rollouts, and the ninth anywhere
+    "branch at boundaries": Case(
+        lambda: Branch(
+            which="all", segment=EVERY, select={"boundary": {"depth": 2, "width": 9}}, pivots=9, branches=1, rounds=3
+        ),
+        lambda sizes: sum(9 - n for n in sizes),
+        [
+            Worked(
+                {"a": "10"},
+                [{"a0@1": 1, "a1@1": 1}, {f"a{member}@2": 1 for member in range(4)}, {"a": 1}],
+                stream="branch",
+            )
+        ],
+        exact=True,
+    ),
+    "branch at the prompt": Case(
+        lambda: Branch(select="root", branches=2),
+        lambda sizes: 2 * sum(sizes),
+        [Worked({"a": "10", "b": "11"}, [{"a": 2}], stream="branch")],
+    ),
+    # the root begins with 10 nats; behind its cuts there are 25, 40 and 40, so it divides at each; its branches have 0
+    "entropy_branch": Case(
+        lambda: EntropyBranch(segment=EVERY, tokens=2, total=9),
+        lambda sizes: sum(9 - n for n in sizes),
+        [Worked({"a": "0"}, [{"a0@1": 1}, {"a0@2": 1}, {"a0@3": 1}, {"a": 5}], entropies={"a0": [10, 10, 40, 40]})],
+        exact=True,
+    ),
+    # 0.5 + 0.335 (1.4 - 1.267) = 0.545 is below 0.6, with 1.6 it is 0.612; compared with the first token alone it would
+    # be 0.634
+    "entropy_branch, threshold": Case(
+        lambda: EntropyBranch(segment=STEP, threshold=0.6, branches=2, total=8),
+        lambda sizes: sum(8 - n for n in sizes),
+        [Worked({"a": "0"}, [{"a0@2": 2}, {"a": 5}], entropies={"a0": [1.0, 1.2, 1.6]})],
+        exact=True,
+    ),
+    "greedy": Case(
+        lambda: Greedy(max_tokens=8), len, [Worked({"a": "10", "b": "0"}, [{"a greedy": 1, "b greedy": 1}])], exact=True
+    ),
+}
