@@ -16,7 +16,6 @@ from outrider.analyse.arguments import TokensAnalysis
 from outrider.analyse.forward import TokenValues, head_values, nucleus_sizes, token_values
 from outrider.analyse.shift_command import shift_table
 from outrider.analyse.tokens_command import token_table
-from outrider.measure.branching import candidates
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.record import Mode, Rollout
@@ -144,8 +143,25 @@ def test_a_nucleus_is_the_smallest_set_with_the_mass(weights: list[int], mass: i
     for held, size in zip(masses, nucleus_sizes(torch.tensor([counts]) / 64, [m / 64 for m in masses])[0], strict=True):
         assert sum(ordered[:size]) >= held
         assert sum(ordered[: size - 1]) < held
-        with np.errstate(divide="ignore"):
-            assert candidates(np.log([np.array(counts) / 64]), held / 64).tolist() == [size]
+
+
+@pytest.mark.parametrize(
+    ("probs", "mass", "size"),
+    [
+        ([0.25] * 4, 0.75, 3),  # the boundary token closes the set exactly
+        ([0.25] * 4, 0.76, 4),
+        ([0.1] * 10, 0.9, 9),
+        ([0.5, 0.3, 0.2], 0.8, 2),  # through logarithms, 0.5 and 0.3 come to a hair less than 0.8
+        ([0.7, 0.2, 0.1], 0.9, 2),
+        ([0.96, 0.04], 0.95, 1),
+        ([0.94, 0.06], 0.95, 2),
+        ([0.001] * 1000, 0.95, 950),
+    ],
+)
+def test_ties_and_boundaries_of_a_nucleus(probs: list[float], mass: float, size: int) -> None:
+    for dtype in (torch.float32, torch.float64):
+        through_logarithms = torch.tensor([probs], dtype=dtype).log().softmax(-1)
+        assert nucleus_sizes(through_logarithms, [mass]).tolist() == [[size]]
 
 
 def values_of(rollouts: list[Rollout], seed: int = 0) -> list[TokenValues]:

@@ -75,10 +75,8 @@ def test_a_rise_and_a_plateau_are_found_in_drifting_noise(sign):
     assert found.bend.value == pytest.approx(50, abs=12)
     assert found.early.low <= sign * 0.004 <= found.early.high
     assert found.late.low <= 0 <= found.late.high
-    assert (found.start, found.at_bend, found.end) == pytest.approx((sign * 0.304, sign * 0.5, sign * 0.5), abs=0.03)
+    assert (found.start, found.at_bend) == pytest.approx((sign * 0.304, sign * 0.5), abs=0.03)
     assert found.p_value < 0.01
-    assert found.block > 1
-    assert found.autocorrelation > 0.3
 
 
 def test_other_shapes_are_told_apart():
@@ -97,7 +95,7 @@ def test_curves_without_noise():
     exact = find_bend(x, np.minimum(x, 10.0))
     assert exact.shape == "levels off"
     assert (exact.bend.value, exact.bend.low, exact.bend.high) == (10, 10, 10)
-    assert (exact.early.value, exact.late.value, exact.end) == pytest.approx((1, 0, 10), abs=1e-9)
+    assert (exact.early.value, exact.late.value, exact.at_bend) == pytest.approx((1, 0, 10), abs=1e-9)
 
 
 def test_a_straight_line_seldom_bends_even_if_its_noise_drifts():
@@ -112,10 +110,9 @@ def test_a_straight_line_seldom_bends_even_if_its_noise_drifts():
 
 def test_degenerate_curves_are_named():
     short = find_bend([1, 2, 3], [0.1, np.nan, 0.3])
-    assert (short.shape, short.points, short.left_out, short.start, short.end) == ("too short", 2, 1, 0.1, 0.3)
+    assert (short.shape, short.left_out) == ("too short", 1)
     assert np.isnan([short.p_value, short.bend.value, short.early.low]).all()
-    constant = find_bend(np.arange(20), np.full(20, 0.5))
-    assert (constant.shape, constant.end) == ("constant", 0.5)
+    assert find_bend(np.arange(20), np.full(20, 0.5)).shape == "constant"
     assert find_bend([], []).shape == "too short"
     with pytest.raises(ValueError, match="must rise"):
         find_bend([1.0, 1.0], [0.0, 1.0])
@@ -143,7 +140,6 @@ def test_the_law_is_found_and_its_intervals_hold_the_truth():
     assert found.identified
     assert found.holds
     assert found.lowest == pytest.approx(0.2, abs=0.06)
-    assert found.block > 1
     assert found.explained > 0.9
 
 
@@ -154,7 +150,6 @@ def test_blocks_widen_the_interval_where_the_noise_drifts():
     apart = np.random.default_rng(0).permutation(200)  # the same pairs without their order: no memory is seen
     shuffled = fit_exchange(entropy[apart], reward[apart])
     assert found.a.value == pytest.approx(shuffled.a.value)
-    assert found.autocorrelation > 0.7
     assert found.a.high - found.a.low > 1.5 * (shuffled.a.high - shuffled.a.low)
 
 
@@ -184,7 +179,7 @@ def test_what_the_data_cannot_say_is_not_said(entropy, reason):
 def test_unknown_pairs_are_left_out_and_counted():
     entropy, reward = np.linspace(0, 1, 20), 1 - np.exp(np.linspace(0, 1, 20))
     found = fit_exchange([*entropy, np.nan, 0.5], [*reward, 0.5, np.nan])
-    assert (found.points, found.left_out) == (20, 2)
+    assert found.left_out == 2
     assert found.a.value == pytest.approx(1)
     assert np.isnan(fit_exchange(entropy, np.full(20, 0.5)).explained)
     with pytest.raises(ValueError, match="pairs"):

@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.measure import groups as grouping
-from outrider.measure.entropy import (
-    Entropies,
-    by_position,
-    by_relative_position,
-    spread,
-)
+from outrider.measure.entropy import by_relative_position, spread
 from outrider.measure.groups import means_by_group
 from outrider.measure.ragged import (
     highest,
@@ -102,7 +97,7 @@ def test_shares_that_binary_cannot_hold_give_whole_numbers():
 @given(ragged(), st.integers(1, 4))
 def test_means_are_those_of_loops_and_every_token_is_counted(responses, bins):
     values, lengths = flat(responses)
-    found = by_relative_position(Entropies.exact(values, lengths), bins, resamples=0)
+    found = by_relative_position(values, lengths, bins=bins)
     parts = [[] for _ in range(bins)]
     sources = [set() for _ in range(bins)]
     for r, response in enumerate(responses):
@@ -124,8 +119,8 @@ def test_responses_to_one_problem_are_drawn_together():
     for seed in range(100):
         x = np.random.default_rng(seed)
         problem_P = x.normal(size=40)
-        once = means_by_group(problem_P, np.zeros(40, int), np.arange(40), ["all"], resamples=200)["all"]
-        six = means_by_group(np.repeat(problem_P, 6), np.zeros(240, int), np.arange(240), ["all"], resamples=200)
+        once = means_by_group(problem_P, np.zeros(40, int), np.arange(40), ["all"]).over_responses(200)["all"]
+        six = means_by_group(np.repeat(problem_P, 6), np.zeros(240, int), np.arange(240), ["all"]).over_responses(200)
         again = six.over_problems(np.repeat(np.arange(40), 6), resamples=200)["all"]
         assert (again.low, again.high) == pytest.approx((once.low, once.high))
         assert six["all"].high - six["all"].low < 0.6 * (again.high - again.low)
@@ -146,7 +141,7 @@ def test_intervals_cover_the_mean_when_tokens_of_a_response_are_alike():
     lengths = np.full(40, 50)
     for seed in range(100):
         values = np.repeat(generator.normal(1.0, 1.0, 40), 50) + generator.normal(0, 0.1, 2000)
-        found = means_by_group(values, np.zeros(2000, int), owners(lengths), ["all"], resamples=100, seed=seed)["all"]
+        found = means_by_group(values, np.zeros(2000, int), owners(lengths), ["all"]).over_responses(100, seed)["all"]
         hits += found.low <= 1.0 <= found.high
         widths.append(found.high - found.low)
     assert hits >= 86  # 95, less 3 standard deviations and the known narrowness of percentiles
@@ -159,7 +154,8 @@ def test_a_difference_of_groups_within_responses_is_paired(chunk, monkeypatch):
     monkeypatch.setattr(grouping, "_CHUNK", chunk)
     level = np.random.default_rng(1).normal(0, 10, 30)
     values = np.stack([level, level + 0.5], 1).ravel()
-    found = means_by_group(values, np.tile([0, 1], 30), np.repeat(np.arange(30), 2), ["start", "end"], resamples=100)
+    found = means_by_group(values, np.tile([0, 1], 30), np.repeat(np.arange(30), 2), ["start", "end"])
+    found = found.over_responses(100)
     change = found.difference("start", "end")
     assert (change.value, change.low, change.high) == pytest.approx((0.5, 0.5, 0.5))
     assert (change.n, change.responses) == (30, 30)
@@ -168,7 +164,7 @@ def test_a_difference_of_groups_within_responses_is_paired(chunk, monkeypatch):
 
 
 def test_a_group_from_one_response_has_no_interval():
-    found = means_by_group([1.0, 2.0, 3.0], [0, 0, 1], [0, 1, 1], ["a", "b"])
+    found = means_by_group([1.0, 2.0, 3.0], [0, 0, 1], [0, 1, 1], ["a", "b"]).over_responses()
     assert np.isfinite(found["a"].low)
     assert np.isnan(found["b"].low)
     assert not found["b"].excludes_zero
@@ -186,37 +182,28 @@ def test_arrays_that_do_not_belong_together_are_refused():
 # entropies
 
 
-def test_an_estimate_says_that_it_is_one_and_its_mean_is_the_entropy():
+def test_the_mean_surprisal_is_the_entropy():
     """A coin of 0.9: the surprisal of 40,000 draws averages to the entropy, 0.3251, within 4 standard errors."""
     p = np.array([0.9, 0.1])
     drawn = np.random.default_rng(0).choice(2, size=40_000, p=p)
-    estimated = Entropies.estimated(np.log(p[drawn]), [40_000])
-    assert by_position(estimated, width=40_000, resamples=0).means[0].value == pytest.approx(0.3251, abs=0.0132)
-    exact = Entropies.exact([0.3251], [1])
-    assert exact.name == "entropy"
-    for name in (estimated.name, by_relative_position(estimated, 1, resamples=0).name, spread(estimated).name):
-        assert name == "surprisal of sampled tokens (estimates entropy)"
+    found = by_relative_position(-np.log(p[drawn]), [40_000], bins=1)
+    assert found.means[0].value == pytest.approx(0.3251, abs=0.0132)
 
 
 def test_a_u_shape_is_found():
     """Entropy 1 in the first and last tenth and 0 between, in responses of many lengths."""
     lengths = [20, 30, 50, 100]
     values = [float(t < n / 10 or t >= n * 9 / 10) for n in lengths for t in range(n)]
-    found = by_relative_position(Entropies.exact(values, lengths), bins=10)
+    found = by_relative_position(values, lengths, bins=10).over_responses()
     assert [m.value for m in found.means] == [1.0] + [0.0] * 8 + [1.0]
     assert [m.responses for m in found.means] == [4] * 10
     assert found.difference(0.45, 0.95).low == 1.0
 
 
 def test_positions_count_from_the_beginning_of_the_whole_response():
-    branch = Entropies.exact([5.0, 6.0], [2], starts_R=[2])
-    found = by_position(branch, width=2)
-    assert found.groups == (0.5, 2.5)
-    assert [m.n for m in found.means] == [0, 2]
-    assert [m.n for m in by_relative_position(branch, 2).means] == [0, 2]
-    assert by_position(Entropies.exact([], []), 4).means == ()
-    with pytest.raises(ValueError, match="one at a time"):
-        by_position(branch, 0)
+    assert [m.n for m in by_relative_position([5.0, 6.0], [2], starts_R=[2], bins=2).means] == [0, 2]
+    with pytest.raises(ValueError, match="add up"):
+        by_relative_position([5.0, 6.0], [1])
 
 
 def test_unscorable_responses_and_tokens_of_no_category_are_left_out_and_counted():
@@ -230,10 +217,9 @@ def test_unscorable_responses_and_tokens_of_no_category_are_left_out_and_counted
 
 
 def test_spread_of_nothing_and_of_certainty():
-    empty = spread(Entropies.exact([np.nan], [1]), levels=[0.5], bounds=[1.0])
-    assert (empty.tokens, empty.left_out) == (0, 1)
-    assert np.isnan([empty.quantiles[0.5], empty.above[1.0], empty.threshold, empty.carried]).all()
-    certain = spread(Entropies.exact(np.zeros(5), [5]))
+    empty = spread([np.nan], levels=[0.5])
+    assert np.isnan([empty.quantiles[0.5], empty.threshold, empty.carried]).all()
+    certain = spread(np.zeros(5))
     assert certain.threshold == 0.0
     assert np.isnan(certain.carried)
 
@@ -241,10 +227,9 @@ def test_spread_of_nothing_and_of_certainty():
 @FEW
 @given(st.lists(st.floats(0, 9), min_size=1, max_size=40), st.floats(0.01, 1))
 def test_what_the_highest_tokens_carry(values, share):
-    found = spread(Entropies.exact(values, [len(values)]), share=share)
+    found = spread([*values, np.nan], share=share)
     chosen = max(1, int(share * len(values) + 1e-9))
     wanted = sorted(values, reverse=True)[:chosen]
     assert found.threshold == wanted[-1]
     if sum(values) > 1e-6:
         assert found.carried == pytest.approx(sum(wanted) / sum(values))
-    assert found.above[0.5] == pytest.approx(np.mean(np.array(values) > 0.5))

@@ -60,11 +60,11 @@ def play(seed, responses=60, positions=10, k=8):
 def test_known_effects_are_found_and_covered():
     hits = np.zeros(3)
     for seed in range(60):
-        found = by_position(*play(seed), resamples=200, seed=seed)
+        found = by_position(*play(seed)).over_responses(200, seed)
         for i, (mean, truth) in enumerate(zip(found.means, [0.2, 0.0, 0.0], strict=True)):
             hits[i] += mean.low <= truth <= mean.high
     assert (hits >= 50).all()  # 57 expected, less 4 standard deviations
-    found = by_position(*play(0, responses=400))
+    found = by_position(*play(0, responses=400)).over_responses()
     assert [m.value for m in found.means] == pytest.approx([0.2, 0.0, 0.0], abs=0.04)
     assert found["below 0.2"].excludes_zero
     assert found.difference("from 0.8", "below 0.2").low > 0.1
@@ -75,11 +75,11 @@ def test_perplexity_groups_are_of_responses_and_entropy_groups_of_positions():
     """One response has six of ten positions: it is still one of five responses."""
     responses = np.array([0] * 6 + [1, 2, 3, 4])
     perplexity = np.array([1.0, 2.0, 3.0, 4.0, 5.0])[responses]
-    by_ppl = by_perplexity(np.zeros(10), perplexity, responses, resamples=0)
+    by_ppl = by_perplexity(np.zeros(10), perplexity, responses)
     assert by_ppl.groups == ("lowest 20 %", "20 to 80 %", "highest 20 %")
     assert [m.n for m in by_ppl.means] == [6, 3, 1]
     assert [m.responses for m in by_ppl.means] == [1, 3, 1]
-    by_h = by_entropy(np.zeros(10), np.arange(10.0), responses, resamples=0)
+    by_h = by_entropy(np.zeros(10), np.arange(10.0), responses)
     assert [m.n for m in by_h.means] == [2, 6, 2]
     with pytest.raises(ValueError, match="one perplexity"):
         by_perplexity([0.0, 0.0], [1.0, 2.0], [0, 0])
@@ -87,5 +87,5 @@ def test_perplexity_groups_are_of_responses_and_entropy_groups_of_positions():
 
 
 def test_position_edges_belong_to_the_later_group():
-    found = by_position(np.arange(4.0), [0.0, 0.2, 0.8, 0.99], [0, 1, 2, 3], resamples=0)
+    found = by_position(np.arange(4.0), [0.0, 0.2, 0.8, 0.99], [0, 1, 2, 3])
     assert [m.value for m in found.means] == [0.0, 1.0, 2.5]

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.measure.entropy import Entropies
 from study_code import study_code
 
-entropy_drop = study_code("_entropy_drop").entropy_drop
+_code = study_code("_entropy_drop")
+Side, entropy_drop = _code.Side, _code.entropy_drop
 
 
 @st.composite
@@ -25,15 +25,15 @@ def flat(responses):
 @settings(max_examples=25)
 @given(ragged(), ragged(), st.integers(0, 99))
 def test_the_three_parts_add_up_to_the_drop(first, second, seed):
-    generator, sides, outcomes = np.random.default_rng(seed), [], []
+    generator, sides = np.random.default_rng(seed), []
     for responses in (first, second):
         values, lengths = flat(responses)
-        sides.append(Entropies.exact(values, lengths))
-        outcomes.append(generator.choice([0.0, 1.0, np.nan], len(responses), p=[0.45, 0.45, 0.1]))
-    drop = entropy_drop(sides[0], outcomes[0], sides[1], outcomes[1], resamples=0)
+        success = generator.choice([0.0, 1.0, np.nan], len(responses), p=[0.45, 0.45, 0.1])
+        sides.append(Side(np.array(values, dtype=float), lengths, success))
+    drop = entropy_drop(*sides, resamples=0)
     known = [
         [(v, s) for r, s in zip(responses, success, strict=True) for v in r if not np.isnan([v, s]).any()]
-        for responses, success in zip((first, second), outcomes, strict=True)
+        for responses, success in zip((first, second), (side.success_R for side in sides), strict=True)
     ]
     for name, kinds in (("incorrect", [0.0]), ("correct", [1.0]), ("overall", [0.0, 1.0])):
         before, after = ([v for v, s in side if s in kinds] for side in known)
@@ -41,7 +41,7 @@ def test_the_three_parts_add_up_to_the_drop(first, second, seed):
         assert getattr(drop, name).value == pytest.approx(wanted, nan_ok=True, abs=1e-9)
     parts = drop.from_incorrect.value + drop.from_correct.value + drop.from_mix.value
     assert np.isnan(parts) or parts == pytest.approx(drop.overall.value, abs=1e-9)
-    assert drop.left_out == sum(len(e.values_T) for e in sides) - sum(map(len, known))
+    assert drop.left_out == sum(len(side.values_T) for side in sides) - sum(map(len, known))
 
 
 def test_each_part_by_hand():
@@ -49,17 +49,16 @@ def test_each_part_by_hand():
 
     Mean shares 0.375 and 0.625 give 0.375 and 0.3125; the mix is 0.25 times the mean gap of (1 + 0.5) / 2.
     """
-    before, after = Entropies.exact([2.0, 1.0], [1, 1]), Entropies.exact([1.0, 0.5, 0.5, 0.5], [1] * 4)
-    drop = entropy_drop(before, [0, 1], after, [0, 1, 1, 1], resamples=0)
+    before = Side(np.array([2.0, 1.0]), [1, 1], [0, 1])
+    drop = entropy_drop(before, Side(np.array([1.0, 0.5, 0.5, 0.5]), [1] * 4, [0, 1, 1, 1]), resamples=0)
     assert (drop.from_incorrect.value, drop.from_correct.value) == (0.375, 0.3125)
     assert (drop.from_mix.value, drop.overall.value) == (0.1875, 0.875)
 
 
 def test_more_correct_responses_alone_are_a_drop_from_mix():
     """Incorrect responses have entropy 1, correct ones 0, at both steps; the correct ones go from 1/4 to 2/4."""
-    before = Entropies.exact([1.0, 1.0, 1.0, 0.0], [1] * 4)
-    after = Entropies.exact([1.0, 1.0, 0.0, 0.0], [1] * 4)
-    drop = entropy_drop(before, [0, 0, 0, 1], after, [0, 0, 1, 1])
+    before = Side(np.array([1.0, 1.0, 1.0, 0.0]), [1] * 4, [0, 0, 0, 1])
+    drop = entropy_drop(before, Side(np.array([1.0, 1.0, 0.0, 0.0]), [1] * 4, [0, 0, 1, 1]))
     assert (drop.from_incorrect.value, drop.from_correct.value, drop.from_mix.value) == (0.0, 0.0, 0.25)
     assert (drop.incorrect.low, drop.incorrect.high) == (0.0, 0.0)
     assert np.isnan(drop.correct.low)  # one correct response before
@@ -70,14 +69,9 @@ def test_intervals_of_the_drop_cover_it():
     success = np.tile([0.0, 1.0], 20)
     for seed in range(80):
         sides = [
-            Entropies.exact(np.repeat(generator.normal(np.where(success, 0.2, mean), 0.3), 5), np.full(40, 5))
+            Side(np.repeat(generator.normal(np.where(success, 0.2, mean), 0.3), 5), np.full(40, 5), success)
             for mean in (1.0, 0.6)
         ]
-        drop = entropy_drop(sides[0], success, sides[1], success, resamples=100, seed=seed)
+        drop = entropy_drop(*sides, resamples=100, seed=seed)
         hits += drop.incorrect.low <= 0.4 <= drop.incorrect.high
     assert hits >= 67  # 76 expected, less 4 standard deviations
-
-
-def test_an_estimate_is_not_subtracted_from_an_entropy():
-    with pytest.raises(ValueError, match="cannot be subtracted"):
-        entropy_drop(Entropies.estimated([-1.0], [1]), [1.0], Entropies.exact([1.0], [1]), [1.0])

@@ -8,16 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrider.arrays import Floats
-from outrider.measure.entropy import Entropies
 from outrider.measure.groups import Mean, ends, ratio, totals, weights
 from outrider.measure.ragged import outcome_groups, owners
+
+
+class Side(NamedTuple):
+    """Entropies of the tokens of some responses, with the length and the success of each; NaN where unknown."""
+
+    values_T: Floats
+    lengths_R: ArrayLike
+    success_R: ArrayLike
 
 
 class Drop(NamedTuple):
     """Every number is *before less after*, so a drop is positive.
 
     Attributes:
-        name: of the values; says so where they only estimate an entropy.
         incorrect, correct: the drop within the responses of that outcome.
         overall: the drop over all tokens; the three parts below add up to it.
         from_incorrect, from_correct: the two drops, each times its share of the tokens (mean of before and after).
@@ -25,7 +31,6 @@ class Drop(NamedTuple):
         left_out: tokens, of both steps, that are NaN or of an unscorable response.
     """
 
-    name: str
     incorrect: Mean
     correct: Mean
     overall: Mean
@@ -35,15 +40,7 @@ class Drop(NamedTuple):
     left_out: int
 
 
-def entropy_drop(
-    before: Entropies,
-    success_before_R: ArrayLike,
-    after: Entropies,
-    success_after_R: ArrayLike,
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Drop:
+def entropy_drop(before: Side, after: Side, resamples: int = 1000, seed: int = 0) -> Drop:
     r"""The drop from one step to another, split by incorrect (-) and correct (+) responses.
 
     With :math:`H_\pm` the mean and :math:`w_\pm` the share of the tokens of that outcome, a bar for the mean of before
@@ -58,22 +55,18 @@ def entropy_drop(
     Degenerate cases: where a step has no token of an outcome, all but ``overall`` and the drop of the other outcome
     are NaN. ``n`` and ``responses`` are those of the smaller step; no interval from fewer than two responses.
 
-    Raises:
-        ValueError: one side is exact and the other estimated.
-
     Source: STILL report, arXiv 2508.07534, section 3.2.2 and Figure 3(c), which plots :math:`H_\pm`. The exact split
     of the whole drop is ours.
 
-    >>> before, after = Entropies.exact([2.0, 1.0], [1, 1]), Entropies.exact([1.0, 1.0, 1.0, 0.25], [1, 1, 1, 1])
-    >>> drop = entropy_drop(before, [0, 1], after, [0, 1, 1, 1], resamples=0)
+    >>> before = Side(np.array([2.0, 1.0]), [1, 1], [0, 1])
+    >>> after = Side(np.array([1.0, 1.0, 1.0, 0.25]), [1, 1, 1, 1], [0, 1, 1, 1])
+    >>> drop = entropy_drop(before, after, resamples=0)
     >>> drop.incorrect.value, drop.correct.value, drop.overall.value
     (1.0, 0.25, 0.6875)
     >>> drop.from_incorrect.value, drop.from_correct.value, drop.from_mix.value
     (0.375, 0.15625, 0.15625)
     """
-    if before.is_exact != after.is_exact:
-        raise ValueError("an exact entropy and an estimated one cannot be subtracted")
-    sides = [_cells(before, success_before_R), _cells(after, success_after_R)]
+    sides = [_cells(before), _cells(after)]
     values = _parts(*((sums.sum(0), counts.sum(0)) for sums, counts in sides))
     draws = _parts(*(_drawn(*side, resamples, seed + i) for i, side in enumerate(sides)))
     tokens = [counts.sum(0) for _, counts in sides]
@@ -82,19 +75,19 @@ def entropy_drop(
     def mean(part: str) -> Mean:
         kinds = {"incorrect": [0], "correct": [1]}.get(part, [0, 1])
         n, responses = (min(int(side[kinds].sum()) for side in size) for size in (tokens, members))
-        low, high = ends(draws[part], responses, level)
+        low, high = ends(draws[part], responses)
         return Mean(float(values[part]), low, high, n, responses)
 
     parts = {part: mean(part) for part in values}
     left_out = len(before.values_T) + len(after.values_T) - int(sum(side.sum() for side in tokens))
-    return Drop(name=before.name, left_out=left_out, **parts)
+    return Drop(left_out=left_out, **parts)
 
 
-def _cells(entropies: Entropies, success_R: ArrayLike) -> tuple[Floats, Floats]:
+def _cells(side: Side) -> tuple[Floats, Floats]:
     """Sums and counts per response and outcome."""
-    groups_T = np.repeat(outcome_groups(success_R), entropies.lengths_R)
-    kept_T = ~np.isnan(entropies.values_T) & (groups_T >= 0)
-    return totals(entropies.values_T[kept_T], groups_T[kept_T], owners(entropies.lengths_R)[kept_T], 2)
+    groups_T = np.repeat(outcome_groups(side.success_R), np.asarray(side.lengths_R))
+    kept_T = ~np.isnan(side.values_T) & (groups_T >= 0)
+    return totals(side.values_T[kept_T], groups_T[kept_T], owners(side.lengths_R)[kept_T], 2)
 
 
 def _drawn(sums_R2: Floats, counts_R2: Floats, resamples: int, seed: int) -> tuple[Floats, Floats]:

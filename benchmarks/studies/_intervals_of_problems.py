@@ -133,7 +133,7 @@ def _tokens(problems: int, rng: Generator) -> Drawn:
     at = np.arange(len(owners)) - np.repeat(np.cumsum(length) - length, length)
     half = (at >= np.repeat(length // 2, length)).astype(int)
     values = np.where(half, second[owners], first[owners]) + rng.normal(0, 0.3, len(owners))
-    profile = means_by_group(values, half, owners, ["first half", "second half"], resamples=0)
+    profile = means_by_group(values, half, owners, ["first half", "second half"])
     profile = profile.over_problems(of, RESAMPLES, int(rng.integers(2**31)))
     change = profile.difference("first half", "second half")
     return {"mean of the first half": ends(profile["first half"]), "second less first": ends(change)}
@@ -158,7 +158,7 @@ def _largest(problems: int, rng: Generator) -> Drawn:
     of, lengths, size = _changes(rng, problems)
     unsure = (rng.random(len(size)) < 0.2).astype(int)
     size = size * (1 + unsure)
-    found = largest_by_group(size, lengths, unsure, ["sure", "unsure"], "entropy", 0.2, resamples=0)
+    found = largest_by_group(size, lengths, unsure, ["sure", "unsure"])
     return {"unsure tokens": ends(found.over_problems(of, RESAMPLES, int(rng.integers(2**31)))["unsure"])}
 
 

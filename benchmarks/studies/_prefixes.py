@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from outrider.arrays import Floats, Ints
-from outrider.measure.bootstrap import Interval
+from outrider.measure.bootstrap import Interval, middle
 
 BINS = 10
 LEAST = 20  # prefixes that a bin needs to say something
@@ -167,7 +167,7 @@ class Resampled(NamedTuple):
     undefined: int
 
 
-def resampled(prefixes: Prefixes, resamples: int = 200, seed: int = 0, level: float = 0.95) -> Resampled:
+def resampled(prefixes: Prefixes, resamples: int = 200, seed: int = 0) -> Resampled:
     """:func:`relation` with percentile intervals: chains are drawn with replacement, with all of their prefixes.
 
     Drawing prefixes instead would take them as independent and make every interval too narrow. One logistic fit per
@@ -188,9 +188,7 @@ def resampled(prefixes: Prefixes, resamples: int = 200, seed: int = 0, level: fl
     draws_BS = np.array([relation(prefixes.of(np.concatenate([rows_of[c] for c in pick]))) for pick in picks])
     numbers = {}
     for (name, v), draws_B in zip(value._asdict().items(), draws_BS.T, strict=True):
-        known_B = draws_B[~np.isnan(draws_B)]
-        ends = np.quantile(known_B, [(1 - level) / 2, (1 + level) / 2]) if len(known_B) else (np.nan, np.nan)
-        numbers[name] = Interval(v, float(ends[0]), float(ends[1]), len(chains))
+        numbers[name] = Interval(v, *middle(draws_B), len(chains))
     w_B = draws_BS[:, Relation._fields.index("w")]
     w_B = w_B[~np.isnan(w_B)]
     z = value.w / w_B.std(ddof=1) if len(w_B) > 1 and w_B.std() else np.nan

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _entropy_drop import Drop, entropy_drop
+from _entropy_drop import Drop, Side, entropy_drop
 from _models import SEEDS, arguments_with_runs, trained
 from _study import BLACK, BLUE, GREEN, GREY, ORANGE, RED, keep, panels
 from _vocabulary import entropy_drops, where_they_occur
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from outrider.measure.bend import find_bend
 from outrider.measure.blocks import bounds, noise
-from outrider.measure.entropy import Entropies, by_relative_position
+from outrider.measure.entropy import by_relative_position
 from outrider.measure.exchange import Exchange, fit_exchange
 from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.ragged import owners
@@ -71,8 +71,8 @@ class Responses(NamedTuple):
         return self.of(self.step > max(self.step.max() - WINDOW, WINDOW))
 
     @property
-    def exact(self) -> Entropies:
-        return Entropies.exact(self.entropies, self.lengths)
+    def side(self) -> Side:
+        return Side(self.entropies, self.lengths, self.success)
 
 
 def responses(run: Path) -> Responses:
@@ -119,12 +119,11 @@ def roles(text: str, length: int) -> list[int]:
 def by_role(found: Responses) -> Profile:
     """Mean entropy of the tokens of each role; more than one token may write a number."""
     kinds = np.concatenate([roles(text, n) for text, n in zip(found.texts, found.lengths.tolist(), strict=True)])
-    return means_by_group(found.entropies, kinds, owners(found.lengths), ROLES, resamples=RESAMPLES)
+    return means_by_group(found.entropies, kinds, owners(found.lengths), ROLES).over_responses(RESAMPLES)
 
 
 def drop(found: Responses) -> Drop:
-    first, last = found.first, found.last
-    return entropy_drop(first.exact, first.success, last.exact, last.success, resamples=RESAMPLES)
+    return entropy_drop(found.first.side, found.last.side, RESAMPLES)
 
 
 def told(drop: Drop, first: Profile) -> dict[str, Any]:
@@ -141,7 +140,7 @@ def parts_of(found: Responses) -> dict[str, Any]:
 
 def outcomes(found: Responses) -> Profile:
     kinds = np.repeat(found.success, found.lengths)
-    return means_by_group(found.entropies, kinds, owners(found.lengths), [*SIGNS], resamples=RESAMPLES)
+    return means_by_group(found.entropies, kinds, owners(found.lengths), [*SIGNS]).over_responses(RESAMPLES)
 
 
 def curves(found: Responses) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -195,13 +194,13 @@ def stages(found: Responses) -> dict[str, Any]:
 
 def shape(found: Responses) -> dict[str, Any]:
     """Entropy over relative position, and the two differences that a U and confusion at the end would need."""
-    profile = by_relative_position(found.exact, BINS, RESAMPLES)
-    fifths = by_relative_position(found.exact, 5, RESAMPLES)
+    profile, fifths = (
+        by_relative_position(found.entropies, found.lengths, bins=bins).over_responses(RESAMPLES) for bins in (BINS, 5)
+    )
     late = np.repeat(found.success, found.lengths)
     place = np.concatenate([np.arange(n) * 5 // n for n in found.lengths.tolist()])
-    signs = means_by_group(
-        found.entropies, np.where(place == 4, late, -1), owners(found.lengths), [*SIGNS], resamples=RESAMPLES
-    )
+    kinds = np.where(place == 4, late, -1)
+    signs = means_by_group(found.entropies, kinds, owners(found.lengths), [*SIGNS]).over_responses(RESAMPLES)
     return {
         "by_tenth": [mean._asdict() for mean in profile.means],
         "last_fifth_less_middle": fifths.difference(0.5, 0.9)._asdict(),

@@ -117,14 +117,13 @@ def about_changes(found: Changes) -> dict[str, Any]:
     labels = [f"{i + 1}" for i in range(5)]
     tenth = quantile_groups(found.entropy, tuple(np.arange(1, 20) / 20))
     alone = (np.bincount(tenth, largest) / np.bincount(tenth))[tenth]  # of the largest, by entropy alone
-    shares = {by: means_by_group(largest, g, every, labels, resamples=RESAMPLES) for by, g in groups.items()}
-    sizes = {
-        by: means_by_group(np.abs(found.change), g, every, labels, resamples=RESAMPLES) for by, g in groups.items()
-    }
-    pulls = {by: means_by_group(found.pull, g, every, labels, resamples=RESAMPLES) for by, g in groups.items()}
-    expected = means_by_group(alone, groups["perplexity"], every, labels, resamples=0)
+    shares = {by: means_by_group(largest, g, every, labels).over_responses(RESAMPLES) for by, g in groups.items()}
+    size = np.abs(found.change)
+    sizes = {by: means_by_group(size, g, every, labels).over_responses(RESAMPLES) for by, g in groups.items()}
+    pulls = {by: means_by_group(found.pull, g, every, labels).over_responses(RESAMPLES) for by, g in groups.items()}
+    expected = means_by_group(alone, groups["perplexity"], every, labels)
     outcomes = np.repeat(found.success, found.lengths)
-    signs = means_by_group(found.change, outcomes, every, ["incorrect", "correct"], resamples=RESAMPLES)
+    signs = means_by_group(found.change, outcomes, every, ["incorrect", "correct"]).over_responses(RESAMPLES)
     forks = found.entropy >= np.quantile(found.entropy, 0.8)
     outcome = moved(found.change, found.lengths, found.success)
     return {
@@ -179,7 +178,7 @@ def about_interventions(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[st
     for measure, values in measures.items():
         for name, (groups, labels) in by.items():
             for whose, rows in (("all", np.ones(len(place), bool)), ("correct", correct), ("incorrect", ~correct)):
-                profile = means_by_group(values, np.where(rows, groups, -1), problem, labels, resamples=RESAMPLES)
+                profile = means_by_group(values, np.where(rows, groups, -1), problem, labels).over_responses(RESAMPLES)
                 gap = profile.difference(labels[0], labels[-1])._asdict()
                 told[f"{measure}_by_{name}_{whose}"] = {"groups": means(profile), "last_less_first": gap}
     told["entropy_by_position"] = [float(column("entropy")[place == i].mean()) for i in range(5)]

@@ -12,13 +12,15 @@ from torch import Tensor
 
 from outrider.errors import UserError
 from outrider.learn.batching import micro_batches
-from outrider.measure.branching import ROUNDING
 from outrider.model.forward import own_hidden
 from outrider.model.head import CHUNK
 from outrider.model.load import Policy
 from outrider.record import Ids, Rollout
 
 AnyFloats = NDArray[np.floating]
+
+ROUNDING = 1e-6
+"""A mass this close below the one asked for counts as reached: probabilities in float32 are not surer."""
 
 
 class TokenValues(NamedTuple):
@@ -133,8 +135,9 @@ def _chunk_values(
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
     """For each mass the fewest tokens that hold at least that mass, the one on the boundary included: ``[T, M]``.
 
-    What :func:`outrider.measure.branching.candidates` counts, on tensors; a mass missed by less than its ``ROUNDING``
-    is reached. Source: rollout branching factor, STILL report, arXiv 2508.07534, section 2.2.
+    A mass missed by less than ``ROUNDING`` is reached. Source: rollout branching factor, STILL report, arXiv
+    2508.07534, section 2.2, with mass 0.95. Decided: the report does not say whether the token on the boundary counts
+    (it does), nor at which temperature (1).
 
     >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
     [[1, 2, 3], [1, 1, 1]]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from outrider.arrays import Floats, Ints
-from outrider.measure.blocks import IntervalBounds, autocorrelation, block_length, bounds, noise
+from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 12
 """Points below which two slopes, their meeting point and the noise cannot be told apart."""
 
 _EDGE = 0.1  # the curve may not bend within the first and last tenth, where one point could be a segment
 _PLACES = 200  # candidates for the bend
-_NONE = IntervalBounds(np.nan, np.nan, np.nan)
 
 CurveShape = Literal["too short", "constant", "flat", "steady", "levels off", "bends"]
 
@@ -29,27 +28,21 @@ class Bend:
         shape: ``"levels off"``: a rising (or falling) stage and a plateau. ``"bends"``: two slopes, the second no
             plateau. ``"steady"``: one slope all along. ``"flat"``: no slope that the noise lets one see.
             ``"constant"``: every value is the same. ``"too short"``: fewer than :data:`FEWEST` points.
-        bend: x at which the two segments meet; only for the two shapes with a bend.
-        early, late: slopes per unit of x before and after the bend; without a bend both are that of the one line.
-        start, at_bend, end: fitted values at the first x, at the bend (NaN without one) and at the last x.
+        left_out: values that are NaN.
         p_value: chance that a straight line with such noise would bend at least as much.
-        autocorrelation: of neighbouring residuals of the best fit.
-        block: how many neighbouring residuals were resampled together.
-        points, left_out: values used, and values that are NaN.
+        early, late: slopes per unit of x before and after the bend; without a bend both are that of the one line.
+        bend: x at which the two segments meet; only for the two shapes with a bend, as ``at_bend``.
+        start, at_bend: fitted values at the first x and at the bend.
     """
 
     shape: CurveShape
-    bend: IntervalBounds
-    early: IntervalBounds
-    late: IntervalBounds
-    start: float
-    at_bend: float
-    end: float
-    p_value: float
-    autocorrelation: float
-    block: int
-    points: int
     left_out: int
+    p_value: float = np.nan
+    early: IntervalBounds = NONE
+    late: IntervalBounds = NONE
+    bend: IntervalBounds = NONE
+    start: float = np.nan
+    at_bend: float = np.nan
 
 
 def find_bend(
@@ -59,7 +52,6 @@ def find_bend(
     significance: float = 0.05,
     resamples: int = 500,
     seed: int = 0,
-    level: float = 0.95,
 ) -> Bend:
     r"""Compare one straight line with two that meet, both fitted by least squares.
 
@@ -99,38 +91,23 @@ def find_bend(
     if (np.diff(x) <= 0).any():
         raise ValueError("the x of a curve must rise")
     if len(x) < FEWEST or np.ptp(y) == 0:
-        shape: CurveShape = "too short" if len(x) < FEWEST else "constant"
-        ends = (float(y[0]), float(y[-1])) if len(y) else (np.nan, np.nan)
-        return Bend(shape, _NONE, _NONE, _NONE, ends[0], np.nan, ends[1], np.nan, np.nan, 1, len(x), left_out)
+        return Bend("too short" if len(x) < FEWEST else "constant", left_out)
     fit = _Candidates(x)
     p_value = _p_value(fit, y, resamples, seed)
-    if p_value < significance:
-        found = _bent(fit, y, plateau, resamples, seed + 1, level)
-    else:
-        found = _straight(fit, y, resamples, seed + 1, level)
-    residuals_N = y - found.fitted_N
-    return Bend(
-        shape=found.shape,
-        bend=found.bend,
-        early=found.early,
-        late=found.late,
-        start=float(found.fitted_N[0]),
-        at_bend=float(np.interp(found.bend.value, x, found.fitted_N)),
-        end=float(found.fitted_N[-1]),
-        p_value=p_value,
-        autocorrelation=autocorrelation(residuals_N),
-        block=block_length(residuals_N),
-        points=len(y),
-        left_out=left_out,
+    if p_value >= significance:
+        line_N = fit.line(y)
+        slope = bounds(fit.slope(y[None])[0], fit.slope(line_N + noise(y - line_N, 2, resamples, seed + 1)))
+        shape: CurveShape = "steady" if slope.excludes_zero else "flat"
+        return Bend(shape, left_out, p_value, slope, slope, start=float(line_N[0]))
+    segments_N = fit.segments(y)
+    drawn_BN = segments_N + noise(y - segments_N, 4, resamples, seed + 1)
+    early, late = (
+        bounds(value[0], draws_B) for value, draws_B in zip(fit.slopes(y[None]), fit.slopes(drawn_BN), strict=True)
     )
-
-
-class _Found(NamedTuple):
-    shape: CurveShape
-    fitted_N: Floats
-    early: IntervalBounds
-    late: IntervalBounds
-    bend: IntervalBounds = _NONE
+    bend = bounds(fit.places(y[None])[0], fit.places(drawn_BN))
+    shape = "levels off" if abs(late.value) <= plateau * abs(early.value) else "bends"
+    at_bend = float(np.interp(bend.value, x, segments_N))
+    return Bend(shape, left_out, p_value, early, late, bend, float(segments_N[0]), at_bend)
 
 
 class _Candidates:
@@ -196,22 +173,3 @@ def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
     return (1 + as_much) / (1 + resamples)
-
-
-def _bent(fit: _Candidates, y_N: Floats, plateau: float, resamples: int, seed: int, level: float) -> _Found:
-    segments_N = fit.segments(y_N)
-    drawn_BN = segments_N + noise(y_N - segments_N, 4, resamples, seed)
-    early, late = (
-        bounds(value[0], draws_B, level)
-        for value, draws_B in zip(fit.slopes(y_N[None]), fit.slopes(drawn_BN), strict=True)
-    )
-    shape: CurveShape = "levels off" if abs(late.value) <= plateau * abs(early.value) else "bends"
-    bend = bounds(fit.places(y_N[None])[0], fit.places(drawn_BN), level)
-    return _Found(shape, segments_N, early, late, bend)
-
-
-def _straight(fit: _Candidates, y_N: Floats, resamples: int, seed: int, level: float) -> _Found:
-    line_N = fit.line(y_N)
-    drawn_BN = line_N + noise(y_N - line_N, 2, resamples, seed)
-    slope = bounds(fit.slope(y_N[None])[0], fit.slope(drawn_BN), level)
-    return _Found("steady" if slope.excludes_zero else "flat", line_N, slope, slope)

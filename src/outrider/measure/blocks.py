@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrider.arrays import Floats, Ints
+from outrider.measure.bootstrap import middle
 
 
 class IntervalBounds(NamedTuple):
@@ -22,17 +23,12 @@ class IntervalBounds(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-def bounds(value: float, draws_B: Floats, level: float = 0.95) -> IntervalBounds:
-    """A value with the middle ``level`` of its draws; NaN draws are left out.
+NONE = IntervalBounds(np.nan, np.nan, np.nan)
 
-    >>> bounds(1.0, np.arange(101.0), level=0.5)
-    IntervalBounds(value=1.0, low=25.0, high=75.0)
-    """
-    known_B = draws_B[~np.isnan(draws_B)]
-    if not len(known_B):
-        return IntervalBounds(float(value), np.nan, np.nan)
-    low, high = np.quantile(known_B, [(1 - level) / 2, (1 + level) / 2])
-    return IntervalBounds(float(value), float(low), float(high))
+
+def bounds(value: float, draws_B: Floats) -> IntervalBounds:
+    """A value with the middle 95 % of its draws; NaN draws are left out."""
+    return IntervalBounds(float(value), *middle(draws_B))
 
 
 def autocorrelation(residuals_N: Floats) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrider.arrays import Floats
 
+LEVEL = 0.95  # of every interval here
 _CHUNK = 2_000_000  # drawn indices held at once: 16 MB
 
 
@@ -36,13 +37,12 @@ def bootstrap_mean(
     values_P: ArrayLike,
     resamples: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
     problems_P: ArrayLike | None = None,
 ) -> Interval:
     """Mean over problems with its percentile bootstrap interval.
 
-    ``resamples`` times, as many problems as there are get drawn with replacement; the interval holds the middle
-    ``level`` of the resampled means. The samples *within* a problem are not resampled: their noise is already in the
+    ``resamples`` times, as many problems as there are get drawn with replacement; the interval holds the middle 95 %
+    of the resampled means. The samples *within* a problem are not resampled: their noise is already in the
     spread of the values. The interval covers the choice of problems, not the seed of a training run.
 
     ``problems_P`` says which problem a value is of, where a problem has several (groups of several steps): they are
@@ -82,8 +82,20 @@ def bootstrap_mean(
         for start in range(0, resamples, rows)
     )
     means_B = np.concatenate([sums_C[drawn_BC].sum(axis=1) / counts_C[drawn_BC].sum(axis=1) for drawn_BC in draws])
-    low, high = np.quantile(means_B, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high), problems)
+    return Interval(value, *middle(means_B), problems)
+
+
+def middle(draws_B: Floats) -> tuple[float, float]:
+    """Ends of the middle 95 % of the draws that are not NaN; NaN if there are none.
+
+    >>> [round(end, 6) for end in middle(np.arange(201.0))]
+    [5.0, 195.0]
+    """
+    known_B = draws_B[~np.isnan(draws_B)]
+    if not len(known_B):
+        return np.nan, np.nan
+    low, high = np.quantile(known_B, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -94,9 +106,7 @@ def _by_problem(known_P: Floats, problems_P: NDArray[Any], there_P: NDArray[np.b
     return np.bincount(of_P, known_P).astype(np.float64), np.bincount(of_P).astype(np.float64)
 
 
-def bootstrap_difference(
-    before_P: ArrayLike, after_P: ArrayLike, resamples: int = 2000, seed: int = 0, level: float = 0.95
-) -> Interval:
+def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int = 2000, seed: int = 0) -> Interval:
     """Mean of ``after - before`` on the same problems, in the same order, with its interval.
 
     Pairing removes the spread between easy and hard problems, which is most of the width of either mean alone: two
@@ -112,4 +122,4 @@ def bootstrap_difference(
     first_P, second_P = np.asarray(before_P, dtype=np.float64), np.asarray(after_P, dtype=np.float64)
     if first_P.shape != second_P.shape:
         raise ValueError(f"a paired difference needs the same problems, not {first_P.shape} and {second_P.shape}")
-    return bootstrap_mean(second_P - first_P, resamples, seed, level)
+    return bootstrap_mean(second_P - first_P, resamples, seed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from outrider.arrays import Floats
-from outrider.measure.blocks import IntervalBounds, autocorrelation, block_length, bounds, noise
+from outrider.measure.blocks import NONE, IntervalBounds, bounds, noise
 
 FEWEST = 8
 """Points below which two parameters and the likeness of neighbouring residuals cannot be told apart."""
@@ -19,34 +19,34 @@ class Exchange:
     """A fit of R = -a exp(H) + b.
 
     Attributes:
+        left_out: pairs with a NaN.
+        why_not: why the data cannot say what a and b are, and all numbers are NaN; "" where they can.
         a, b: the parameters.
         ceiling: R at H = 0, b - a: what is left to gain when all entropy is spent, *if* the law holds that far.
-        identified: False where the data cannot say what a and b are; ``why_not`` says why, and all numbers are NaN.
-        why_not: "" if identified.
-        holds: whether the interval of a lies above 0: performance does rise where entropy falls.
         explained: share of the variance of R that the fit explains (R squared); NaN where R is constant.
         lowest, highest: entropies seen, nats; the ceiling is extrapolated by ``lowest``.
-        autocorrelation: of neighbouring residuals; near 1 the points are worth far fewer than ``points``.
-        block: how many neighbouring residuals were resampled together.
-        points, left_out: pairs used, and pairs with a NaN.
-        level: of the intervals.
+        draws_B2: a and b of every resample.
     """
 
-    a: IntervalBounds
-    b: IntervalBounds
-    ceiling: IntervalBounds
-    identified: bool
-    why_not: str
-    holds: bool
-    explained: float
-    lowest: float
-    highest: float
-    autocorrelation: float
-    block: int
-    points: int
     left_out: int
-    level: float
-    draws_B2: Floats
+    why_not: str = ""
+    a: IntervalBounds = NONE
+    b: IntervalBounds = NONE
+    ceiling: IntervalBounds = NONE
+    explained: float = np.nan
+    lowest: float = np.nan
+    highest: float = np.nan
+    draws_B2: Floats = field(default_factory=lambda: np.empty((0, 2)))
+
+    @property
+    def identified(self) -> bool:
+        """Whether the data can say what a and b are."""
+        return not self.why_not
+
+    @property
+    def holds(self) -> bool:
+        """Whether the interval of a lies above 0: performance does rise where entropy falls."""
+        return self.a.low > 0
 
     def at(self, entropy: float) -> IntervalBounds:
         """R at an entropy in nats, with the interval of the curve (not of a single noisy point).
@@ -56,12 +56,10 @@ class Exchange:
         0.7
         """
         draws_B = self.draws_B2[:, 1] - self.draws_B2[:, 0] * np.exp(entropy)
-        return bounds(self.b.value - self.a.value * np.exp(entropy), draws_B, self.level)
+        return bounds(self.b.value - self.a.value * np.exp(entropy), draws_B)
 
 
-def fit_exchange(
-    entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 1000, seed: int = 0, level: float = 0.95
-) -> Exchange:
+def fit_exchange(entropies_N: ArrayLike, rewards_N: ArrayLike, resamples: int = 1000, seed: int = 0) -> Exchange:
     r"""Fit :math:`R = -a\, e^{H} + b` by least squares over the steps of a run, given in their order.
 
     With :math:`u = e^H` it is a straight line, so the fit is exact. The residuals of neighbouring steps are alike (the
@@ -69,7 +67,7 @@ def fit_exchange(
 
     .. math:: R^{(b)}_t = \hat R_t + e^{(b)}_t
 
-    and every resample is fitted again; the intervals hold the middle ``level`` of these fits. They cover noise around
+    and every resample is fitted again; the intervals hold the middle 95 % of these fits. They cover noise around
     the law, not that the law may fail beyond the entropies seen, nor another seed of the run. A run whose reward and
     entropy both drift with time fits any such curve well: ``explained`` is no evidence for the law.
 
@@ -94,29 +92,21 @@ def fit_exchange(
     left_out = int((~known_N).sum())
     entropies, rewards = entropies[known_N], rewards[known_N]
     if why_not := _why_not(entropies):
-        return _unidentified(entropies, why_not, left_out, level)
+        return Exchange(left_out, why_not)
     scaled_N = np.exp(entropies)
     a, b = _line(scaled_N, rewards[None])[0]
     residuals_N = rewards - (b - a * scaled_N)
     drawn_BN = (b - a * scaled_N) + noise(residuals_N, 2, resamples, seed)
     draws_B2 = _line(scaled_N, drawn_BN)
-    found_a = bounds(a, draws_B2[:, 0], level)
     total = float(np.square(rewards - rewards.mean()).sum())
     return Exchange(
-        a=found_a,
-        b=bounds(b, draws_B2[:, 1], level),
-        ceiling=bounds(b - a, draws_B2[:, 1] - draws_B2[:, 0], level),
-        identified=True,
-        why_not="",
-        holds=found_a.low > 0,
+        left_out=left_out,
+        a=bounds(a, draws_B2[:, 0]),
+        b=bounds(b, draws_B2[:, 1]),
+        ceiling=bounds(b - a, draws_B2[:, 1] - draws_B2[:, 0]),
         explained=1 - float(residuals_N @ residuals_N) / total if total > 0 else np.nan,
         lowest=float(entropies.min()),
         highest=float(entropies.max()),
-        autocorrelation=autocorrelation(residuals_N),
-        block=block_length(residuals_N),
-        points=len(entropies),
-        left_out=left_out,
-        level=level,
         draws_B2=draws_B2,
     )
 
@@ -135,25 +125,3 @@ def _why_not(entropies_N: Floats) -> str:
     if spread < 1e-3:
         return f"entropy hardly changes: it spans {spread:.2g} nats"
     return ""
-
-
-def _unidentified(entropies_N: Floats, why_not: str, left_out: int, level: float) -> Exchange:
-    none = IntervalBounds(np.nan, np.nan, np.nan)
-    some = len(entropies_N) > 0
-    return Exchange(
-        a=none,
-        b=none,
-        ceiling=none,
-        identified=False,
-        why_not=why_not,
-        holds=False,
-        explained=np.nan,
-        lowest=float(entropies_N.min()) if some else np.nan,
-        highest=float(entropies_N.max()) if some else np.nan,
-        autocorrelation=np.nan,
-        block=1,
-        points=len(entropies_N),
-        left_out=left_out,
-        level=level,
-        draws_B2=np.empty((0, 2)),
-    )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrider.arrays import Flags, Floats, Ints
+from outrider.measure.bootstrap import middle
 
 _CHUNK = 4_000_000  # drawn indices held at once: 32 MB
 
@@ -43,28 +44,22 @@ class Profile:
     """Means of one quantity by group.
 
     Attributes:
-        name: of the quantity; says so where it is an estimate.
-        by: what the groups are: "relative position", "outcome", …
         groups: a name per group, or a number where groups lie on an axis (their middle).
         means: one per group.
         left_out: tokens that are NaN or in no group, so in no mean.
-        draws_BK: the means of every resample; NaN where a resample has no token of a group.
-        level: of the intervals.
         owners_R: the responses that have a token in a mean.
         sums_RK, counts_RK: their sums of values, and tokens.
+        draws_BK: the means of every resample; NaN where a resample has no token of a group.
         clusters_K: how many of what was resampled (responses, or problems) a group comes from.
     """
 
-    name: str
-    by: str
     groups: tuple[Label, ...]
     means: tuple[Mean, ...]
     left_out: int
-    draws_BK: Floats
-    level: float
     owners_R: Ints
     sums_RK: Floats
     counts_RK: Floats
+    draws_BK: Floats
     clusters_K: tuple[int, ...]
 
     def __getitem__(self, group: Label) -> Mean:
@@ -79,15 +74,28 @@ class Profile:
         a, b = self.groups.index(first), self.groups.index(second)
         one, other = self.means[a], self.means[b]
         clusters = min(self.clusters_K[a], self.clusters_K[b])
-        low, high = ends(self.draws_BK[:, b] - self.draws_BK[:, a], clusters, self.level)
+        low, high = ends(self.draws_BK[:, b] - self.draws_BK[:, a], clusters)
         return Mean(other.value - one.value, low, high, min(one.n, other.n), min(one.responses, other.responses))
 
     def over_problems(self, problems_R: ArrayLike, resamples: int = 1000, seed: int = 0) -> Profile:
-        """The same means with intervals by a bootstrap over problems: responses to one problem are alike.
+        r"""The same means with percentile intervals by a bootstrap over problems.
+
+        Each resample draws as many *problems* as there are, with replacement, and takes all of their tokens:
+
+        .. math:: \bar v^{(b)}_k = \frac{\sum_p w^{(b)}_p \sum_{t \in p, k} v_t}{\sum_p w^{(b)}_p\, n_{p,k}}
+
+        with :math:`w^{(b)}_p` the number of times problem p was drawn. Responses to one problem are alike, and tokens
+        of one response even more: drawing these would give intervals that are far too narrow.
 
         ``problems_R``: the problem of every response, by the number that is its owner; whole numbers.
 
-        >>> found = means_by_group([1.0, 3.0, 5.0], [0, 0, 0], [0, 1, 2], ["all"], resamples=0)
+        Degenerate cases: no interval (NaN) for a group from fewer than two problems; a resample that draws none of a
+        group's problems counts for the others only. The intervals do not cover the seed of a training run.
+
+        Source: bootstrap of clusters, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section
+        3.8.
+
+        >>> found = means_by_group([1.0, 3.0, 5.0], [0, 0, 0], [0, 1, 2], ["all"])
         >>> found.over_problems([7, 7, 8]).clusters_K, found.over_problems([7, 7, 7])["all"].low
         ((2,), nan)
         """
@@ -97,6 +105,10 @@ class Profile:
         np.add.at(counts_CK, of_R, self.counts_RK)
         return self._resampled(sums_CK, counts_CK, resamples, seed)
 
+    def over_responses(self, resamples: int = 1000, seed: int = 0) -> Profile:
+        """The same over responses, for responses that are to different problems, or where these are not known."""
+        return self._resampled(self.sums_RK, self.counts_RK, resamples, seed)
+
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
         """With draws and intervals over clusters of these sums."""
         draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]
@@ -104,31 +116,13 @@ class Profile:
         clusters = tuple((counts_CK > 0).sum(0).tolist())
         means = []
         for k, mean in enumerate(self.means):
-            low, high = ends(draws_BK[:, k], clusters[k], self.level)
+            low, high = ends(draws_BK[:, k], clusters[k])
             means.append(mean._replace(low=low, high=high))
         return replace(self, means=tuple(means), draws_BK=draws_BK, clusters_K=clusters)
 
 
-def means_by_group(
-    values_T: ArrayLike,
-    groups_T: ArrayLike,
-    owners_T: ArrayLike,
-    labels: Sequence[Label],
-    name: str = "",
-    by: str = "",
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Profile:
-    r"""Mean of the values of each group, with percentile intervals by a bootstrap over responses.
-
-    Each resample draws as many *responses* as there are, with replacement, and takes all of their tokens:
-
-    .. math:: \bar v^{(b)}_k = \frac{\sum_r w^{(b)}_r \sum_{t \in r, k} v_t}{\sum_r w^{(b)}_r\, n_{r,k}}
-
-    with :math:`w^{(b)}_r` the number of times response r was drawn. Tokens of one response resemble each other, so
-    drawing tokens would give intervals that are far too narrow. So do responses to one problem: where the problems are
-    known, :meth:`Profile.over_problems` draws these.
+def means_by_group(values_T: ArrayLike, groups_T: ArrayLike, owners_T: ArrayLike, labels: Sequence[Label]) -> Profile:
+    """Mean of the values of each group; intervals come from :meth:`Profile.over_problems`.
 
     Args:
         values_T: NaN is left out, and counted.
@@ -136,16 +130,12 @@ def means_by_group(
         owners_T: the response of every value; any integers.
         labels: names of the groups.
 
-    Degenerate cases: a group without values is NaN with n = 0. No interval (NaN) for ``resamples = 0`` and for a
-    group with values from fewer than two responses; a resample that draws none of a group's responses counts for the
-    others only. The intervals cover the choice of responses, not the seed of a training run.
+    Degenerate cases: a group without values is NaN with n = 0.
 
     Raises:
         ValueError: the arrays differ in length, or a group has no label.
 
-    Source: bootstrap of clusters, Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
-
-    >>> found = means_by_group([1.0, 3.0, 5.0, 9.0], [0, 0, 1, 1], [0, 0, 0, 1], ["early", "late"], resamples=0)
+    >>> found = means_by_group([1.0, 3.0, 5.0, 9.0], [0, 0, 1, 1], [0, 0, 0, 1], ["early", "late"])
     >>> found["late"].value, found["late"].responses, found.difference("early", "late").value
     (7.0, 2, 5.0)
     """
@@ -163,20 +153,16 @@ def means_by_group(
         Mean(value, np.nan, np.nan, int(tokens), int(responses))
         for value, tokens, responses in zip(values_K.tolist(), tokens_K, responses_K, strict=True)
     )
-    found = Profile(
-        name=name,
-        by=by,
+    return Profile(
         groups=tuple(labels),
         means=means,
         left_out=int((~kept_T).sum()),
-        draws_BK=np.empty((0, len(labels))),
-        level=level,
         owners_R=np.unique(owner_T[kept_T]).astype(np.int64),
         sums_RK=sums_RK,
         counts_RK=counts_RK,
-        clusters_K=(),
+        draws_BK=np.empty((0, len(labels))),
+        clusters_K=tuple(responses_K.tolist()),
     )
-    return found._resampled(sums_RK, counts_RK, resamples, seed)
 
 
 def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
@@ -194,17 +180,9 @@ def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
         yield drawn.reshape(some, responses).astype(np.float64)
 
 
-def ends(draws_B: Floats, responses: int, level: float = 0.95) -> tuple[float, float]:
-    """Ends of the middle ``level`` of the known draws; NaN if there are none, or fewer than two responses.
-
-    >>> ends(np.arange(101.0), responses=30, level=0.5)
-    (25.0, 75.0)
-    """
-    known_B = draws_B[~np.isnan(draws_B)]
-    if responses < 2 or not len(known_B):
-        return np.nan, np.nan
-    low, high = np.quantile(known_B, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def ends(draws_B: Floats, responses: int) -> tuple[float, float]:
+    """Ends of the interval over draws; NaN if it would be over fewer than two responses."""
+    return middle(draws_B) if responses > 1 else (np.nan, np.nan)
 
 
 def totals(values_T: Floats, groups_T: Ints, owners_T: Ints, groups: int) -> tuple[Floats, Floats]:

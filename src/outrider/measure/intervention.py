@@ -12,6 +12,8 @@ from outrider.arrays import Floats
 from outrider.measure.groups import Label, Profile, means_by_group
 from outrider.measure.ragged import quantile_groups
 
+EDGES = (0.2, 0.8)  # of relative positions, and of quantiles
+
 
 def effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike, k: ArrayLike) -> Floats:
     r"""Effect of each replaced token, in [-1, 1].
@@ -57,61 +59,34 @@ def squared_effects(replaced_successes_N: ArrayLike, kept_successes_N: ArrayLike
     return np.square(p_N - q_N) - noise_N
 
 
-def by_position(
-    effects_N: ArrayLike,
-    relative_N: ArrayLike,
-    responses_N: ArrayLike,
-    edges: tuple[float, ...] = (0.2, 0.8),
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Profile:
-    """Mean effect by relative position in [0, 1): before the first edge, between edges, from the last one on.
+def by_position(effects_N: ArrayLike, relative_N: ArrayLike, responses_N: ArrayLike) -> Profile:
+    """Mean effect by relative position in [0, 1): before the first of ``EDGES``, between them, from the last one on.
 
-    ``responses_N`` says which response each position is of: the intervals draw whole responses. NaN effects and
-    positions are left out and counted; see :func:`means_by_group` for the rest.
+    ``responses_N`` says which response each position is of. NaN effects and positions are left out and counted; see
+    :func:`means_by_group` for the rest.
 
     Source: STILL report, Figure 6(b).
 
-    >>> found = by_position([0.5, 0.1, 0.3], [0.1, 0.9, 0.0], [0, 0, 1], resamples=0)
+    >>> found = by_position([0.5, 0.1, 0.3], [0.1, 0.9, 0.0], [0, 0, 1])
     >>> found.groups, found["below 0.2"].value, found["from 0.8"].value
     (('below 0.2', '0.2 to 0.8', 'from 0.8'), 0.4, 0.1)
     """
     at_N = np.asarray(relative_N, dtype=np.float64)
-    groups_N = np.where(np.isnan(at_N), -1, np.searchsorted(edges, at_N, side="right"))
-    middle = [f"{a:g} to {b:g}" for a, b in pairwise(edges)]
-    labels = [f"below {edges[0]:g}", *middle, f"from {edges[-1]:g}"]
-    return means_by_group(
-        effects_N, groups_N, responses_N, labels, "effect of a token", "relative position", resamples, seed
-    )
+    groups_N = np.where(np.isnan(at_N), -1, np.searchsorted(EDGES, at_N, side="right"))
+    low, high = EDGES
+    return means_by_group(effects_N, groups_N, responses_N, [f"below {low}", f"{low} to {high}", f"from {high}"])
 
 
-def by_entropy(
-    effects_N: ArrayLike,
-    entropies_N: ArrayLike,
-    responses_N: ArrayLike,
-    edges: tuple[float, ...] = (0.2, 0.8),
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Profile:
+def by_entropy(effects_N: ArrayLike, entropies_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Mean effect by entropy of the replaced token, in quantile groups of the positions that were tried.
 
-    >>> found = by_entropy([0.0, 0.2, 0.4, 0.6], [0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1], edges=(0.5,), resamples=0)
-    >>> [(label, round(mean.value, 3)) for label, mean in zip(found.groups, found.means)]
-    [('lowest 50 %', 0.1), ('highest 50 %', 0.5)]
+    >>> [mean.value for mean in by_entropy([0.0, 0.2, 0.4, 0.4, 0.7], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]).means]
+    [0.0, 0.3333333333333333, 0.7]
     """
-    groups_N = quantile_groups(entropies_N, edges)
-    labels = quantile_labels(edges)
-    return means_by_group(effects_N, groups_N, responses_N, labels, "effect of a token", "entropy", resamples, seed)
+    return means_by_group(effects_N, quantile_groups(entropies_N, EDGES), responses_N, quantile_labels(EDGES))
 
 
-def by_perplexity(
-    effects_N: ArrayLike,
-    perplexities_N: ArrayLike,
-    responses_N: ArrayLike,
-    edges: tuple[float, ...] = (0.2, 0.8),
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Profile:
+def by_perplexity(effects_N: ArrayLike, perplexities_N: ArrayLike, responses_N: ArrayLike) -> Profile:
     """Mean effect by perplexity of the response, in quantile groups of the *responses*.
 
     ``perplexities_N`` repeats a response's value for each of its positions; how many it has does not matter.
@@ -121,18 +96,17 @@ def by_perplexity(
 
     Source: STILL report, Figure 5(b): lowest and highest 20 %.
 
-    >>> found = by_perplexity([0.0, 0.2, 0.5], [1.1, 1.1, 3.0], [7, 7, 9], edges=(0.5,), resamples=0)
-    >>> [mean.value for mean in found.means]
-    [0.1, 0.5]
+    >>> found = by_perplexity([0.0, 0.2, 0.5], [1.1, 1.1, 3.0], [7, 7, 9])
+    >>> [(label, mean.value) for label, mean in zip(found.groups, found.means) if mean.n]
+    [('lowest 20 %', 0.1), ('20 to 80 %', 0.5)]
     """
     perplexity_N = np.asarray(perplexities_N, dtype=np.float64)
     _, first_R, response_N = np.unique(np.asarray(responses_N), return_index=True, return_inverse=True)
     perplexity_R = perplexity_N[first_R]
     if not np.array_equal(perplexity_R[response_N], perplexity_N, equal_nan=True):
         raise ValueError("a response has one perplexity, the same at all of its positions")
-    groups_N = quantile_groups(perplexity_R, edges)[response_N]
-    labels = quantile_labels(edges)
-    return means_by_group(effects_N, groups_N, responses_N, labels, "effect of a token", "perplexity", resamples, seed)
+    groups_N = quantile_groups(perplexity_R, EDGES)[response_N]
+    return means_by_group(effects_N, groups_N, responses_N, quantile_labels(EDGES))
 
 
 def quantile_labels(edges: Sequence[float]) -> list[Label]:

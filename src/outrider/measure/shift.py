@@ -24,7 +24,7 @@ class Moved(NamedTuple):
         tokens: how many.
         risen, fallen: sums of the positive and of the negative changes; the latter is negative.
         size: mean size of a change; NaN without tokens.
-        beyond: share of the tokens whose probability changed by more than the bound; NaN without tokens.
+        beyond: share of the tokens whose probability changed by more than :data:`LARGE`; NaN without tokens.
         left_out: tokens whose change is NaN.
     """
 
@@ -46,27 +46,7 @@ class Correlation(NamedTuple):
     left_out: int
 
 
-def changes(before_T: ArrayLike, after_T: ArrayLike) -> Floats:
-    r"""Change of each token's probability from the log-probabilities of two checkpoints for the same tokens.
-
-    .. math:: \Delta_t = \pi_\mathrm{after}(y_t) - \pi_\mathrm{before}(y_t) = \pi_\mathrm{before}
-              (e^{\log \pi_\mathrm{after} - \log \pi_\mathrm{before}} - 1)
-
-    in the second form, which keeps small changes of likely tokens. In [-1, 1]. NaN where one of them is.
-
-    Raises:
-        ValueError: the two differ in shape.
-
-    >>> changes(np.log([0.5, 0.2]), np.log([0.6, 0.1])).round(3).tolist()
-    [0.1, -0.1]
-    """
-    before, after = np.asarray(before_T, dtype=np.float64), np.asarray(after_T, dtype=np.float64)
-    if before.shape != after.shape:
-        raise ValueError(f"a change needs the same tokens under both, not {before.shape} and {after.shape}")
-    return np.exp(before) * np.expm1(after - before)
-
-
-def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike, bound: float = LARGE) -> dict[str, Moved]:
+def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike) -> dict[str, Moved]:
     """What moved in ``"incorrect"``, ``"correct"`` and ``"all"`` responses.
 
     Learning from verdicts raises tokens of correct responses and lowers those of incorrect ones. Unscorable responses
@@ -84,9 +64,9 @@ def moved(changes_T: ArrayLike, lengths_R: ArrayLike, success_R: ArrayLike, boun
     change_T = np.asarray(changes_T, dtype=np.float64)
     outcome_T = np.repeat(outcome_groups(success_R), lengths_of(lengths_R, len(change_T)))
     return {
-        "incorrect": _moved(change_T[outcome_T == 0], bound),
-        "correct": _moved(change_T[outcome_T == 1], bound),
-        "all": _moved(change_T, bound),
+        "incorrect": _moved(change_T[outcome_T == 0]),
+        "correct": _moved(change_T[outcome_T == 1]),
+        "all": _moved(change_T),
     }
 
 
@@ -95,10 +75,7 @@ def largest_by_group(
     lengths_R: ArrayLike,
     groups_T: ArrayLike,
     labels: Sequence[Label],
-    by: str,
     share: float = 0.2,
-    resamples: int = 1000,
-    seed: int = 0,
 ) -> Profile:
     """Share of each group's tokens that are among the ``share`` of all tokens with the largest changes.
 
@@ -107,16 +84,14 @@ def largest_by_group(
 
     Source: STILL report, arXiv 2508.07534, Figure 5(a) by PPL, section 3.2.2 by category.
 
-    >>> kinds = [0, 1, 0, 1], ["formal", "other"], "category"
-    >>> found = largest_by_group([0.4, 0.0, -0.3, 0.0], [2, 2], *kinds, share=0.5, resamples=0)
+    >>> found = largest_by_group([0.4, 0.0, -0.3, 0.0], [2, 2], [0, 1, 0, 1], ["formal", "other"], share=0.5)
     >>> found["formal"].value, found["other"].value
     (1.0, 0.0)
     """
     sizes_T = np.abs(np.asarray(changes_T, dtype=np.float64))
     chosen_T = np.where(np.isnan(sizes_T), np.nan, highest(sizes_T, share))
     owners_T = owners(lengths_of(lengths_R, len(sizes_T)))
-    name = f"share among the {100 * share:g} % largest changes"
-    return means_by_group(chosen_T, groups_T, owners_T, labels, name, by, resamples, seed)
+    return means_by_group(chosen_T, groups_T, owners_T, labels)
 
 
 def perplexities(logprobs_T: ArrayLike, lengths_R: ArrayLike) -> Floats:
@@ -133,8 +108,6 @@ def perplexity_against_change(
     changes_T: ArrayLike,
     lengths_R: ArrayLike,
     resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
     """Rank correlation over responses of PPL with the mean size of the change. Negative: low-PPL responses moved more.
@@ -148,7 +121,7 @@ def perplexity_against_change(
     -1.0
     """
     sizes_R = _response_means(np.abs(np.asarray(changes_T, dtype=np.float64)), lengths_R)
-    return rank_correlation(perplexities_R, sizes_R, resamples, seed, level, problems_R)
+    return rank_correlation(perplexities_R, sizes_R, resamples, problems_R=problems_R)
 
 
 def rank_correlation(
@@ -156,7 +129,6 @@ def rank_correlation(
     y_R: ArrayLike,
     resamples: int = 1000,
     seed: int = 0,
-    level: float = 0.95,
     problems_R: ArrayLike | None = None,
 ) -> Correlation:
     """Spearman's correlation: that of the ranks, ties at their mean rank. Interval by resampling responses.
@@ -188,7 +160,7 @@ def rank_correlation(
         warnings.simplefilter("ignore", ConstantInputWarning)  # its correlation is NaN, which says the same
         draws_B = np.array([spearmanr(x[at], y[at]).statistic for at in picked], dtype=np.float64)
         value = float(spearmanr(x, y).statistic) if len(x) > 2 else np.nan
-    low, high = ends(draws_B, len(members), level)
+    low, high = ends(draws_B, len(members))
     return Correlation(value, low, high, len(x), int((~known).sum()))
 
 
@@ -198,7 +170,7 @@ def _response_means(values_T: Floats, lengths_R: ArrayLike) -> Floats:
     return ratio(sums_R.astype(np.float64), known_R.astype(np.float64))
 
 
-def _moved(changes_T: Floats, bound: float) -> Moved:
+def _moved(changes_T: Floats) -> Moved:
     known_T = changes_T[~np.isnan(changes_T)]
     some = len(known_T) > 0
     return Moved(
@@ -206,6 +178,6 @@ def _moved(changes_T: Floats, bound: float) -> Moved:
         risen=float(known_T[known_T > 0].sum()),
         fallen=float(known_T[known_T < 0].sum()),
         size=float(np.abs(known_T).mean()) if some else np.nan,
-        beyond=float((np.abs(known_T) > bound).mean()) if some else np.nan,
+        beyond=float((np.abs(known_T) > LARGE).mean()) if some else np.nan,
         left_out=len(changes_T) - len(known_T),
     )

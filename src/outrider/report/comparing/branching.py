@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
-from outrider.measure.branching import branching_factor
+from outrider.measure.groups import means_by_group
+from outrider.measure.ragged import owners
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 
 _PREFIX = "branching_"
@@ -76,14 +78,16 @@ def _row(name: str, path: Path, about: dict[str, Any], files: Sequence[str], col
         "GROUP BY split, step, group_id, member ORDER BY ALL",
         [list(files)],
     ).fetchnumpy()
-    candidates = [size for sizes in found["sizes"] for size in sizes.tolist()]
-    mean = branching_factor(candidates, found["n"], _problems(path, found["group_id"].tolist()))
+    sizes_T = np.concatenate(found["sizes"])
+    tokens = means_by_group(sizes_T, np.zeros(len(sizes_T)), owners(found["n"]), ["all"])
+    problems_R = np.unique(_problems(path, found["group_id"].tolist()), return_inverse=True)[1]
+    mean = tokens.over_problems(problems_R)["all"]
     return [
         name,
         about.get("model"),
         str(found["split"][0]),
         len(found["n"]),
-        len(candidates),
+        mean.n,
         mean.value,
         mean.low,
         mean.high,

@@ -61,7 +61,7 @@ class Analysed:
 
     def means(self, values_T: NDArray[Any], groups_T: Ints, labels: Sequence[Label]) -> Profile:
         """Means by group, with 95 % intervals over problems."""
-        return self.over_problems(means_by_group(values_T, groups_T, self.owners_T, labels, resamples=0))
+        return self.over_problems(means_by_group(values_T, groups_T, self.owners_T, labels))
 
     def over_problems(self, profile: Profile, resamples: int = _RESAMPLES) -> Profile:
         """A profile with intervals over problems: responses to one problem are alike."""

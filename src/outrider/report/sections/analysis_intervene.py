@@ -61,11 +61,11 @@ def _profiles(found: Analysed, values_N: Floats) -> dict[str, Profile]:
     success_N = np.nan_to_num(rows["success"].astype(np.float64), nan=-1).astype(np.int64)
     every_N = np.zeros(len(owners_N), dtype=np.int64)
     profiles = {
-        "": means_by_group(values_N, every_N, owners_N, ["all positions"], resamples=0),
-        "position": by_position(values_N, rows["relative_position"], owners_N, resamples=0),
-        "entropy": by_entropy(values_N, rows["entropy"], owners_N, resamples=0),
-        "PPL": by_perplexity(values_N, rows["ppl"], owners_N, resamples=0),
-        "response": means_by_group(values_N, success_N, owners_N, OUTCOMES, resamples=0),
+        "": means_by_group(values_N, every_N, owners_N, ["all positions"]),
+        "position": by_position(values_N, rows["relative_position"], owners_N),
+        "entropy": by_entropy(values_N, rows["entropy"], owners_N),
+        "PPL": by_perplexity(values_N, rows["ppl"], owners_N),
+        "response": means_by_group(values_N, success_N, owners_N, OUTCOMES),
     }
     return {by: found.over_problems(profile, _RESAMPLES) for by, profile in profiles.items()}
 

@@ -59,7 +59,7 @@ def _largest(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
     }
     labels, means = [], []
     for by, (groups_T, words) in groups.items():
-        profile = largest_by_group(found.rows["shift"], lengths_R, groups_T, words, by, _SHARE, resamples=0)
+        profile = largest_by_group(found.rows["shift"], lengths_R, groups_T, words, _SHARE)
         profile = found.over_problems(profile)
         for word, mean in zip(words, profile.means, strict=True):
             if mean.n:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.arrays import Floats, Ints
-from outrider.measure.entropy import Entropies, spread
+from outrider.measure.entropy import spread
 from outrider.measure.intervention import quantile_labels
 from outrider.measure.ragged import quantile_groups
 from outrider.report.content import CellValue, Figure, Section, TableBlock
@@ -131,8 +131,7 @@ def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints
 
 
 def _spread(found: Analysed) -> TableBlock:
-    entropy_T = found.rows["entropy"]
-    told = spread(Entropies.exact(entropy_T, [len(entropy_T)]))
+    told = spread(found.rows["entropy"])
     note = (
         f"The 20 % of tokens with the highest entropy lie above {told.threshold:.3g} nats and carry "
         f"{told.carried:.0%} of all entropy."

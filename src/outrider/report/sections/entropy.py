@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from outrider.arrays import Ints
-from outrider.measure.entropy import Entropies, by_relative_position
+from outrider.arrays import Floats, Ints
+from outrider.measure.entropy import by_relative_position
 from outrider.report.content import Figure, Section
 from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange
@@ -101,8 +101,8 @@ def _positions(run: RunData, value: str) -> list[Figure]:
     lines = []
     for name, steps in ends(run, _STEPS).items():
         if (sample := _sample(run, steps, value == "entropy")) is not None:
-            entropies, problems_R = sample
-            profile = by_relative_position(entropies, bins=20, resamples=0).over_problems(problems_R, resamples=200)
+            values_T, lengths_R, starts_R, problems_R = sample
+            profile = by_relative_position(values_T, lengths_R, starts_R).over_problems(problems_R, resamples=200)
             means = [m.value for m in profile.means]
             low, high = [m.low for m in profile.means], [m.high for m in profile.means]
             lines.append(series(name, np.array(profile.groups), np.array(means), low=low, high=high))
@@ -113,8 +113,8 @@ def _positions(run: RunData, value: str) -> list[Figure]:
     return [Figure("entropy-position", title, "line", "share of the response", "nats per token", lines, note=note)]
 
 
-def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Entropies, Ints] | None:
-    """Tokens of some responses, and the problem of each response."""
+def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:
+    """Tokens of some responses; the length, the offset and the problem of each response."""
     column = "entropies" if exact else "logprobs"
     found = run.db.execute(
         f"SELECT {column}, branch_at, problem_id FROM traces "
@@ -124,6 +124,6 @@ def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Entropies, Int
     lists = [np.ma.getdata(values) for values in found[column]]
     if not sum(map(len, lists)):
         return None
-    make = Entropies.exact if exact else Entropies.estimated
+    values_T = np.concatenate(lists).astype(np.float64) * (1 if exact else -1)
     problems_R = np.unique(np.asarray(found["problem_id"], dtype=str), return_inverse=True)[1].astype(np.int64)
-    return make(np.concatenate(lists), [len(values) for values in lists], found["branch_at"]), problems_R
+    return values_T, np.array([len(values) for values in lists]), found["branch_at"], problems_R
