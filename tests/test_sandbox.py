@@ -23,7 +23,7 @@ from outrider.verify.inside import seccomp
 from outrider.verify.inside.plain import dumps, loads
 from outrider.verify.probes import PROBES
 from outrider.verify.promises import TRIAL, WAYS, outside, why_not
-from outrider.verify.sandbox import Finished, Limits, OwnDeedError, Programs
+from outrider.verify.sandbox import Finished, Limits, ProgramFaultError, Programs
 
 REASONS = {way: why_not(way) for way in WAYS}
 WORKING = [way for way in WAYS if not REASONS[way]]
@@ -152,7 +152,7 @@ def test_a_fork_bomb_runs_into_its_limit_and_is_gone(way):
         while len(processes(way_mark(way))) < 8 and time.monotonic() < end:
             time.sleep(0.05)
         assert 4 <= len(processes(way_mark(way))) <= 8 + 4, "of the bomb, and the sandbox's own"
-        with pytest.raises((TimeoutError, OwnDeedError)):  # whoever shares the machine
+        with pytest.raises((TimeoutError, ProgramFaultError)):  # whoever shares the machine
             made.receive()
     assert gone(way_mark(way))
 
@@ -184,7 +184,9 @@ def test_cpu_time_ends_also_for_who_ignores_the_signal(way):
 
 def test_sleep_ends_at_the_wall_clock_and_uses_no_cpu_time(way):
     start = time.monotonic()
-    with pytest.raises(OwnDeedError, match=r"not done after 0.7 s \(0.0 s of CPU time used, and 0.[67] s waited\)"):
+    with pytest.raises(
+        ProgramFaultError, match=r"not done after 0.7 s \(0.0 s of CPU time used, and 0.[67] s waited\)"
+    ):
         run(way, "import time\ntime.sleep(600)", limits=Limits(seconds=0.7))
     assert time.monotonic() - start < 60
     assert gone(way_mark(way))
@@ -292,10 +294,10 @@ def test_a_sandbox_of_the_kernels_calls_that_can_be_made_breaks_no_promise():
 def test_each_promise_is_kept_and_its_probe_would_find_it_broken(promise, way):
     """Inside, the probe finds nothing; started as an ordinary program it gets through."""
     source = Path(probes.__file__).read_text()
-    with outside(TRIAL, [promise]) as told:
+    with outside(TRIAL, [promise]) as facts:
         with Programs(source, TRIAL, way) as made:
-            assert made.run(json.dumps(told).encode()).stdout == b"kept\n"
-        plain = subprocess.run([sys.executable, "-c", source], input=json.dumps(told), capture_output=True, text=True)
+            assert made.run(json.dumps(facts).encode()).stdout == b"kept\n"
+        plain = subprocess.run([sys.executable, "-c", source], input=json.dumps(facts), capture_output=True, text=True)
     assert plain.stdout.startswith(f"its promise is broken ({promise}): "), plain
 
 

@@ -92,7 +92,7 @@ class Killer:
 
     def _kill_worker(self) -> None:
         for worker in self.pool._workers[:1]:
-            if worker.fit:
+            if worker.usable:
                 os.kill(worker.pid, signal.SIGKILL)
                 self.workers += 1
 

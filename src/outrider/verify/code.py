@@ -1,4 +1,4 @@
-"""Judges of programs: by tests of their functions, or by what they print. Both run them in a sandbox."""
+"""Judges of programs: by tests of their functions, or by their output. Both run them in a sandbox."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from outrider.record.verdict import Outcome
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
 from outrider.verify.promises import Isolation, find_way
-from outrider.verify.sandbox import MEMORY_RAN_OUT, Finished, Limits, OwnDeedError, Programs, Sandbox, SandboxError
+from outrider.verify.sandbox import MEMORY_RAN_OUT, Finished, Limits, ProgramFaultError, Programs, Sandbox, SandboxError
 from outrider.verify.unit_names import plan, whole_program
 
-SHARE = 0.9  # of the verdict's time is the sandbox's, so that it can still say what it saw
+SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
 SHOWN = 300  # characters of what was seen
 LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
 UNSCORABLE = float("nan")
@@ -23,7 +23,7 @@ KILLED = -9
 
 
 class CodeJudge(PooledJudge):
-    """What both have in common: where the program is in a response, and its limits."""
+    """The common part: the place of the program in a response, and its limits."""
 
     seconds: float = Field(60.0, gt=0, description="wall-clock limit of one verdict: generous, for a busy machine")
     memory_gb: float = Field(1.0, gt=0, description="GiB of address space of the program, and of growth of a judge")
@@ -41,7 +41,7 @@ class CodeJudge(PooledJudge):
             return unparseable(f"a program of {len(source)} characters")
         try:
             verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode())
-        except OwnDeedError as error:
+        except ProgramFaultError as error:
             verdict = incorrect(detail=str(error))
         except TimeoutError:
             limit = self._limits.seconds
@@ -103,8 +103,8 @@ class Stdio(CodeJudge):
 class UnitTests(CodeJudge):
     """Correct where the functions of the program pass the tests, which are Python statements.
 
-    The tests run in another process than the program and see of it only plain data: see ``docs/sandbox.md``. They
-    work on what functions return; a function gets copies of its arguments, so that changing them goes unseen.
+    The tests run in another process than the program and get only plain data from it: see ``docs/sandbox.md``. A
+    function gets copies of its arguments, so that tests do not see changes of them.
     """
 
     tests: str = Field("test", min_length=1, description="field with the tests: a program, or a list of statements")
@@ -145,10 +145,10 @@ class UnitTests(CodeJudge):
         job = {"kind": "tests", "prefix": prefix, "source": source}
         with Sandbox(job, self._limits, find_way(self.sandbox)) as sandbox:
             sandbox.send(planned)
-            found = sandbox.receive()
-            if found.get("status") == KILLED and not found["used_up"] and sandbox.memory_ran_out:
+            result = sandbox.receive()
+            if result.get("status") == KILLED and not result["used_up"] and sandbox.memory_ran_out:
                 raise SandboxError(MEMORY_RAN_OUT)
-        return said(found, planned, self.cpu_seconds)
+        return verdict_of(result, planned, self.cpu_seconds)
 
     @property
     def _code(self) -> Code:
@@ -177,30 +177,30 @@ def what_is_wrong(finished: Finished, expected: str) -> str:
     return f"token {at + 1} is {there}, not {wanted}"
 
 
-def said(found: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int) -> Verdict:
-    """The verdict on what the tests found.
+def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int) -> Verdict:
+    """The verdict from the result of the tests.
 
     Raises:
-        SandboxError: it is not the program that failed.
+        SandboxError: something else than the program failed.
     """
-    stage, seen = found["stage"], found.get("seen", "")
+    stage, seen = result["stage"], result.get("seen", "")
     tests, first = planned["tests"], planned["setup"]
     if stage == "passed":
         return correct(detail=f"{len(tests) - first} tests")
     if stage in ("harness", "prefix"):
-        raise SandboxError(f"the tests cannot be run: {found.get('error') or seen}")
-    if not found.get("gone"):
-        how = found["error"]
-    elif found["used_up"]:
+        raise SandboxError(f"the tests cannot be run: {result.get('error') or seen}")
+    if not result.get("gone"):
+        how = result["error"]
+    elif result["used_up"]:
         how = f"used up its {cpu_seconds} s of CPU time"
     else:
-        closed = found["stays"] and found["status"] == KILLED
-        how = "closed its pipes" if closed else f"ended with status {found['status']}"
+        closed = result["stays"] and result["status"] == KILLED
+        how = "closed its pipes" if closed else f"ended with status {result['status']}"
     if stage == "load":
         return incorrect(detail=f"loading the program: {short(how)}")
-    number = found["test"]
+    number = result["test"]
     lines = tests[number - 1].splitlines()
-    line = lines[found["line"] - 1].strip() if 0 < found.get("line", 0) <= len(lines) else ""
+    line = lines[result["line"] - 1].strip() if 0 < result.get("line", 0) <= len(lines) else ""
     place = "setup" if number <= first else f"test {number - first} of {len(tests) - first}"
     return incorrect(detail="; ".join(part for part in (f"{place}: {short(how)}", short(line), short(seen)) if part))
 

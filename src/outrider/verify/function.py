@@ -39,7 +39,7 @@ class Function(PooledJudge):
     - ``trl``: ``f(prompts=[…], completions=[…], **columns)`` returns a list of numbers, as TRL's GRPOTrainer calls it,
       with lists of one: a reward that compares the members of a group makes no sense here. Columns are the fields of
       the row. Token ids and the trainer's state are not known where responses are judged.
-    - ``verifiers``: asks by name for any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``, ``state`` and
+    - ``verifiers``: takes by name any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``, ``state`` and
       the fields of the row. Of a rubric, the weighted sum of its functions.
 
     Each may be ``async``. The function is loaded in the run's own process too, before anything is sampled.
@@ -82,9 +82,9 @@ class Function(PooledJudge):
         _ = self._parts
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
-        found = {"answer": fields.get(answer), "fields": dict(fields)}
-        offered = self._offered(Problem("", "", found), "")
-        for part in self._parts:  # loads them: a missing file is told before a missing field
+        kept = {"answer": fields.get(answer), "fields": dict(fields)}
+        offered = self._offered(Problem("", "", kept), "")
+        for part in self._parts:  # loads them, so that a missing file is reported before a missing field
             if self.style != "plain" and (missing := [n for n in part.needed if n not in {**offered, **part.given}]):
                 hint = nearest(missing[0], offered)
                 raise ValueError(f"no field {missing[0]!r} ({hint}), which {self.function} asks for")
@@ -94,7 +94,7 @@ class Function(PooledJudge):
             raise ValueError(f"a field is no plain data: {error}") from error
         for name in _names_in(self.gold):
             text_of(fields, name)
-        return found
+        return kept
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
         if self.style == "plain":
@@ -108,7 +108,7 @@ class Function(PooledJudge):
         return None if self.gold is None else self.gold.format_map(problem.answer["fields"])
 
     def _offered(self, problem: Problem, text: str) -> dict[str, Any]:
-        """What a function can ask for by name."""
+        """The arguments that a function can take by name."""
         answer, fields = problem.answer["answer"], problem.answer["fields"]
         prompt: Any = problem.prompt
         completion: Any = text
@@ -118,13 +118,13 @@ class Function(PooledJudge):
         if self.style == "trl":
             columns = {name: [value] for name, value in fields.items() if name not in ("prompt", "completion")}
             return {**columns, "prompts": [prompt], "completions": [completion]}
-        said = {"info": {}, **fields, "prompt": prompt, "completion": completion}
-        said |= {} if answer is None else {"answer": answer}
-        return {**said, "state": said}
+        named = {"info": {}, **fields, "prompt": prompt, "completion": completion}
+        named |= {} if answer is None else {"answer": answer}
+        return {**named, "state": named}
 
     @cached_property
     def _parts(self) -> list[RewardFunction]:
-        """What the function consists of: itself, or the functions of a rubric."""
+        """The function itself, or the functions of a rubric."""
         loaded = load_function(self.function)
         if self.style == "verifiers" and hasattr(loaded, "funcs"):
             given = getattr(loaded, "class_objects", {})
@@ -147,17 +147,17 @@ class Function(PooledJudge):
             raise ValueError(f"{self.function} returned {float(score)}, not a finite number")
         return float(score)
 
-    def _verdict(self, found: Any) -> Verdict:
-        if not isinstance(found, Verdict):
-            score = self._number(found)
+    def _verdict(self, result: Any) -> Verdict:
+        if not isinstance(result, Verdict):
+            score = self._number(result)
             return Verdict(Outcome.CORRECT if score >= self.success_at else Outcome.INCORRECT, score)
-        if found.outcome not in (Outcome.TIMEOUT, Outcome.ERROR):
-            self._number(found.score)
-        return found
+        if result.outcome not in (Outcome.TIMEOUT, Outcome.ERROR):
+            self._number(result.score)
+        return result
 
 
 class RewardFunction:
-    """One function of a verifier: what it asks for, what a rubric gives it besides, and its weight in the sum."""
+    """One function of a verifier: its parameters, the arguments that a rubric adds, and its weight in the sum."""
 
     def __init__(
         self, function: Any, where: str, weight: float = 1.0, given: Mapping[str, Any] = MappingProxyType({})
@@ -176,7 +176,7 @@ class RewardFunction:
         ]
 
     def check_plain(self) -> None:
-        """Refuse what does not take a problem and a completion, or shows that it means something else by them."""
+        """Refuse a function that does not take a problem and a completion, or has the parameters of another style."""
         names = self.signature.parameters
         other = next((OTHER_STYLES[name] for name in names if name in OTHER_STYLES), None)
         try:
@@ -189,20 +189,20 @@ class RewardFunction:
             raise UserError(f"function {self.where!r}: takes {self.signature}, not (problem, completion){hint}")
 
     def call(self, offered: Mapping[str, Any]) -> Any:
-        """Its result, given by name what it asks for."""
-        asked = {**offered, **self.given}
-        return self.function(**{k: v for k, v in asked.items() if self.takes_all or k in self.signature.parameters})
+        """Its result, from the arguments that it takes by name."""
+        arguments = {**offered, **self.given}
+        return self.function(**{k: v for k, v in arguments.items() if self.takes_all or k in self.signature.parameters})
 
 
-def _awaited(found: Any) -> Any:
-    """A result, after the coroutine that gives it where it is one."""
+def _awaited(result: Any) -> Any:
+    """The result, awaited if it is a coroutine."""
 
     async def wait() -> Any:
-        return await found
+        return await result
 
-    if not inspect.isawaitable(found):
-        return found
-    import asyncio  # not at the top: it takes a tenth of what all light layers may take
+    if not inspect.isawaitable(result):
+        return result
+    import asyncio  # not at the top: it takes a tenth of the time that all light layers together may take to import
 
     return asyncio.run(wait())
 

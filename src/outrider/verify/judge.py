@@ -1,4 +1,4 @@
-"""The contract of a judge: how responses to a table's problems are judged, and what a row has to hold for it."""
+"""The contract of a judge: how responses to a table's problems are judged, and the fields that a row must have."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Judge(Options):
     """A rule that judges. Fields are the recipe's options: ``task: {table: {…, judge: {number: {}}}}``."""
 
     pooled: ClassVar[bool] = False
-    """Whether a verdict may hang, grow or run foreign code: then it is made in processes that can be killed."""
+    """Whether a verdict may hang, grow or run foreign code, and is made in processes that can be killed."""
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
-        """What a problem keeps as ``Problem.answer``: plain JSON data, from the fields of its row.
+        """The value of ``Problem.answer``: plain JSON data, from the fields of its row.
 
         Args:
             fields: of the row.
             answer: name of the field with the right answer.
 
         Raises:
-            ValueError: with the reason why nothing could ever be judged by this row.
+            ValueError: no response could be judged by this row, with the reason.
         """
         raise NotImplementedError
 
@@ -36,7 +36,7 @@ class Judge(Options):
         raise NotImplementedError
 
     def right(self, problem: Problem) -> str | None:
-        """A response that has to be judged correct, made of the reference; None where there is none to be had."""
+        """A response that has to be judged correct, made from the reference; None where none can be made."""
         raise NotImplementedError
 
     def prepare(self) -> None:
@@ -54,7 +54,7 @@ class PooledJudge(Judge):
 
 
 class Prepared:
-    """A judge as a pool takes it: unpickling prepares it, so that no verdict pays for imports."""
+    """A judge for a pool: unpickling prepares it, so that imports do not count in the time of a verdict."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge

@@ -15,9 +15,9 @@ from outrider.errors import UserError, nearest
 
 
 def load_function(where: str) -> Any:
-    """What ``name`` is in a module of the search path, or in a file. A path is relative to the working directory.
+    """The object called ``name`` in a module or in a file. A path is relative to the working directory.
 
-    A file is run once per call, under a module name of its own; it finds installed packages, not its neighbours.
+    A file is run once per call, under a module name of its own; it can import installed packages, not files beside it.
 
     Raises:
         UserError: there is no such file, module or name, or importing it fails.
@@ -60,7 +60,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # it is there, and something that it imports is not
+            raise  # the module is there, but one of its imports is not
         raise _MissingError(
             f"no module {error.name!r} is installed; a file is named by its path, ./{name}.py"
         ) from None

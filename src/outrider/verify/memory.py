@@ -1,4 +1,4 @@
-"""How often the kernel ended a process because memory ran out: what a program cannot do to itself by a signal."""
+"""How often the kernel ended a process because memory ran out, which looks like a signal from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_failures() -> int | None:
-    """How many processes were ended so since the machine or the control group began; None where the kernel is silent.
+    """The number of processes ended for this reason so far; None where the kernel does not tell.
 
-    Of our own control group, in which sandboxed programs run too, where it counts them: what runs out of memory
-    elsewhere on the machine has nothing to do with a verdict here. A kill for the whole machine's memory counts in the
-    group of the process that was killed. Without such a count, that of the machine (``/proc/vmstat``).
+    It is the count of our own control group, where there is one, else that of the machine (``/proc/vmstat``).
     """
+    # Sandboxed programs run in our control group, and other groups do not matter here. A kill for lack of the whole
+    # machine's memory is counted in the group of the killed process.
     for file in (*_own_counts(), Path("/proc/vmstat")):
         with contextlib.suppress(OSError):
             counts = dict(line.split()[:2] for line in file.read_text().splitlines())
@@ -26,8 +26,7 @@ def memory_failures() -> int | None:
 
 
 def _own_counts() -> Iterator[Path]:
-    """The counts of our control group, of version 2 or 1. A container may be told a path that means another group
-    there, so only a group that lists this process is taken."""
+    """The files with the counts of our control group, of version 2 or 1."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -35,6 +34,7 @@ def _own_counts() -> Iterator[Path]:
                 continue
             folder = CONTROL_GROUPS / ("memory" if controllers else "") / path.lstrip("/")
             with contextlib.suppress(OSError):
+                # in a container the path may mean another group
                 if str(os.getpid()) in (folder / "cgroup.procs").read_text().split():
                     names = ["memory.oom_control"] if controllers else ["memory.events.local", "memory.events"]
                     yield from (folder / name for name in names)

@@ -1,9 +1,10 @@
 """Verification in processes that can be killed: a hard time and memory limit around every verdict.
 
-Why nothing simpler: an alarm signal works on the main thread only and does not interrupt C code; waiting for a thread
-or a future ends the waiting, not the hang; ``multiprocessing`` imports the caller's main module, torch and all, into
-every worker. The limits protect from hangs and growth. They are no sandbox for hostile code.
+The limits protect from hangs and growth. They are no sandbox for hostile code.
 """
+
+# Why nothing simpler: an alarm signal works in the main thread only and does not interrupt C code; a thread or a future
+# that hangs cannot be ended; multiprocessing imports the caller's main module, torch included, into every worker.
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from outrider.verify.processes import TemplateDiedError, TemplateProcess, Worker
 from outrider.verify.worker import Verify
 
 LARGEST_BATCH = 64  # items handed to a worker at once
-MOST_DEATHS = 3  # of the template, with the same item in work or none: then that is to blame
+MOST_DEATHS = 3  # of the template with the same item in work, or with none: then this is the cause
 
 
 class VerifierPool:
@@ -31,8 +32,8 @@ class VerifierPool:
 
     A worker that hangs, outgrows its memory or dies is killed and replaced; only the verdict it was working on is
     lost, as ``TIMEOUT`` or ``ERROR`` with score NaN. An exception in ``verify`` is ``ERROR`` with its type and
-    message. Workers stay warm between calls. Any thread may call; calls take turns. Where the process that the workers
-    are forked from dies, as when memory runs out, all are started again and judge what has no verdict yet.
+    message. Workers live on between calls. Any thread may call; calls take turns. If the process that the workers are
+    forked from dies, as when memory runs out, all are started again and judge what has no verdict yet.
 
     Args:
         verify: picklable, and not defined in ``__main__``. It is unpickled once, in the process that the workers are
@@ -82,13 +83,13 @@ class VerifierPool:
                     try:
                         template = self._begin()
                         while len(batch.verdicts) < len(items):
-                            self._go_on(batch, template)
+                            self._advance(batch, template)
                         return [batch.verdicts[i] for i in range(len(items))]
                     except TemplateDiedError:
                         workers = self._workers[:]
-                        batch.hear_out(workers)
-                        batch.lost(workers, self._end())
-            except BaseException:  # verdicts of an interrupted call are still under way; the next must not get them
+                        batch.drain(workers)
+                        batch.requeue(workers, self._end())
+            except BaseException:  # workers still send verdicts of the interrupted call, which the next must not get
                 self._end()
                 raise
 
@@ -101,40 +102,40 @@ class VerifierPool:
             self._workers.append(Worker(self._template, self._seconds))
         return self._template
 
-    def _go_on(self, batch: _Batch, template: TemplateProcess) -> None:
-        """Hand out items, wait until something is heard or due, and act on it."""
+    def _advance(self, batch: _Batch, template: TemplateProcess) -> None:
+        """Hand out items, wait for a message or a deadline, and act on it."""
         for worker in self._workers:
-            under_way = [i for other in self._workers for i in other.under_way]
-            if not worker.under_way and (taken := batch.take(2 * len(self._workers), under_way)):
-                worker.hand(taken)
+            in_flight = [i for other in self._workers for i in other.in_flight]
+            if not worker.in_flight and (taken := batch.take(2 * len(self._workers), in_flight)):
+                worker.submit(taken)
         deadline = min(worker.deadline for worker in self._workers)
-        heard: list[object] = [template.control, *(worker.channel for worker in self._workers)]
-        ready = wait(heard, timeout=max(0.0, deadline - time.monotonic()))  # type: ignore[arg-type]
+        channels: list[object] = [template.control, *(worker.channel for worker in self._workers)]
+        ready = wait(channels, timeout=max(0.0, deadline - time.monotonic()))  # type: ignore[arg-type]
         for slot, worker in enumerate(self._workers):
             if worker.channel in ready:
                 batch.verdicts.update(worker.receive())
             elif time.monotonic() >= worker.deadline:
-                batch.verdicts.update(worker.give_up())
-            if not worker.fit:
-                batch.waiting.extendleft(reversed(worker.under_way))
-                worker.under_way.clear()
+                batch.verdicts.update(worker.time_out())
+            if not worker.usable:
+                batch.waiting.extendleft(reversed(worker.in_flight))
+                worker.in_flight.clear()
                 self._workers[slot] = Worker(template, self._seconds)
-        if template.control in ready:  # it says nothing unasked: this is its end
+        if template.control in ready:  # it sends nothing without a request, so this is the end of its pipe
             raise TemplateDiedError
 
     def _end(self) -> int:
         """End all processes; how the template ended."""
         dead = self._template is None or self._template.dead
         for worker in self._workers:
-            if worker.fit:
-                worker.abandon() if dead else worker.kill()
+            if worker.usable:
+                worker.kill_orphan() if dead else worker.kill()
         self._workers.clear()
         template, self._template = self._template, None
         return template.kill() if template else 0
 
 
 class _Batch:
-    """The items of one call: their verdicts, and which are waiting for theirs."""
+    """The items of one call: their verdicts, and those that wait for one."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
@@ -143,37 +144,36 @@ class _Batch:
         self._deaths = Counter[int]()  # of the template, by the items in work then
         self._idle_deaths = 0  # in a row, with none in work
 
-    def take(self, shares: int, under_way: Sequence[int]) -> dict[int, Item]:
-        """The next items for a worker, by number; none where it has to wait.
-
-        One that was in work when the template died is judged alone: another death is then nobody else's.
-        """
-        if any(self._deaths[i] for i in under_way):
+    def take(self, shares: int, in_flight: Sequence[int]) -> dict[int, Item]:
+        """The next items for a worker, by number; none where it has to wait."""
+        # an item that was in work when the template died is judged alone, so that another death has one possible cause
+        if any(self._deaths[i] for i in in_flight):
             return {}
+        # batches shrink towards the end, so that no worker has a long one left while the others are idle
         size = min(LARGEST_BATCH, math.ceil(len(self.waiting) / shares))
         taken: list[int] = []
         while len(taken) < size and not self._deaths[self.waiting[0]]:
             taken.append(self.waiting.popleft())
-        if self.waiting and not taken and not under_way:
+        if self.waiting and not taken and not in_flight:
             taken.append(self.waiting.popleft())
         return {i: self.items[i] for i in taken}
 
-    def hear_out(self, workers: Sequence[Worker]) -> None:
-        """Take what workers whose template has died have still said."""
+    def drain(self, workers: Sequence[Worker]) -> None:
+        """Read the messages that workers sent before their template died."""
         for worker in workers:
             with suppress(TemplateDiedError):
-                while worker.fit and worker.channel.poll():
+                while worker.usable and worker.channel.poll():
                     self.verdicts.update(worker.receive())
 
-    def lost(self, workers: Sequence[Worker], status: int) -> None:
-        """The template died, and its workers with it: what they have not judged waits again.
+    def requeue(self, workers: Sequence[Worker], status: int) -> None:
+        """The template died, and its workers with it: items that they have not judged wait again.
 
         Raises:
             RuntimeError: it died again and again although nothing was in work.
         """
-        in_work = [worker.under_way[0] for worker in workers if worker.begun and worker.under_way]
+        in_work = [worker.in_flight[0] for worker in workers if worker.started and worker.in_flight]
         for worker in workers:
-            self.waiting.extendleft(reversed(worker.under_way))
+            self.waiting.extendleft(reversed(worker.in_flight))
         self._deaths.update(in_work)
         for i in in_work:
             if self._deaths[i] == MOST_DEATHS:

@@ -1,7 +1,7 @@
 """One probe for each promise of a sandbox (``docs/sandbox.md``): it tries what the promise rules out.
 
-This file is run inside, as a program, before any other: its input tells it what is outside and which limits it has,
-and it prints the first promise that is broken, or ``kept``. It may import the standard library's quickest parts only.
+This file is run inside, as the first program. Its input has facts about the machine outside and the limits; it prints
+the first promise that is broken, or ``kept``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from importlib.machinery import PathFinder
 from typing import Any
 
-ProbeAnswer = dict[str, Any]
+ProbeFacts = dict[str, Any]
 
 NOBODY = 65534
 SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
@@ -31,42 +31,42 @@ MEBIBYTE = bytes(1 << 20)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def processes(told: ProbeAnswer) -> str:
+def processes(facts: ProbeFacts) -> str:
     """It sees its own processes alone."""
-    if os.getpid() > 9 or _succeeds(os.kill, told["judge"], 0):
+    if os.getpid() > 9 or _succeeds(os.kill, facts["judge"], 0):
         return "its processes are those of the machine"
     return ""
 
 
-def disk(told: ProbeAnswer) -> str:
+def disk(facts: ProbeFacts) -> str:
     """It sees Python and the C libraries, and can write to ``/tmp`` alone, so many bytes."""
-    hidden = [*told["hidden"], "/proc/1", "/sys/kernel", "/etc/passwd", "/var/tmp"]
+    hidden = [*facts["hidden"], "/proc/1", "/sys/kernel", "/etc/passwd", "/var/tmp"]
     seen = [path for path in hidden if os.path.exists(path) and not (os.path.isdir(path) and not os.listdir(path))]
     folders = ["/", "/dev", os.path.dirname(os.__file__), os.path.dirname(os.path.realpath(sys.executable))]
     seen += [f"{folder} can be written to, which" for folder in folders if os.access(folder, os.W_OK)]
     if PathFinder.find_spec("outrider") or PathFinder.find_spec("pip"):
         seen.append("an installed package")
-    room = told["scratch"] // len(MEBIBYTE) + 1
+    room = facts["scratch"] // len(MEBIBYTE) + 1
     if all(_writes(f"/tmp/probe-{i}", MEBIBYTE) for i in range(room)):
-        seen.append(f"/tmp holds more than {told['scratch']} bytes, which")
+        seen.append(f"/tmp holds more than {facts['scratch']} bytes, which")
     for i in range(room):
         _succeeds(os.unlink, f"/tmp/probe-{i}")
     return f"{seen[0]} can be seen" if seen else ""
 
 
-def network(told: ProbeAnswer) -> str:
+def network(facts: ProbeFacts) -> str:
     """No address family is open but the one that talks to its own processes, and that reaches nobody else's."""
     for family in range(FAMILIES):
         if family != socket.AF_UNIX and any(_succeeds(socket.socket, family, kind) for kind in SOCKET_KINDS):
             return f"sockets of the address family {family} can be made"
-    if _succeeds(socket.socket(socket.AF_UNIX).connect, told["listening"]):
+    if _succeeds(socket.socket(socket.AF_UNIX).connect, facts["listening"]):
         return "a socket of the machine can be reached"
     if _libc.syscall(IO_URING_SETUP, 8, ctypes.create_string_buffer(256)) >= 0:
         return "io_uring can be used, which opens sockets of every family"
     return ""
 
 
-def rights(told: ProbeAnswer) -> str:
+def rights(facts: ProbeFacts) -> str:
     """It is nobody, and can neither become somebody nor make a world of its own."""
     if {*os.getresuid(), *os.getresgid()} != {NOBODY}:
         return "it is a user of the machine"
@@ -83,7 +83,7 @@ def rights(told: ProbeAnswer) -> str:
     return ""
 
 
-def tester(told: ProbeAnswer) -> str:
+def tester(facts: ProbeFacts) -> str:
     """It can do nothing to the process that judges it."""
     judge = os.getppid()
     if _succeeds(resource.prlimit, judge, resource.RLIMIT_CPU):
@@ -97,7 +97,7 @@ def tester(told: ProbeAnswer) -> str:
     return ""
 
 
-def surroundings(told: ProbeAnswer) -> str:
+def surroundings(facts: ProbeFacts) -> str:
     """It inherits three variables and three descriptors, and not the machine's name."""
     if extra := set(os.environ) - MAIN_VARIABLES - {"PWD"}:
         return f"it has the variable {min(extra)}"
@@ -108,22 +108,22 @@ def surroundings(told: ProbeAnswer) -> str:
     return ""
 
 
-def cpu_time(told: ProbeAnswer) -> str:
+def cpu_time(facts: ProbeFacts) -> str:
     """Its CPU time is limited."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    return "" if 0 < soft <= hard <= told["cpu"] + 1 else "its CPU time is not limited"
+    return "" if 0 < soft <= hard <= facts["cpu"] + 1 else "its CPU time is not limited"
 
 
-def address_space(told: ProbeAnswer) -> str:
+def address_space(facts: ProbeFacts) -> str:
     """Its address space is limited."""
-    return "its address space is not limited" if _succeeds(mmap.mmap, -1, told["memory"]) else ""
+    return "its address space is not limited" if _succeeds(mmap.mmap, -1, facts["memory"]) else ""
 
 
-def process_count(told: ProbeAnswer) -> str:
+def process_count(facts: ProbeFacts) -> str:
     """So many processes, and no more."""
     (read, write), children = os.pipe(), 0
     try:
-        while children < told["processes"]:  # it is one itself
+        while children < facts["processes"]:  # it is one itself
             if os.fork() == 0:
                 os.close(write)
                 os.read(read, 1)  # until the first one has closed its end
@@ -138,18 +138,18 @@ def process_count(told: ProbeAnswer) -> str:
     return "the number of processes is not limited"
 
 
-def output(told: ProbeAnswer) -> str:
+def output(facts: ProbeFacts) -> str:
     """A file holds so much, and no more."""
-    found = "" if not _writes("/tmp/probe", bytes(told["file"] + 1)) else "the size of files is not limited"
+    found = "" if not _writes("/tmp/probe", bytes(facts["file"] + 1)) else "the size of files is not limited"
     _succeeds(os.unlink, "/tmp/probe")
     return found
 
 
-def open_files(told: ProbeAnswer) -> str:
+def open_files(facts: ProbeFacts) -> str:
     """So many descriptors, and no more."""
     held: list[int] = []
     try:
-        while len(held) < told["files"]:
+        while len(held) < facts["files"]:
             held.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return ""
@@ -159,7 +159,7 @@ def open_files(told: ProbeAnswer) -> str:
     return "the number of open files is not limited"
 
 
-PROBES: dict[str, Callable[[ProbeAnswer], str]] = {
+PROBES: dict[str, Callable[[ProbeFacts], str]] = {
     "processes": processes,
     "disk": disk,
     "network": network,
@@ -175,10 +175,10 @@ PROBES: dict[str, Callable[[ProbeAnswer], str]] = {
 
 
 def main() -> None:
-    """Print the first promise that is broken, of those that are asked for or all, or ``kept``."""
-    told = json.load(sys.stdin)
-    for name in told.get("only", PROBES):
-        if found := PROBES[name](told):
+    """Print the first promise that is broken, of those in ``only`` or of all, or ``kept``."""
+    facts = json.load(sys.stdin)
+    for name in facts.get("only", PROBES):
+        if found := PROBES[name](facts):
             sys.stdout.write(f"its promise is broken ({name}): {found}\n")
             return
     sys.stdout.write("kept\n")

@@ -1,4 +1,4 @@
-"""The processes of a pool as the run sees them: the template that imports the verifier, and the workers it forks."""
+"""The processes of a pool, seen from the run: the template that imports the verifier, and the workers it forks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ START_SECONDS = 120.0  # for imports, or until a worker takes its items: generou
 
 
 class TemplateDiedError(Exception):
-    """The template is gone, or answers no more; its workers end without it."""
+    """The template has ended or does not answer; its workers end without it."""
 
 
 class TemplateProcess:
     """The process that imports the verifier and forks the workers.
 
     Raises:
-        TemplateDiedError: in each method that asks it for something.
+        TemplateDiedError: in each method that sends it a request.
     """
 
     def __init__(self, payload: bytes, memory_gb: float) -> None:
@@ -58,7 +58,7 @@ class TemplateProcess:
         Raises:
             UserError, RuntimeError: the verifier cannot be loaded.
         """
-        with _asking():
+        with _request():
             if not self.ready:
                 if not self.control.poll(START_SECONDS):
                     raise RuntimeError(f"the verifier is not imported after {START_SECONDS:g} s")
@@ -73,7 +73,7 @@ class TemplateProcess:
 
     def reap(self, pid: int) -> int:
         """The exit status of a worker, which is taken off the process table."""
-        with _asking():
+        with _request():
             self.control.send(pid)
             return self._answer()
 
@@ -91,7 +91,7 @@ class TemplateProcess:
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
+def _request() -> Iterator[None]:
     try:
         yield
     except (EOFError, OSError) as error:
@@ -99,56 +99,54 @@ def _asking() -> Iterator[None]:
 
 
 class Worker:
-    """One worker process: what it works on, until when, and whether it is still of use."""
+    """One worker process: its items, the deadline of the one in work, and whether it is still usable."""
 
     def __init__(self, template: TemplateProcess, seconds: float) -> None:
         self.template = template
         self.seconds = seconds
-        self.fit = True
-        self.proven = False  # has taken a batch before
-        self.begun = False  # has taken the present one
-        self.under_way: deque[int] = deque()  # numbers of items; the first is the one in work
+        self.usable = True
+        self.proven = False  # has received a batch before
+        self.started = False  # has received the present batch
+        self.in_flight: deque[int] = deque()  # numbers of items; the first is the one in work
         self.deadline = math.inf
         self.channel, theirs = Pipe()
         self.pid = template.fork(theirs)
         theirs.close()
 
-    def hand(self, batch: dict[int, Item]) -> None:
-        """Send items for judgement, by their number. The clock starts when the worker says that it has them."""
-        self.under_way.extend(batch)
-        self.begun = False
+    def submit(self, batch: dict[int, Item]) -> None:
+        """Send items to be judged, by their number. The clock starts when the worker confirms them."""
+        self.in_flight.extend(batch)
+        self.started = False
         self.deadline = time.monotonic() + START_SECONDS
         with contextlib.suppress(ConnectionError):  # it died while idle: receive() finds its end
             self.channel.send(list(batch.items()))
 
     def receive(self) -> dict[int, Verdict]:
-        """Take a message off the channel: the batch has arrived, a verdict, or the end of the worker.
-
-        A message counts only from the worker itself and for the item in work. A process that the verifier has forked
-        and that comes back from it would otherwise speak for the items that follow.
-        """
+        """Read a message: the batch has arrived, a verdict, or the end of the worker."""
+        # A message counts only from the worker itself and for the item in work: a process that the verifier forked, and
+        # that returns from it, would go on to judge the next items.
         try:
             pid, number, verdict, fit = self.channel.recv()
-        except Exception:  # noqa: BLE001 - its end, or bytes of somebody else, which may unpickle to anything
+        except Exception:  # noqa: BLE001 - its end, or bytes of another process, which may unpickle to anything
             status = self._retire()
-            if self.proven and not self.begun:
-                return {}  # it died while idle. One that never took a batch may have died of it: that is a verdict
+            if self.proven and not self.started:
+                return {}  # it died while idle; but one that never confirmed a batch may have died of its first item
             return self._failed(f"the worker died, with status {status}")
         if pid != self.pid:
             return {}
         if number is None:
-            self.proven = self.begun = True
+            self.proven = self.started = True
             self.deadline = time.monotonic() + self.seconds
             return {}
-        if not self.under_way or number != self.under_way[0]:
+        if not self.in_flight or number != self.in_flight[0]:
             self._retire()
-            return self._failed("the worker spoke of another response than the one in work")
+            return self._failed("the worker judged another response than the one in work")
         if not fit:
             self._retire()
         return self._done(verdict)
 
-    def give_up(self) -> dict[int, Verdict]:
-        """The deadline has passed: the verdict in work will not come."""
+    def time_out(self) -> dict[int, Verdict]:
+        """The deadline has passed: the item in work is a timeout."""
         self._retire()
         return self._done(Verdict(Outcome.TIMEOUT, math.nan, self.seconds, detail=f"no verdict in {self.seconds:g} s"))
 
@@ -157,8 +155,10 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 end(self.pid, SIGKILL)
 
-    def abandon(self) -> None:
-        """End it although its template is gone; if it has ended, its number may be another process's by now."""
+    def kill_orphan(self) -> None:
+        """End it although its template is gone."""
+        # A worker that has ended is no zombie any more, and its number may be another process's: only one whose channel
+        # is still open may be killed.
         try:
             while self.channel.poll():
                 self.channel.recv_bytes()
@@ -168,8 +168,8 @@ class Worker:
 
     def _retire(self) -> int:
         if self.template.dead:
-            raise TemplateDiedError  # nobody can say any more which process has this worker's number
-        self.fit = False
+            raise TemplateDiedError  # without its parent the worker's number may already be another process's
+        self.usable = False
         self.kill()
         return self.template.reap(self.pid)
 
@@ -177,7 +177,7 @@ class Worker:
         return self._done(Verdict(Outcome.ERROR, math.nan, detail=why))
 
     def _done(self, verdict: Verdict) -> dict[int, Verdict]:
-        """The verdict of the item in work, if there is one. The clock of the next one starts."""
-        done = {self.under_way.popleft(): verdict} if self.under_way else {}
-        self.deadline = time.monotonic() + self.seconds if self.under_way else math.inf
+        """The verdict of the item in work, if there is one; the clock of the next item starts."""
+        done = {self.in_flight.popleft(): verdict} if self.in_flight else {}
+        self.deadline = time.monotonic() + self.seconds if self.in_flight else math.inf
         return done

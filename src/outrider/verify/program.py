@@ -1,4 +1,4 @@
-r"""The program in a response, as text. Nothing here looks at what the program does."""
+r"""The program in a response, as text."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
         return STOPS.split(text, maxsplit=1)[0] if text.strip() else None
     blocks = _blocks(text, finished)
     for wanted in (_PYTHON, re.compile("")):
-        found = [content for language, content in blocks if wanted.fullmatch(language)]
-        if found:
-            last = found[-1].removeprefix("\ufeff")  # a mark of the order of bytes, which Python allows in a file
+        marked = [content for language, content in blocks if wanted.fullmatch(language)]
+        if marked:
+            last = marked[-1].removeprefix("\ufeff")  # a mark of the order of bytes, which Python allows in a file
             return last if last.strip() else None
     return None
 
@@ -84,11 +84,12 @@ def _fence(match: re.Match[str]) -> _Fence:
 
 
 def _closing(text: str, fences: list[_Fence], opening: int) -> int:
-    """Which fence closes a block; the number behind the last where none does.
+    """The index of the fence that closes a block; the number of fences where none does.
 
-    One inside a long string of Python does not, if the string's fences come in pairs, as those of a docstring with an
-    example. Others are those of a program whose string was never closed.
+    A fence inside a long string of Python does not close it, if the string's fences come in pairs, as in a docstring
+    with an example.
     """
+    # an odd number of fences in a string means that the string was never closed, and one of them ends the block
     first = fences[opening]
     is_python = not first.language or _PYTHON.fullmatch(first.language)
     at, position = opening + 1, first.end
@@ -107,7 +108,7 @@ def _closing(text: str, fences: list[_Fence], opening: int) -> int:
 
 
 def _read(text: str, start: int, until: int) -> int:
-    """Where reading Python from ``start`` to ``until`` ends: behind it where ``until`` is inside a long string."""
+    """The position up to which Python is read from ``start``: ``until``, or the end of a long string around it."""
     while start < until and (lexeme := _LEXEME.search(text, start, until)):
         start = lexeme.end()
         if quotes := lexeme["quotes"]:

@@ -1,4 +1,4 @@
-"""How a sandbox is made on this machine: in the first way that keeps every promise, which probes find out."""
+"""How a sandbox is made on this machine: in the first way that keeps every promise, which is tested by probes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(source: str, stdin: bytes = b"", limits: Limits | None = None, isolation
 
     Raises:
         TimeoutError: the wall clock ran out on a busy machine; everything is ended.
-        OwnDeedError: the wall clock ran out by the program's own doing.
+        ProgramFaultError: the wall clock ran out by the program's own doing.
         SandboxError: the sandbox failed.
         UserError: this machine allows none, and ``isolation`` is ``required``.
 
@@ -46,7 +46,7 @@ def run(source: str, stdin: bytes = b"", limits: Limits | None = None, isolation
 
 
 def find_way(isolation: Isolation = "required") -> Way:
-    """How a sandbox is made on this machine, found once per process by making one and trying to break out.
+    """How a sandbox is made on this machine, decided once per process by making one and trying to break out.
 
     Raises:
         UserError: in no way, and ``isolation`` is ``required``.
@@ -68,27 +68,27 @@ def find_way(isolation: Isolation = "required") -> Way:
 
 @functools.cache
 def why_not(way: Way) -> str:
-    """Why sandboxes cannot be made in this way here, or which promise they break; empty where they can be used."""
+    """Why sandboxes cannot be made in this way here, or the promise that they break; empty where they work."""
     if sys.platform != "linux":
         return "needs Linux"
     if way == "bwrap" and not shutil.which("bwrap"):
         return "not installed"
-    with outside(TRIAL) as told:
+    with outside(TRIAL) as facts:
         try:
             with Programs(Path(probes.__file__).read_text("utf-8"), TRIAL, way) as sandbox:
-                found = sandbox.run(json.dumps(told).encode())
+                finished = sandbox.run(json.dumps(facts).encode())
         except (OSError, RuntimeError, TimeoutError) as error:
             return str(error) or type(error).__name__
-    if found.stdout == b"kept\n":
+    if finished.stdout == b"kept\n":
         return ""
-    said = (found.stdout or found.stderr).decode(errors="replace").strip().splitlines()
-    return said[-1] if said else f"no answer, and status {found.status}"
+    lines = (finished.stdout or finished.stderr).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"no answer, and status {finished.status}"
 
 
 @contextmanager
 def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Iterator[dict[str, Any]]:
-    """What probes are told of the machine: what there is to find, and the limits."""
-    name = f"\0outrider-{secrets.token_hex(8)}"  # in no folder: known to all of the same network
+    """The facts that probes need: what could be found on the machine, and the limits."""
+    name = f"\0outrider-{secrets.token_hex(8)}"  # an abstract address: visible in the whole network namespace
     with tempfile.NamedTemporaryFile() as file, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen()
@@ -103,11 +103,11 @@ def outside(limits: Limits, only: Sequence[str] = tuple(probes.PROBES)) -> Itera
 
 
 def _at_home() -> list[str]:
-    """Files and folders of the user, but for those that lead to Python or are in what is shown."""
+    """Files and folders in the user's home, without those that lead to Python or to other shown paths."""
     shown = [Path(path) for path in (*shown_and_hidden()[0], "/tmp", "/dev")]
     with suppress(OSError, RuntimeError):  # there is no home, or none that may be read
-        found = sorted(Path.home().iterdir())
-        return [str(p) for p in found if not any(s.is_relative_to(p) or p.is_relative_to(s) for s in shown)][
+        entries = sorted(Path.home().iterdir())
+        return [str(p) for p in entries if not any(s.is_relative_to(p) or p.is_relative_to(s) for s in shown)][
             :MOST_HIDDEN
         ]
     return []

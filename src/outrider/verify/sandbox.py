@@ -1,9 +1,8 @@
-"""A sandbox for programs that nobody has read, made of parts of the operating system.
+"""A sandbox for untrusted programs, made with the operating system's own means.
 
-Each sandbox is a fresh world: a process namespace, no network, a read-only view of Python and the C libraries and
-nothing else of the disk, an empty ``/tmp`` in memory, limits on everything. `bwrap` makes it where it is installed,
-else the kernel's own calls (:mod:`outrider.verify.inside.namespaces`). What it does not protect from is in
-``docs/sandbox.md``.
+Each sandbox has a process namespace, no network, of the disk only Python and the C libraries (read-only), an empty
+``/tmp`` in memory, and limits on everything. `bwrap` makes it where it is installed, else system calls
+(:mod:`outrider.verify.inside.namespaces`). What it does not protect from is in ``docs/sandbox.md``.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
-}  # sets have one order: verdicts can be repeated
+}  # with a fixed hash seed sets have one order, so verdicts can be reproduced
 LARGEST_REPLY = 1 << 30  # bytes; the guest bounds what it sends by the limit of output
 LOOK_SECONDS = 0.25  # between looks at a sandbox that does not answer
 MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
@@ -82,10 +81,11 @@ class Limits:
     files: int = 64
 
     def as_job(self, way: Way) -> dict[str, int]:
-        """As the guest takes them. Without namespaces the kernel would count all processes of the user."""
+        """As the guest takes them."""
         return {
             "cpu": self.cpu_seconds,
             "memory": int(self.memory_gb * 2**30),
+            # without a user namespace the kernel would count all processes of this user, so there is no limit then
             "processes": self.processes + PARENTS if way != "none" else 0,
             "file": self.output_mb << 20,
             "files": self.files,
@@ -114,15 +114,15 @@ class Finished:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox itself failed, or the machine: this says nothing of the program in it."""
+    """The sandbox or the machine failed; the program in it is not to blame."""
 
 
-class OwnDeedError(RuntimeError):
-    """The program has brought down what judges it, or waited until its time was over: that is its failure."""
+class ProgramFaultError(RuntimeError):
+    """The program has ended the process that judges it, or used up its time: it has failed."""
 
 
 class Sandbox:
-    """One sandbox, which is gone with all its processes and files when the ``with`` block ends.
+    """One sandbox, which ends with all its processes and files when the ``with`` block ends.
 
     Args:
         job: what the guest is to do, see :mod:`outrider.verify.inside.guest`; the limits are added.
@@ -131,8 +131,8 @@ class Sandbox:
 
     Raises:
         SandboxError: in each method, where the sandbox cannot be made or dies.
-        TimeoutError: in ``receive``, when the wall clock has run out because the machine was busy.
-        OwnDeedError: in ``receive``, when it has run out or the sandbox has died because of the program.
+        TimeoutError: in ``receive``, when time has run out because the machine was busy.
+        ProgramFaultError: in ``receive``, when time has run out or the sandbox has died because of the program.
     """
 
     def __init__(self, job: dict[str, Any], limits: Limits, way: Way) -> None:
@@ -166,7 +166,7 @@ class Sandbox:
 
     def send(self, value: Any) -> None:
         """Send plain data to the guest."""
-        with contextlib.suppress(EOFError):  # receive() tells why it is gone
+        with contextlib.suppress(EOFError):  # the sandbox has ended; receive() gives the reason
             self._frames.send(dumps(value))
 
     def receive(self) -> Any:
@@ -175,14 +175,14 @@ class Sandbox:
             return loads(self._frames.receive(LARGEST_REPLY))
         except TimeoutError:
             if own := self._watch.own:
-                raise OwnDeedError(f"not done after {self._limits.seconds:g} s ({own})") from None
+                raise ProgramFaultError(f"not done after {self._limits.seconds:g} s ({own})") from None
             raise
         except EOFError:
             raise self._end() from None
 
     @property
     def memory_ran_out(self) -> bool:
-        """Whether the kernel has ended a process for lack of memory since the sandbox was made, or will not tell."""
+        """Whether the kernel has ended a process for lack of memory since the sandbox was made, or may have."""
         failures = memory_failures()
         return failures is None or failures != self._memory_failures
 
@@ -194,33 +194,37 @@ class Sandbox:
             with contextlib.suppress(BrokenPipeError):
                 end.close()
         if process.poll() is None:
+            # the outer process then kills process 1, and with it everything inside
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1.0)
-        with contextlib.suppress(ProcessLookupError):  # the group outlives its leader where the program is in it
+        with contextlib.suppress(
+            ProcessLookupError
+        ):  # without namespaces the program is in this group, and may outlive its leader
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if self._folder:
             self._folder.cleanup()
 
     def _end(self) -> RuntimeError:
-        """Why it ended without an answer. Only a signal that lack of memory does not explain can be from inside."""
+        """The error for a sandbox that ended without an answer."""
         process = self._process
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
         process.kill()
         status = process.wait()
         if status == signal.SIGXCPU:
-            return OwnDeedError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
+            return ProgramFaultError(f"what it returned used up {self._limits.cpu_seconds} s of CPU time of the tests")
+        # a death by a signal that lack of memory does not explain is the program's doing: nobody else sends any
         if (status < 0 or status > 128) and not self.memory_ran_out:
-            return OwnDeedError(f"it ended its tester, with status {status}")
+            return ProgramFaultError(f"it ended its tester, with status {status}")
         assert process.stderr is not None
         last = process.stderr.read(4000).decode(errors="replace").strip().splitlines()[-1:]
         return SandboxError("the sandbox ended without an answer" + (f": {last[0]}" if last else f", status {status}"))
 
 
 class _Timed(Frames):
-    """Frames whose reader waits no longer than until the deadline, and looks around meanwhile."""
+    """Frames whose reader waits at most until the deadline, and watches the sandbox meanwhile."""
 
     def __init__(self, read: int, write: int, deadline: float, watch: Watch) -> None:
         super().__init__(read, write)
@@ -242,7 +246,7 @@ class Programs(Sandbox):
         super().__init__({"kind": "programs", "source": source}, limits, way)
 
     def run(self, stdin: bytes) -> Finished:
-        """Run the program on an input; at its end, everything that it has started is ended too."""
+        """Run the program on an input; when it ends, everything that it has started is ended too."""
         self.send(stdin)
         finished = Finished(**_renamed(self.receive()))
         if finished.status == -signal.SIGKILL and not finished.used_up and self.memory_ran_out:
@@ -250,13 +254,13 @@ class Programs(Sandbox):
         return finished
 
 
-def _renamed(found: dict[str, Any]) -> dict[str, Any]:
-    return {**{key: value for key, value in found.items() if key != "cpu"}, "cpu_seconds": found["cpu"]}
+def _renamed(reply: dict[str, Any]) -> dict[str, Any]:
+    return {**{key: value for key, value in reply.items() if key != "cpu"}, "cpu_seconds": reply["cpu"]}
 
 
 def _command(way: Way, limits: Limits) -> list[str]:
     shown, hidden = shown_and_hidden()
-    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]
+    python = [PYTHON, "-P", "-s", "-S", "-B", "-X", "utf8"]  # no packages, no user's folder, nothing written
     scratch = str(limits.scratch_mb << 20)
     guest = [*python, "-c", START, way, str(os.getpid()), scratch, os.pathsep.join(shown), os.pathsep.join(hidden)]
     return [*_bwrap(shown, hidden, scratch), *guest] if way == "bwrap" else guest
@@ -278,7 +282,8 @@ def _bwrap(shown: list[str], hidden: list[str], scratch: str) -> list[str]:
 
 @functools.cache
 def _guest() -> bytes:
-    """The code that runs inside, compiled: it goes through the pipe, and nothing of Outrider is on the inner disk."""
+    """The code that runs inside, compiled."""
+    # sent through the pipe, so that no file of Outrider has to be visible inside
     modules: list[tuple[str, CodeType]] = []
     for name in ["outrider.verify.inside", *(f"outrider.verify.inside.{part}" for part in PARTS)]:
         spec = importlib.util.find_spec(name)
@@ -292,7 +297,7 @@ def _guest() -> bytes:
 
 @functools.cache
 def shown_and_hidden() -> tuple[list[str], list[str]]:
-    """What of the disk is shown: C libraries, the interpreter, its standard library; and what is hidden in them."""
+    """Paths that are visible inside (C libraries, Python and its standard library), and hidden ones below them."""
     libraries = [os.path.join(sys.base_prefix, name) for name in ("lib", "lib64")]
     shown: list[str] = []
     for path in sorted({*SYSTEM, PYTHON, *libraries, os.path.dirname(os.__file__)}, key=len):

@@ -1,4 +1,4 @@
-"""What function-level tests need from the program that they test: found by reading them, never by running them."""
+"""The names that function-level tests need from the tested program, from reading the tests without running them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solution: str) -> dict[str, Any]:
-    """What the guest is told, see :func:`outrider.verify.inside.unit.judge`.
+    """The plan that is sent to the guest, see :func:`outrider.verify.inside.unit.judge`.
 
     A name that the tests use is, in this order: theirs, where they define it; the program's, where the prefix leaves
     it to be written, or the reference solution defines it; the prefix's, where it is complete there; a built-in; a
@@ -37,10 +37,10 @@ def plan(prefix: str, setup: list[str], tests: list[str], entry_point: str, solu
     used: set[str] = set()
     for number, statement in enumerate(statements):
         if number < len(setup) or len(tests) == 1:
-            what = "the setup" if number < len(setup) else "the tests"
+            label = "the setup" if number < len(setup) else "the tests"
         else:
-            what = f"test {number - len(setup) + 1}"
-        table = _table(statement, what)
+            label = f"test {number - len(setup) + 1}"
+        table = _table(statement, label)
         own |= {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
         used |= {s.get_name() for t in _tables(table) for s in t.get_symbols() if s.is_referenced() and s.is_global()}
         used |= {s.get_name() for s in table.get_symbols() if s.is_referenced()}
@@ -90,11 +90,11 @@ def _parses(code: str) -> bool:
     return True
 
 
-def _table(statement: str, what: str) -> symtable.SymbolTable:
+def _table(statement: str, label: str) -> symtable.SymbolTable:
     try:
-        return symtable.symtable(statement, what, "exec")
+        return symtable.symtable(statement, label, "exec")
     except (SyntaxError, ValueError) as error:  # the latter of a null byte
-        raise ValueError(f"{what} cannot be read as Python: {error}") from error
+        raise ValueError(f"{label} cannot be read as Python: {error}") from error
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -108,12 +108,12 @@ def _runnable(code: str) -> str:
     return next((code + end for end in ("", "\n    pass\n") if _parses(code + end)), code)
 
 
-def _definitions(code: str, what: str) -> tuple[set[str], set[str], set[str]]:
+def _definitions(code: str, label: str) -> tuple[set[str], set[str], set[str]]:
     """Names that code defines at its top level, of functions that it leaves to be written, and that it imports."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:
-        raise ValueError(f"{what} cannot be read as Python: {error}") from error
+        raise ValueError(f"{label} cannot be read as Python: {error}") from error
     complete: set[str] = set()
     stubs: set[str] = set()
     imported: set[str] = set()

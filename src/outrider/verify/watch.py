@@ -1,4 +1,4 @@
-"""Whose fault it is that a sandbox is not done in time, seen from outside: its programs', or a busy machine's."""
+"""Why a sandbox is not done in time, seen from outside: because of its programs, or of a busy machine."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 PROC = Path("/proc")
 TICK = os.sysconf("SC_CLK_TCK")
 WANTS_TO_RUN = ("R", "D")  # runs or waits for a core; waits for memory or disk
-OWN_SHARE = 0.8  # of the time: from here on it had what it wanted
+OWN_SHARE = 0.8  # of the time: from here on lateness is the program's own
 
 
 class Watch:
     """Looks at a sandbox's processes now and then.
 
-    A program that is done late was kept waiting for a core, for memory or a disk, which says nothing of it; or it had
-    them and was slow, or slept, or waited for what does not come, which is its own doing. The first can be told from
-    the others: what it had is its CPU time and the time in which none of its processes wanted to run.
+    A late program either had to wait for a core, for memory or a disk, which is not its fault; or it was slow, slept,
+    or waited for something else, which is. Its CPU time, and the time in which none of its processes wanted to run,
+    are its own; the rest is waiting for the machine.
 
-    Where ``/proc`` tells nothing (other systems than Linux, or hidden), it is never the program's own doing.
+    Without ``/proc`` (other systems than Linux, or hidden) lateness is never the program's fault.
 
     Args:
         pid: of the sandbox's outermost process; those that it has started belong to it.
@@ -33,8 +33,8 @@ class Watch:
         self._begun = self._looked = time.monotonic()
 
     def look(self, most: float) -> None:
-        """Note whether anything in the sandbox wants to run. One look stands for the time since the one before, but
-        for no more than ``most`` seconds: where this process too was kept waiting, nothing is known."""
+        """Record whether anything in the sandbox wants to run. A look counts for the time since the last one, for at
+        most ``most`` seconds: this process may have had to wait too."""
         now = time.monotonic()
         states = [state for pid in _family(self._pid) for state in _states(pid)]
         if states and not any(state in WANTS_TO_RUN for state in states):
@@ -43,7 +43,7 @@ class Watch:
 
     @property
     def own(self) -> str:
-        """What it did with its time, where that was its own doing; else empty."""
+        """How it used its time, where lateness is its own fault; else empty."""
         cpu = sum(map(_cpu_seconds, _family(self._pid)))
         passed = time.monotonic() - self._begun
         if cpu + self._idle < OWN_SHARE * passed:
@@ -76,5 +76,5 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _fields(folder: Path) -> list[str]:
-    """Of ``stat``, from the state on: what is before it may hold anything."""
+    """The fields of ``stat`` from the state on; the command's name before it may hold spaces and brackets."""
     return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()

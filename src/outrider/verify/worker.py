@@ -1,8 +1,7 @@
 """The other side of :mod:`outrider.verify.pool`: ``python -m outrider.verify.worker CONTROL MEMORY_GB``.
 
-A fresh process, the *template*, imports the verifier once and forks the workers on request, so that a new worker is
-there within milliseconds, whatever the verifier imports. Forking is safe here and not in the parent: the template has
-one thread, no lock and no torch.
+A fresh process, the *template*, imports the verifier once and forks the workers on request, so that a new worker starts
+within milliseconds, whatever the verifier imports.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from outrider.record import Outcome, Problem, Verdict
 Verify = Callable[[Problem, str, bool], Verdict]
 
 
-def be_template(control: Connection, memory_gb: float) -> None:
+def run_template(control: Connection, memory_gb: float) -> None:
     """Receive the verifier, then orders: ``"fork"`` and a channel, answered by a pid; or a pid, by its exit status."""
     try:
         verify = pickle.loads(control.recv_bytes())
@@ -41,57 +40,58 @@ def be_template(control: Connection, memory_gb: float) -> None:
             continue
         channel = Connection(recv_handle(control))
         template = os.getpid()
+        # safe here and not in the run's own process: the template has one thread, no lock and no torch
         pid = os.fork()
         if pid == 0:
             os.setsid()  # a group of its own: whatever the verifier starts is killed with it
             control.close()
             threading.Thread(target=_end_with, args=(template,), daemon=True).start()
-            be_worker(verify, channel, memory_gb)
+            run_worker(verify, channel, memory_gb)
             return
         channel.close()
         control.send(pid)
 
 
-def be_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
-    """Receive lists of numbered items, say so, and send each verdict as soon as it is there.
+def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
+    """Receive lists of numbered items, confirm each list, and send each verdict at once.
 
-    A message is this process's id, the number of the item or None, its verdict, and whether one can follow. A process
-    that the verifier forks has no channel, and ends where it would go on with the next item.
+    A message is this process's id, the number of the item or None, its verdict, and whether the worker can go on.
     """
     worker = os.getpid()
+    # a process that the verifier forks must not be able to send verdicts
     os.register_at_fork(after_in_child=channel.close)
     _limit_memory(memory_gb)
-    fit = True
-    while fit:
+    usable = True
+    while usable:
         items = channel.recv()
         channel.send((worker, None, None, True))
         for number, item in items:
-            verdict, fit = judge(verify, item)
-            if os.getpid() != worker:
+            verdict, usable = judge(verify, item)
+            if os.getpid() != worker:  # a fork of the verifier that has returned
                 return
-            channel.send((worker, number, verdict, fit))
-            if not fit:
+            channel.send((worker, number, verdict, usable))
+            if not usable:
                 break
 
 
 def judge(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, bool]:
-    """One verdict with its wall time, and whether this process is still fit for the next one.
+    """One verdict with its wall time, and whether this process is still usable for the next one.
 
     Whatever ``verify`` raises, or returns instead of a verdict, is ``ERROR``: unscorable, never zero. The fields are
     made plain, so that they can be sent to the parent and written to disk.
     """
     start = time.perf_counter()
-    fit = True
+    usable = True
     try:
-        found = verify(*item)
-        if not isinstance(found, Verdict):
-            raise TypeError(f"the verifier returned {type(found).__name__}, not a Verdict")
-        outcome, score, answer, detail = found.outcome, float(found.score), found.answer, found.detail
+        verdict = verify(*item)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"the verifier returned {type(verdict).__name__}, not a Verdict")
+        outcome, score, answer, detail = verdict.outcome, float(verdict.score), verdict.answer, verdict.detail
     except BaseException as error:  # noqa: BLE001 - third-party code may even call sys.exit; that too is its verdict
-        error.__traceback__ = None  # after a MemoryError its frames would hold all the memory
-        fit = not isinstance(error, MemoryError)
+        error.__traceback__ = None  # its frames hold the objects that used up the memory
+        usable = not isinstance(error, MemoryError)
         outcome, score, answer, detail = Outcome.ERROR, math.nan, "", f"{type(error).__name__}: {error}"[:500]
-    return Verdict(Outcome(outcome), score, time.perf_counter() - start, _plain(answer), _plain(detail)), fit
+    return Verdict(Outcome(outcome), score, time.perf_counter() - start, _plain(answer), _plain(detail)), usable
 
 
 def _plain(text: str) -> str:
@@ -100,7 +100,7 @@ def _plain(text: str) -> str:
 
 
 def _limit_memory(gigabytes: float) -> None:
-    """Let the address space grow by so much from here on. Systems other than Linux do not enforce it."""
+    """Let the address space grow by at most so much from now on. Only Linux enforces it."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
             pages = int(statm.read().split()[0])
@@ -112,8 +112,8 @@ def _limit_memory(gigabytes: float) -> None:
 
 
 def _end_with(template: int) -> None:
-    """End this process and all that it has started once the template is gone, which goes with the run: even in a
-    verdict that nobody waits for any more."""
+    """End this process and all that it has started when the template is gone, which ends with the run; also while it
+    judges."""
     while os.getppid() == template:
         time.sleep(1.0)
     os.killpg(0, signal.SIGKILL)
@@ -121,5 +121,5 @@ def _end_with(template: int) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(EOFError, ConnectionError):  # the other end is closed: nothing is left to do
-        be_template(Connection(int(sys.argv[1])), float(sys.argv[2]))
+        run_template(Connection(int(sys.argv[1])), float(sys.argv[2]))
     os._exit(0)  # skips the exit handlers of third-party modules, which may hang

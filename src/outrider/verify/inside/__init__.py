@@ -1,1 +1,1 @@
-"""What runs inside the sandbox: the standard library's quickest parts only, for it starts anew for every verdict."""
+"""The code inside the sandbox. It starts for every verdict, so it imports only what the standard library loads fast."""

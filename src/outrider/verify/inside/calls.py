@@ -1,8 +1,8 @@
 """The two ends of a call from the tests into the tested program, which is another process.
 
-What comes back is data: numbers, texts, collections of them. An object of the program's own class stays over there
-and is worth a handle here: it can be called, iterated, read and written to, and equals nothing but itself. So no
-``__eq__``, ``__bool__`` or ``__class__`` of the program's making ever takes part in a test.
+What comes back is data: numbers, texts, collections of them. An object of the program's own class stays in its process
+and is a handle here: it can be called, iterated, read and written to, and equals nothing but itself. So no ``__eq__``,
+``__bool__`` or ``__class__`` of the program takes part in a test.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ SHOWN = 200  # characters of a value or message
 FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
-class Gone(BaseException):
-    """The tested program ended. No ``except Exception`` of a test keeps it from the verdict."""
+class ProgramEnded(BaseException):
+    """The tested program ended. A BaseException, so that ``except Exception`` in a test cannot hide it."""
 
 
 class Unsendable(BaseException):
-    """A test hands the program something that is no data, so this harness cannot run it."""
+    """A test passes something to the program that is not data, so this harness cannot run it."""
 
 
 class MissingError(Exception):
     """The tested program has no such name."""
 
 
-class Tested:
+class TestedProgram:
     """The program as the tests see it.
 
     Attributes:
-        last: the last call and what came of it, for people.
+        last: the last call and its outcome, to be shown.
     """
 
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
         self.last = ""
 
-    def ask(self, what: str, *arguments: Any) -> Any:
-        """Have something done over there and return its result, or raise what it raised.
+    def request(self, what: str, *arguments: Any) -> Any:
+        """Have something done in the program's process; return the result, or raise the exception raised there.
 
         Raises:
-            Gone: the program ended, instead of an answer or before.
-            Unsendable: an argument is no data.
-            ValueError, TypeError, …: the answer is none.
+            ProgramEnded: the program ended, instead of an answer or before.
+            Unsendable: an argument is not data.
+            ValueError, TypeError, …: the answer is not valid.
         """
         try:
             message = dumps((what, *arguments), other=_number_of)
@@ -62,25 +62,25 @@ class Tested:
             self._frames.send(message)
             kind, value = loads(self._frames.receive(LARGEST), other=lambda number: Handle(self, number))
         except EOFError as error:
-            raise Gone from error
+            raise ProgramEnded from error
         if kind == "value":
             return value
         if kind == "missing":
             raise MissingError
         name, text = value
         known = getattr(builtins, str(name), None)
-        ends = known in (StopIteration, StopAsyncIteration)  # a loop or map() of the tests would end there, and pass
+        ends = known in (StopIteration, StopAsyncIteration)  # would end a loop or map() of a test, which then passes
         if isinstance(known, type) and issubclass(known, Exception) and not ends:
             raise known(str(text)[:SHOWN])
         raise RuntimeError(f"{name}: {text}"[:SHOWN])
 
     def call(self, name: str, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Call a function over there, and remember it."""
+        """Call a function of the program, and remember the call."""
         written = [shown(a) for a in arguments] + [f"{key}={shown(a)}" for key, a in named.items()]
         call = f"{name}({', '.join(written)})"[:SHOWN]
         self.last = f"{call} did not return"
         try:
-            value = self.ask("call", number, arguments, named)
+            value = self.request("call", number, arguments, named)
         except Exception as error:
             self.last = f"{call} raised {type(error).__name__}: {shown(str(error))}"
             raise
@@ -89,35 +89,36 @@ class Tested:
 
 
 class Handle:
-    """Something that stayed in the tested program."""
+    """An object that stayed in the tested program."""
 
     __slots__ = ("_name", "_number", "_tested")
 
-    def __init__(self, tested: Tested, number: int, name: str = "") -> None:
+    def __init__(self, tested: TestedProgram, number: int, name: str = "") -> None:
         for slot, value in (("_tested", tested), ("_number", number), ("_name", name or f"object {number}")):
+            # this class's own __setattr__ writes to the object in the program
             object.__setattr__(self, slot, value)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self._tested.call(self._name, self._number, arguments, named)
 
     def __getattr__(self, name: str) -> Any:
-        value = self._tested.ask("get", self._number, name)
+        value = self._tested.request("get", self._number, name)
         return Handle(self._tested, value._number, f"{self._name}.{name}") if isinstance(value, Handle) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._tested.ask("set", self._number, name, value)
+        self._tested.request("set", self._number, name, value)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._tested.ask("list", self._number))
+        return iter(self._tested.request("list", self._number))
 
     def __bool__(self) -> bool:
         return True
 
     def __len__(self) -> int:
-        return len(self._tested.ask("list", self._number))
+        return len(self._tested.request("list", self._number))
 
     def __getitem__(self, key: Any) -> Any:
-        return self._tested.ask("item", self._number, key)
+        return self._tested.request("item", self._number, key)
 
     def __repr__(self) -> str:
         return f"<{self._name} of the tested program>"
@@ -131,7 +132,7 @@ def _number_of(value: Any) -> int:
 
 
 def shown(value: object) -> str:
-    """A value for people, short."""
+    """A value to be shown, short."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # of digits of an integer beyond Python's limit
@@ -140,8 +141,8 @@ def shown(value: object) -> str:
 
 
 def answer_calls(prefix: str, source: str, frames: Frames) -> None:
-    """The other end: load the program, then do what is asked until nobody asks any more."""
-    module = module_of(source, "solution")  # what stands under __name__ == "__main__" is not for tests
+    """The other end: load the program, then answer requests until the pipe closes."""
+    module = module_of(source, "solution")  # not "__main__": code under that condition is not part of the tests
     held: list[Any] = []
     me = os.getpid()
 
@@ -172,10 +173,10 @@ def answer_calls(prefix: str, source: str, frames: Frames) -> None:
             continue
         try:
             reply = dumps(("value", do(what, *arguments)), other=hold)
-        except BaseException as error:  # noqa: BLE001 - sys.exit in a function is what it raised, too
+        except BaseException as error:  # noqa: BLE001 - also what sys.exit in a function raises
             reply = dumps(("raised", (type(error).__name__, _text(error))))
         if os.getpid() != me:
-            return  # the program has forked, and this is a copy of what answers
+            return  # the program has forked, and this copy must not answer too
         frames.send(reply)
 
 
@@ -198,5 +199,5 @@ def _text(error: BaseException) -> str:
 
 
 def leave() -> None:
-    """End this process without its exit handlers: nobody waits for them."""
+    """End this process without its exit handlers, which may hang."""
     os._exit(0)

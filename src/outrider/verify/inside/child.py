@@ -1,4 +1,4 @@
-"""The untrusted child: how it is started, limited, and ended with all that it has started."""
+"""The untrusted child: how it is started, limited, and ended with all its descendants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
     pid = os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)
-        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # none is overwritten before it is moved
+        safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # out of the way, so that none is overwritten below
         for i, fd in enumerate(safe):
             os.dup2(fd, i)
         os.closerange(len(keep), 1024)
@@ -29,10 +29,8 @@ def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
 
 
 def end_of(pid: int) -> tuple[int, Any]:
-    """Wait for the end of a child: its status as the kernel has it, and what it used.
-
-    One that asks to be traced stops where others end; that is no end.
-    """
+    """Wait for the end of a child: its raw status, and the resources that it used."""
+    # a child that asks to be traced stops where others end, so a stop is not taken for the end
     while True:
         _, status, usage = os.wait4(pid, 0)
         if not os.WIFSTOPPED(status):
@@ -40,8 +38,8 @@ def end_of(pid: int) -> tuple[int, Any]:
 
 
 def confine(limits: Mapping[str, int]) -> None:
-    """Put limits on this process, for good."""
-    limit(resource.RLIMIT_CPU, limits["cpu"], limits["cpu"] + 1)  # SIGXCPU, then SIGKILL to who ignores it
+    """Limit this process; it cannot raise the limits again."""
+    limit(resource.RLIMIT_CPU, limits["cpu"], limits["cpu"] + 1)  # SIGXCPU, then SIGKILL for programs that ignore it
     limit(resource.RLIMIT_AS, limits["memory"])
     limit(resource.RLIMIT_FSIZE, limits["file"])
     limit(resource.RLIMIT_NOFILE, limits["files"])
@@ -51,7 +49,7 @@ def confine(limits: Mapping[str, int]) -> None:
 
 
 def limit(which: int, soft: int, hard: int | None = None) -> None:
-    """Set one limit, within the one that is there."""
+    """Set one limit, not above the present hard limit."""
     _, highest = resource.getrlimit(which)
     wanted = [soft, soft if hard is None else hard]
     if highest != resource.RLIM_INFINITY:
@@ -62,7 +60,9 @@ def limit(which: int, soft: int, hard: int | None = None) -> None:
 def used_up(status: int, cpu: float, limits: Mapping[str, int]) -> bool:
     """Whether a process ended because it had used its CPU time."""
     by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return by == signal.SIGXCPU or (by == signal.SIGKILL and cpu > limits["cpu"] / 2)  # two clocks: they may differ
+    return by == signal.SIGXCPU or (
+        by == signal.SIGKILL and cpu > limits["cpu"] / 2
+    )  # half, since the limit and the usage come from two clocks
 
 
 def kill_the_rest() -> None:

@@ -1,7 +1,7 @@
-"""The first process inside the sandbox: it takes a job over a pipe, and starts the untrusted program as its child.
+"""The first process inside the sandbox: it reads a job from a pipe, and starts the untrusted program as its child.
 
-The child has the same user, so what protects this process from it is that it is process 1, whom no signal from inside
-reaches, that the kernel lets nobody trace it or read its memory, and that there is no ``/proc``.
+The child has the same user. Three things protect this process from it: as process 1 it gets no signals from inside, it
+cannot be traced or read (``DUMPABLE`` is 0), and there is no ``/proc``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def main() -> None:
     way, parent, scratch, shown, hidden = sys.argv[1:]
     control(DIE_WITH_PARENT, signal.SIGKILL)
     if way != "bwrap" and os.getppid() != int(parent):
-        return  # the parent was gone before it could take this process along
+        return  # the parent had ended before DIE_WITH_PARENT was set
     if way == "namespaces":
         try:
             enter(shown.split(os.pathsep), hidden.split(os.pathsep) if hidden else [], int(scratch))
         except OSError as error:
             sys.exit(str(error.strerror or error))
-        control(DIE_WITH_PARENT, signal.SIGKILL)  # forgotten with the change of user
+        control(DIE_WITH_PARENT, signal.SIGKILL)  # again: the kernel clears it when the user changes
     if way != "none":
         try:
             seccomp.install()
@@ -36,8 +36,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as process 1: ignored
     channel = Frames(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
+    # the channel is kept on copies, so that nothing printed by accident mixes with messages
     for standard in range(3):
         os.dup2(nothing, standard)
-    with Ignoring(EOFError):  # nobody waits for an answer any more
+    with Ignoring(EOFError):  # the other end has closed: no answer is needed
         job = loads(channel.receive())
         {"programs": programs.serve, "tests": unit.serve}[job["kind"]](channel, job)

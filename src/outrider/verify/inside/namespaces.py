@@ -1,7 +1,7 @@
-"""Leaving the machine behind: namespaces of one's own, through the kernel's calls alone. Linux 5.14 and later.
+"""New namespaces through system calls alone, for root and for ordinary users. Linux 5.14 and later.
 
-For root and for ordinary users alike. The sandboxed process has user 65534 ("nobody") inside; outside that is the same
-user where root started it, so that the limit of processes, which the kernel does not hold against root, applies.
+The sandboxed process has user 65534 ("nobody") inside. Where root started it, it is user 65534 outside too, so that the
+limit of processes applies, from which the kernel exempts root.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
-    """Return in the first process of a new world; the caller stays behind, waits for it, and never returns.
+    """Return in the first process of new namespaces; the calling process waits for it, and never returns.
 
-    No network, no processes but one's own, an empty ``/tmp`` of ``scratch`` bytes, and read-only what is ``shown``.
-    SIGTERM to the process that stays behind ends the new world, and it ends when the last of it is gone.
+    Inside are no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown``, read-only.
+    SIGTERM to the waiting process ends everything inside; it ends itself when the first process has ended.
 
     Args:
         shown: absolute paths of files and folders, at the same path; parents before what lies below.
@@ -45,16 +45,18 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     Raises:
         OSError: the machine does not allow it; the text names the call.
     """
+    # blocked until sigwait takes them: none may arrive before the waiting process waits
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
-    _be_nobody_elses_child()
-    with Ignoring(OSError):  # of use only against hostile use of the kernel; Docker has it read-only
+    _unshare()
+    with Ignoring(OSError):  # a second line of defence: seccomp forbids namespaces too; Docker has this file read-only
         _write("/proc/sys/user/max_user_namespaces", "0")
     _call("sethostname", HOST.encode(), len(HOST))
-    _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, this goes first
+    _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, this process is killed first
     _build_root(shown, hidden, scratch)
+    # the new process namespace begins with the next child, which is its process 1
     child = os.fork()
     if child:
-        _stay_behind(child)
+        _wait_outside(child)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _drop_rights()
 
@@ -69,8 +71,9 @@ def control(option: int, value: int, more: int = 0) -> None:
 
 
 def exit_at(number: int) -> None:
-    """Have a signal end this process with its number as status, even process 1, whom it would not reach otherwise,
-    and in the middle of a call in C, where Python's own handlers wait: the handler is the C library's ``_exit``."""
+    """Let a signal end this process with the signal's number as status."""
+    # The C library's _exit as handler: process 1 ignores signals without a handler, and Python's own handlers would
+    # wait for the end of a call in C.
     _libc.signal(ctypes.c_int(number), ctypes.cast(_libc._exit, ctypes.c_void_p))
 
 
@@ -83,8 +86,8 @@ def _call(name: str, *arguments: Any) -> None:
         raise OSError(number, f"{name} {paths}".strip() + f": {os.strerror(number)}")
 
 
-def _be_nobody_elses_child() -> None:
-    """New namespaces of everything, with the right to shape them. The mapping of users is written from outside."""
+def _unshare() -> None:
+    """New namespaces of every kind. The mapping of users is written from outside, by a helper."""
     me, root = os.getpid(), os.getuid() == 0
     read, write = os.pipe()
     helper = os.fork()
@@ -92,7 +95,7 @@ def _be_nobody_elses_child() -> None:
         status = 1
         with Ignoring(OSError):
             os.close(write)
-            os.read(read, 1)  # ends when the namespaces are there, or the parent is not
+            os.read(read, 1)  # returns when the parent has closed its end: the namespaces are made, or it has died
             _map_users(me, root)
             status = 0
         os._exit(status)
@@ -109,6 +112,7 @@ def _be_nobody_elses_child() -> None:
 
 
 def _map_users(pid: int, root: bool) -> None:
+    # the kernel lets an ordinary user write the map of groups only after setgroups is denied
     if not root:
         _write(f"/proc/{pid}/setgroups", "deny")
     for kind, own in (("uid_map", os.getuid()), ("gid_map", os.getgid())):
@@ -116,6 +120,7 @@ def _map_users(pid: int, root: bool) -> None:
 
 
 def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
+    # or mounts made here would appear outside too
     _mount(None, "/", None, RECURSIVE | PRIVATE)
     _mount("tmpfs", STAGE, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
     for path in (*shown, *DEVICES):
@@ -129,6 +134,7 @@ def _build_root(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> No
     os.mkdir(f"{STAGE}/old")
     _call("pivot_root", STAGE.encode(), f"{STAGE}/old".encode())
     os.chdir("/")
+    # detached: with the old root, everything that is not shown is unreachable
     _call("umount2", b"/old", DETACH)
     os.rmdir("/old")
     _restrict("/", flags=0)
@@ -152,7 +158,8 @@ def _show(path: str) -> None:
 
 
 def _restrict(path: str, flags: int = AT_RECURSIVE) -> None:
-    """Read-only, without devices and set-user-id programs, in one call that adds and never takes away."""
+    """Make a mount read-only, without devices and set-user-id programs."""
+    # mount_setattr adds flags and keeps the others; a remount by mount(2) would need all the locked ones again
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY | NOSUID | NODEV, 0, 0, 0)
     _call("syscall", MOUNT_SETATTR, HERE & 0xFFFFFFFF, path.encode(), flags, attributes, ctypes.sizeof(attributes))
 
@@ -162,19 +169,20 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
     _call("mount", *texts, flags, options.encode() if options is not None else None)
 
 
-def _stay_behind(child: int) -> None:
-    """Wait outside for the first process; with it all others of its world are gone. Never returns."""
+def _wait_outside(child: int) -> None:
+    """Wait outside for the first process; when it ends, the kernel ends all others inside. Never returns."""
     os.closerange(0, 3)
     ended, status = 0, 0
-    while not ended:  # SIGCHLD may be another child's: that of the helper is still pending
+    while not ended:  # SIGCHLD may be the helper's, which is still pending
         if signal.sigwait({signal.SIGTERM, signal.SIGCHLD}) == signal.SIGTERM:
             os.kill(child, signal.SIGKILL)
         ended, status = os.waitpid(child, os.WNOHANG)
     code = os.waitstatus_to_exitcode(status)
-    os._exit(code if code >= 0 else 128 - code)  # as shells and bwrap say it
+    os._exit(code if code >= 0 else 128 - code)  # a signal as shells and bwrap report it
 
 
 def _drop_rights() -> None:
+    # the group first: with the user goes the right to change the group
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process

@@ -1,9 +1,10 @@
-"""Values as bytes and back, with nothing in them but data: what crosses the border of a hostile process.
+"""Plain data as bytes and back, for messages from and to a hostile process.
 
-Pickle and marshal execute or trust what they read, and JSON takes longer to import than everything else here. A value
-is a tag, a count of eight bytes, and so many bytes or members. Whatever bytes :func:`loads` is given, it makes only
-the types named in this file, of at most as many members as there are bytes, or raises.
+A value is a tag, a count of eight bytes, and so many bytes or members. From any bytes :func:`loads` makes only the
+types in this file, with at most as many members as there are bytes, or raises.
 """
+
+# Pickle and marshal execute or trust what they read, and JSON takes longer to import than everything else here.
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LARGEST = 8 << 20  # bytes of a message that is believed
+LARGEST = 8 << 20  # bytes of a message that is accepted
 SCALARS: dict[type, bytes] = {int: b"i", float: b"f", str: b"s", bytes: b"b", bytearray: b"b", complex: b"c"}
 COLLECTIONS: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"S", frozenset: b"z", dict: b"d", range: b"r"}
 TYPES = {kind.__name__: kind for kind in (*SCALARS, *COLLECTIONS, bool, object, type(None))}
@@ -27,10 +28,10 @@ def dumps(value: Any, other: Callable[[Any], int] | None = None) -> bytes:
 
     Args:
         value: of plain data.
-        other: gives a number to an object that is no plain data, under which it stays where it is.
+        other: gives a number to an object that is not plain data, which is sent instead of it.
 
     Raises:
-        TypeError: an object is no plain data, and ``other`` is None.
+        TypeError: an object is not plain data, and ``other`` is None.
         RecursionError: nested too deep, or without end.
 
     >>> loads(dumps({"a": [1, 2.5, None], (1, "b"): {3}}))
@@ -53,8 +54,8 @@ def loads(data: bytes, other: Callable[[int], Any] | None = None) -> Any:
     """The value of the bytes.
 
     Args:
-        data: from :func:`dumps`, or from an enemy.
-        other: makes what stands for the object of a number; None: there must be none.
+        data: from :func:`dumps`, or from a hostile process.
+        other: makes the stand-in for an object from its number; None: no such object is allowed.
 
     Raises:
         ValueError, TypeError, RecursionError, OverflowError, MemoryError: these bytes are no value.
@@ -90,6 +91,7 @@ def _sized(tag: bytes, payload: bytes) -> bytes:
 
 def _load(data: bytes, at: int, other: Callable[[int], Any] | None) -> tuple[Any, int]:
     tag, count, at = data[at : at + 1], int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
+    # before anything is allocated: a hostile count must not use up memory
     if count > len(data):
         raise ValueError("a count larger than the message")
     for word, its_tag in WORDS.items():
@@ -126,10 +128,10 @@ def _load_scalar(tag: bytes, payload: bytes, other: Callable[[int], Any] | None)
 
 
 class Frames:
-    """Messages over two file descriptors: a length of eight bytes, then the message. Reads not a byte more.
+    """Messages over two file descriptors: a length of eight bytes, then the message.
 
     Raises:
-        EOFError: the other side is gone.
+        EOFError: the other side has closed.
     """
 
     def __init__(self, read: int, write: int) -> None:

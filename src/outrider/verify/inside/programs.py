@@ -16,13 +16,10 @@ SHOWN = 2000  # bytes of what a program wrote to standard error
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> None:
-    """Run ``job["source"]`` once for each input that comes over the channel; answer how it ended and what it wrote.
-
-    Input and output are files in memory: no pipe can fill up, and the limit of file sizes is one of output. The
-    program finds out nothing but its inputs, and nobody believes it anything but its output.
-    """
+    """Run ``job["source"]`` once for each input that comes over the channel; answer with its end and its output."""
     limits = job["limits"]
     while True:
+        # files in memory: no pipe can fill up, and the limit of file sizes limits the output
         fds = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
         given = memoryview(loads(channel.receive(1 << 62)))
         while given:
@@ -32,10 +29,11 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
         if pid == 0:
             return run_as_main(job["source"])
         status, usage = end_of(pid)
+        # descendants could otherwise still write to the output, or meet the next input
         kill_the_rest()
         cpu = usage.ru_utime + usage.ru_stime
         size = os.fstat(fds[1]).st_size
-        found = {
+        result = {
             "status": os.waitstatus_to_exitcode(status),
             "used_up": used_up(status, cpu, limits),
             "cpu": cpu,
@@ -45,21 +43,21 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
         }
         for fd in fds:
             os.close(fd)
-        channel.send(dumps(found))
+        channel.send(dumps(result))
 
 
 def run_as_main(source: str) -> None:
-    """Be the program: what it does, and how it ends, is as if Python had been started with it."""
-    be_ready()
+    """Run the program in this process as if Python had been started with it."""
+    prepare_interpreter()
     module = module_of(source, "__main__")
     exec(compiled(source, module.__file__), module.__dict__)
 
 
 def module_of(source: str, name: str) -> Any:
-    """The module of a program, and the file that it seems to come from, for those that read themselves."""
+    """The module of a program, with a file of its source, for programs that read themselves."""
     module: Any = type(sys)(name)
     module.__file__ = os.path.join(os.getcwd(), "solution.py")
-    with Ignoring(OSError):  # no room, or an earlier run has put a folder there
+    with Ignoring(OSError):  # no room, or an earlier run has made a folder there
         with Ignoring(FileNotFoundError):
             os.unlink(module.__file__)
         with open(module.__file__, "x", encoding="utf-8", errors="surrogatepass") as file:
@@ -69,12 +67,12 @@ def module_of(source: str, name: str) -> Any:
 
 
 def compiled(source: str, file: str, features: int = 0) -> Any:
-    """Code that knows nothing of the features that this file has imported from ``__future__``."""
+    """Code without the features that this file has imported from ``__future__``."""
     return compile(source, file, "exec", features, dont_inherit=True)
 
 
-def be_ready() -> None:
-    """Standard streams on the descriptors 0 to 2 as they now are, and the names that interactive Python adds."""
+def prepare_interpreter() -> None:
+    """Standard streams on the present descriptors 0 to 2, and the names that the module ``site`` adds."""
     import builtins
 
     for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):

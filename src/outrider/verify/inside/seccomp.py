@@ -1,8 +1,8 @@
-"""A filter of system calls over everything inside: what no namespace closes.
+"""A filter of system calls for everything inside, for what namespaces leave open.
 
-Namespaces leave open the address families that the kernel counts to no network (``AF_VSOCK`` reaches the machine's
-own host), what one process may do to another of the same user, and in containers more namespaces. The filter is
-classic BPF over number and arguments of each call (seccomp(2)); it stays for good, for all that is started later.
+These are address families outside the network namespace (``AF_VSOCK`` reaches the machine's host), calls by which one
+process acts on another of the same user, and in containers new namespaces. The filter is classic BPF over number and
+arguments of each call (seccomp(2)); it cannot be removed, and all descendants inherit it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in the kernel's description of 
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 NOT_PERMITTED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
 OTHER_ABI = 0x40000000  # numbers from here on are calls of x32, another way in on x86-64
-UNIX = 1  # the one address family that programs need: asyncio and multiprocessing talk over it to themselves
+UNIX = 1  # the one address family that programs need: asyncio and multiprocessing use it within themselves
 NEW_NAMESPACES = 0x7E020000
 
-# What a process could do to the one that judges it, or to the kernel, and no program needs. Numbers: x86-64; others.
+# Calls against the judging process or the kernel, which no program needs. Numbers: x86-64; other machines.
 REFUSED = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -60,7 +60,7 @@ REFUSED = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Calls that are for a process itself alone: what these arguments have to be.
+# Calls that a process may make for itself only: the values that these arguments must have.
 FOR_ITSELF: dict[str, tuple[int, int, Mapping[int, int]]] = {
     "prlimit64": (302, 261, {0: 0}),
     "sched_setparam": (142, 118, {0: 0}),
@@ -76,12 +76,13 @@ MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "riscv64": (1
 
 
 def install() -> None:
-    """Put the filter on this process and all that it starts.
+    """Install the filter for this process and its descendants.
 
     Raises:
-        OSError: it cannot be had.
+        OSError: the kernel refuses it.
     """
     program = b"".join(assembled(os.uname().machine))
+    # without it the kernel accepts a filter from root only
     control(NO_NEW_PRIVILEGES, 1)
     code = ctypes.create_string_buffer(program, len(program))
     described = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(code))
@@ -100,6 +101,7 @@ def assembled(machine: str) -> Iterator[bytes]:
     if machine not in MACHINES:
         raise OSError(0, f"no filter of system calls for {machine}")
     column, audit = MACHINES[machine]
+    # first the machine: under another calling convention the numbers mean other calls
     yield from [_step(LOAD, MACHINE), _step(EQUAL, audit, 1, 0), _refuse(NOT_PERMITTED), _step(LOAD, NUMBER)]
     if machine == "x86_64":
         yield from [_step(AT_LEAST, OTHER_ABI, 0, 1), _refuse(NOT_PERMITTED)]
@@ -116,7 +118,8 @@ def assembled(machine: str) -> Iterator[bytes]:
 
 
 def _only(number: int, wanted: Mapping[int, int], error: int) -> list[bytes]:
-    """Refuse a call unless the lower halves of its arguments are what they have to be."""
+    """Refuse a call unless the lower halves of its arguments have these values."""
+    # jumps count the instructions to skip: behind the last comparison lie RETURN ALLOW and then the refusal
     steps: list[bytes] = []
     for left, (at, value) in zip(range(len(wanted) - 1, -1, -1), wanted.items(), strict=True):
         steps += [_step(LOAD, ARGUMENTS + 8 * at), _step(EQUAL, value, 0, 2 * left + 1)]

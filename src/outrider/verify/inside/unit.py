@@ -1,62 +1,70 @@
 """Function-level tests: they run here, the program they test runs in a child, and calls cross a pipe.
 
-The child never sees the tests, nor what they expect: it is forked before they arrive, and is asked one call at a
-time. Whether a test passed is decided and said here.
+The child never sees the tests or their expected values: it is forked before they arrive, and gets one call at a time.
+Whether a test has passed is decided here.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]
+import _signal as signal  # type: ignore[import-not-result]
 import os
 import resource
 import sys
 import time
 
-from outrider.verify.inside.calls import Gone, Handle, MissingError, Tested, Unsendable, answer_calls, leave, shown
+from outrider.verify.inside.calls import (
+    Handle,
+    MissingError,
+    ProgramEnded,
+    TestedProgram,
+    Unsendable,
+    answer_calls,
+    leave,
+    shown,
+)
 from outrider.verify.inside.child import end_of, fork, limit, used_up
 from outrider.verify.inside.namespaces import exit_at
 from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
-from outrider.verify.inside.programs import be_ready, compiled
+from outrider.verify.inside.programs import compiled, prepare_interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-GRACE = 0.05  # seconds from the end of a program's pipes to its own
+GRACE = 0.05  # seconds between the end of a program's pipes and that of its process
 
 
 def serve(channel: Frames, job: dict[str, Any]) -> None:
-    """Judge ``job["source"]`` by the tests that come over the channel afterwards, and answer what was found."""
+    """Judge ``job["source"]`` by the tests that come over the channel afterwards, and send the result."""
     limits = job["limits"]
     nothing = os.open(os.devnull, os.O_RDWR)
     (their_read, write), (read, their_write) = os.pipe(), os.pipe()
     pid = fork(limits, [nothing, nothing, nothing, their_read, their_write])
     if pid == 0:
         with Ignoring(EOFError):
-            be_ready()
+            prepare_interpreter()
             answer_calls(job["prefix"], job["source"], Frames(3, 4))
         leave()
     os.close(their_read)
     os.close(their_write)
     limit(resource.RLIMIT_CPU, limits["cpu"] + 1, limits["cpu"] + 2)
     limit(resource.RLIMIT_AS, limits["memory"])
-    tested = Tested(Frames(read, write))
-    found = judge(tested, loads(channel.receive(1 << 62)))
-    if found.get("gone"):
+    tested = TestedProgram(Frames(read, write))
+    result = judge(tested, loads(channel.receive(1 << 62)))
+    if result.get("gone"):
         time.sleep(GRACE)
         ended, status, usage = os.wait4(pid, os.WNOHANG)
-        found["stays"] = not ended or os.WIFSTOPPED(status)
-        if found["stays"]:
-            os.kill(pid, signal.SIGKILL)  # it has closed its pipes, or is about to end and does not notice
+        result["stays"] = not ended or os.WIFSTOPPED(status)
+        if result["stays"]:
+            os.kill(pid, signal.SIGKILL)  # it has only closed its pipes, or is just ending and takes no harm
             status, usage = end_of(pid)
-        found["status"] = os.waitstatus_to_exitcode(status)
-        found["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
-    channel.send(dumps(found))
+        result["status"] = os.waitstatus_to_exitcode(status)
+        result["used_up"] = used_up(status, usage.ru_utime + usage.ru_stime, limits)
+    channel.send(dumps(result))
 
 
-def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
-    """What the tests found. Once the program is loaded, the end of CPU time is the end of this process, with the
-    signal's number: what a program returns may be made to be expensive to read or compare, as colliding hashes are.
+def judge(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
+    """The result of the tests.
 
     Args:
         tested: the program.
@@ -73,11 +81,13 @@ def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
         for module in job["modules"]:
             space[module] = __import__(module)
         stage = "load"
-        tested.ask("load")
+        tested.request("load")
+        # values of a program may be made expensive to read or compare, such as colliding hashes: from here on the end
+        # of CPU time ends this process with the signal's number
         exit_at(signal.SIGXCPU)
         for name in job["names"]:
             with Ignoring(MissingError):
-                value = tested.ask("name", name)
+                value = tested.request("name", name)
                 space[name] = Handle(tested, value._number, name) if isinstance(value, Handle) else value
         stage = "test"
         for at, test in enumerate(job["tests"], 1):
@@ -85,15 +95,15 @@ def judge(tested: Tested, job: dict[str, Any]) -> dict[str, Any]:
             exec(compiled(test, f"test {at}"), space)
     except Unsendable as problem:
         return {"stage": "harness", "test": at, "seen": str(problem)}
-    except Gone:
+    except ProgramEnded:
         return {"stage": stage, "test": at, "gone": True, "seen": tested.last}
-    except BaseException as error:  # noqa: BLE001 - whatever ends a test but its end is its failure
-        return {"stage": stage, "test": at, "line": _line(at), "error": _said(error), "seen": tested.last}
+    except BaseException as error:  # noqa: BLE001 - every exception in a test is its failure
+        return {"stage": stage, "test": at, "line": _line(at), "error": _error_text(error), "seen": tested.last}
     return {"stage": "passed"}
 
 
-def _said(error: BaseException) -> str:
-    """The error for people; a bare ``assert`` says nothing."""
+def _error_text(error: BaseException) -> str:
+    """The error to be shown; a bare ``assert`` has only its type."""
     text = shown(str(error))[1:-1]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
