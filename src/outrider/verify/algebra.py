@@ -2,11 +2,10 @@ r"""Whether two answers are the same mathematical object. In worker processes on
 
 Lists, sets, tuples and intervals are compared part by part. Two expressions, and the two sides of equations, are
 compared by their values (:mod:`outrider.verify.points`). Only inequalities and sets go to ``math_verify.verify``.
-
-Why values, and not ``verify`` for all: it takes numbers that differ by less than 1e-15 for equal, as 1/2^98 and
-1/2^99, any two answers of 1e-20 and the like; {1, 2} for the point (1, 2); the equation 9 = 1 for the answer 1; and
-its simplification is where it hangs.
 """
+
+# Why not ``verify`` for everything: it takes numbers that differ by less than 1e-15 for equal, so any two answers of
+# 1e-20; {1, 2} for the point (1, 2); the equation 9 = 1 for the answer 1; and its simplification may hang.
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from outrider.verify.latex import UnreadableError, expression
 from outrider.verify.nodes import Node, is_name, read, related, sides
 from outrider.verify.points import proportional, same_value, within_use
 
-MOST_MEMBERS = 20  # of what is compared as a set with one that is written otherwise
+MOST_MEMBERS = 20  # of a set that is compared with one written in another form
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
 _INEQUALITY = re.compile(r"[<>]|\\(?:leq?|geq?|lt|gt)(?:slant)?(?![A-Za-z])")
@@ -27,12 +26,12 @@ _BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?(\w+)\}*")
 
 
 def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
-    r"""Whether an answer is what the right one is, in any form.
+    r"""Whether an answer equals the right one, in any form.
 
     Args:
         gold: the right answer.
         answer: the other one.
-        tolerance: relative error that counts as none where the right answer has a decimal point.
+        tolerance: relative error that is allowed where the right answer has a decimal point.
 
     Raises:
         UnreadableError: the answer, or both, cannot be read.
@@ -47,7 +46,7 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
 
 @lru_cache(4096)
 def readable(text: str) -> bool:
-    """Whether the parser reads all parts of a right answer; what it does not read is compared as text only."""
+    """Whether the parser reads all parts of a right answer; otherwise it is compared as text only."""
     try:
         _read_all(read(text))
     except UnreadableError:
@@ -87,7 +86,7 @@ def _same(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
-    r"""What stands before \approx decides; what stands behind it only as a rounding of that, for a right decimal."""
+    r"""The part before \approx decides; the part behind it only as its rounding, if the right answer is a decimal."""
     right, other = gold._replace(rounded=""), answer._replace(rounded="")
     if _same(right, other, tolerance) or (gold.rounded and _same(Node(gold.rounded), other, tolerance)):
         return True
@@ -101,7 +100,9 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
 def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float) -> bool:
     r"""One expression and something with parts: a set of one; or a set in two writings, as 1 < x < 2 and (1, 2)."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
-    if len(parts) == 1 and one.brackets in ("", "{}") and "\\emptyset" not in other.text:  # whose set is not empty
+    if (
+        len(parts) == 1 and one.brackets in ("", "{}") and "\\emptyset" not in other.text
+    ):  # {\emptyset} is not the empty set
         return _same(parts[0], other, tolerance) if one is gold else _same(other, parts[0], tolerance)
     return bool(related(other.text) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
 
@@ -120,17 +121,17 @@ def _plus_minus(node: Node) -> list[Node] | None:
     if node.parts or node.brackets or not re.search(r"\\(?:pm|mp)(?![A-Za-z])", node.text):
         return None
     both = [(r"\pm", "+"), (r"\mp", "-")], [(r"\pm", "-"), (r"\mp", "+")]
-    found = []
+    readings = []
     for signs in both:
         text = node.text
         for command, sign in signs:
             text = re.sub(rf"\{command}(?![A-Za-z])", sign, text)
-        found.append(node._replace(text=text.strip().removeprefix("+"), whole=""))
-    return found
+        readings.append(node._replace(text=text.strip().removeprefix("+"), whole=""))
+    return readings
 
 
 def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """The one of the two that is a percentage as the number that it is."""
+    """Both answers, with the one that is a percentage divided by 100."""
 
     def plain(node: Node) -> Node:
         return node._replace(text=f"({node.text})/100", percent=False)
@@ -139,12 +140,12 @@ def _hundredth(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _same_kind(gold: str, answer: str) -> bool:
-    """A bare list may stand for a set or a tuple; other brackets are what they are."""
+    """Whether brackets agree; a bare list may be a set or a tuple."""
     return gold == answer or (gold == "" and answer in ("{}", "()")) or (answer == "" and gold in ("{}", "()"))
 
 
 def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[Node]) -> bool:
-    """Tuples and intervals are; so are values without names for a list that names each of its own."""
+    """Whether order matters: in tuples and intervals, and for values without names if the right list has names."""
     if (gold.brackets or answer.brackets) not in ("", "{}", "cup"):
         return True
     names = {g.name for g in golds}
@@ -152,14 +153,14 @@ def _ordered(gold: Node, golds: Sequence[Node], answer: Node, answers: Sequence[
 
 
 def _without_repetitions(golds: Sequence[Node], answers: Sequence[Node]) -> Sequence[Node]:
-    """What is named twice counts once, unless the right answer names something twice."""
+    """Repeated members count once, unless the right answer repeats one."""
     once = list({re.sub(r"\s", "", answer.whole or answer.text): answer for answer in answers}.values())
     return answers if len({gold.text for gold in golds}) < len(golds) else once
 
 
 def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> bool:
-    """Whether each of the right ones has its own partner. Equality is transitive, so the first partner will do."""
-    left = list(answers)
+    """Whether each right member has its own partner."""
+    left = list(answers)  # equality is transitive, so the first partner is as good as any
     for gold in golds:
         partner = next((i for i, a in enumerate(left) if _same(gold, a, tolerance)), None)
         if partner is None:
@@ -179,7 +180,7 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """An equation for an expression: x = 2 + 3 = 5, where each side has to be the answer."""
+    """An equation where an expression is right: x = 2 + 3 = 5, of which each side has to equal it."""
     every = sides(answer.text)
     names = [side for side in every if is_name(side)] if not is_name(gold.text) else []
     values = [side for side in every if side not in names]
@@ -189,7 +190,7 @@ def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
-    """An equation or an inequality for one; or its last side for a chain such as 1 + 2 = x = 3."""
+    """Whether a relation equals the right relation; or, for a chain such as 1 + 2 = x = 3, its last side."""
     right, other = sides(gold.text), sides(answer.whole or answer.text)
     if not related(answer.whole or answer.text):
         last = _last_of_chain(gold.text)
@@ -200,7 +201,7 @@ def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
 
 
 def _last_of_chain(text: str) -> str:
-    """The last side of an equation whose sides are names and numbers, as in 1 + 2 = x = 3; empty for another."""
+    """The last side of an equation of names and numbers, as in 1 + 2 = x = 3; else empty."""
     every = sides(text)
     return every[-1] if every and all(is_name(side) or not _letters(side) for side in every) else ""
 
@@ -228,7 +229,7 @@ def _same_base(gold: str, answer: str) -> bool | None:
 
 
 def _as_a_whole(gold: Node, answer: Node) -> bool:
-    """What ``math_verify`` says, with its own clock off: it is a signal, and hangs end with the process here."""
+    """The result of ``math_verify``."""
     import math_verify
 
     if answer.text.count(",") > MOST_MEMBERS:
@@ -237,11 +238,12 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
     for one in (right, other):
         within_use(one)
     bounds = _is_bounds(answer.text)
+    # its own time limit is an alarm signal, which does not stop C code; the pool ends the whole process instead
     return bool(math_verify.verify(right, other, timeout_seconds=None, allow_set_relation_comp=bounds))
 
 
 def _is_bounds(text: str) -> bool:
-    r"""Whether it is x between numbers, the one inequality that is an answer: 2x > 6 repeats the question."""
+    r"""Whether a text is an inequality of one letter and numbers, as an answer is; 2x > 6 only repeats the question."""
     sides = [re.sub(r"\\[A-Za-z]+", "", side).strip() for side in _INEQUALITY.split(text)]
     lettered = [side for side in sides if re.search(r"[A-Za-z]", side)]
     return len(sides) > 1 and len(lettered) == 1 and len(lettered[0]) == 1

@@ -32,9 +32,9 @@ _AND = re.compile(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*
 _GLUE = re.compile(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
 LONGEST_GLUE = 80  # characters between two boxes of one answer
 _FONTED = re.compile(rf"{FONT}\s*\{{([^{{}}]*)\}}")
-_LIST = re.compile(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is no 81256
+_LIST = re.compile(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is not 81256
 _REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
-_NEEDLESS_SPACE = re.compile(r"(?<![0-9]) | (?![0-9])")  # between two digits it means something: 1 1/2 is not 11/2
+_NEEDLESS_SPACE = re.compile(r"(?<![0-9]) | (?![0-9])")  # between two digits a space matters: 1 1/2 is not 11/2
 
 
 def last_box(text: str) -> str | None:
@@ -68,7 +68,7 @@ def _outer(text: str) -> list[tuple[int, int]]:
 
 
 def _boxes(text: str) -> Iterator[tuple[int, int]]:
-    """Where the contents of boxes begin and end, in the order in which they close."""
+    """Start and end of the contents of boxes, in the order in which they close."""
     if "\\boxed" not in text and "\\fbox" not in text:
         return
     opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
@@ -87,11 +87,11 @@ def answer_line(text: str) -> str | None:
     >>> answer_line("Answer: 3, or rather\\n**Answer:** $4$\\nas shown")
     '$4$'
     """
-    found = None
+    answer = None
     for line in text.splitlines():
         if marked := _ANSWER_LINE.match(line):
-            found = line[marked.end() :].strip().strip("*").strip()
-    return found or None
+            answer = line[marked.end() :].strip().strip("*").strip()
+    return answer or None
 
 
 def last_number(text: str) -> str | None:
@@ -114,7 +114,7 @@ def last_boxes(text: str) -> list[str]:
 
 
 def _glued(between: str) -> bool:
-    """Whether what stands between two boxes makes one answer of them: "and", also with a noun, a comma, or nothing."""
+    """Whether two boxes are one answer by the text between them: "and", also with a noun, a comma, or nothing."""
     if len(between) > LONGEST_GLUE:
         return False
     rest = _AND.sub(" ", between)
@@ -124,7 +124,7 @@ def _glued(between: str) -> bool:
 
 
 def extract(text: str, finished: bool = True) -> str | None:
-    r"""The final answer of a response as the text it was written in, or None.
+    r"""The final answer of a response, as its text, or None.
 
     The first of these that is there: the last closed ``\boxed{…}``; the rest of the line after the last ``####``;
     the last number-like string. From a response that was cut off only a closed box is taken: a number at the cut
@@ -144,7 +144,7 @@ def extract(text: str, finished: bool = True) -> str | None:
 
 
 def normalise(answer: str) -> str:
-    r"""An answer without what does not change it: spacing, ``$``, ``\left``, ``\dfrac``, ``\text``, a last full stop.
+    r"""An answer without spacing, ``$``, ``\left``, ``\dfrac``, ``\text`` and a last full stop, which do not change it.
 
     >>> normalise(r" $\left( 3, \dfrac{\pi}{2} \right)$. "), normalise(r"\frac12 \text{ or more}")
     ('(3,\\frac{\\pi}{2})', '\\frac{1}{2}ormore')
@@ -195,8 +195,8 @@ def repeating(text: str) -> str:
     return _REPEATING.sub(_fraction_of, text)
 
 
-def _fraction_of(found: re.Match[str]) -> str:
-    whole, fixed, period = found[1] or "0", found[2], found[3]
+def _fraction_of(match: re.Match[str]) -> str:
+    whole, fixed, period = match[1] or "0", match[2], match[3]
     above = int(whole + fixed + period) - int(whole + fixed)
     return rf"\frac{{{above}}}{{{10 ** len(fixed) * (10 ** len(period) - 1)}}}"
 
@@ -208,7 +208,7 @@ def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -
     1/3; an answer that is no number is incorrect. Unparseable where :func:`extract` finds nothing.
 
     Raises:
-        ValueError: ``match`` is ``number`` and the right answer is none.
+        ValueError: ``match`` is ``number`` and the right answer is not a number.
 
     >>> judge("1000", "#### 1,000.0", match="number").success, judge("1000", "#### 1,000.0").success
     (True, False)
@@ -229,5 +229,5 @@ def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -
 
 
 def shown(answer: str) -> str:
-    """The answer as a record keeps it: short, and encodable (text may hold lone surrogates)."""
+    """The answer for a record: short, and valid UTF-8 (text may have lone surrogates)."""
     return answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")

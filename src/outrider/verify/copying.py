@@ -1,9 +1,9 @@
-r"""Whether a right answer is only a formula of the question, copied: 99^2+99+1 is 9901, and no work.
+r"""Whether a right answer is only a formula of the question, copied: 99^2+99+1 is 9901, but not worked out.
 
-Compared is structure, after what does not change it: brackets, the order of summands and factors, + 0, times 1, / 1,
-to the power of 1, two minus signs. A copy is an answer in which a formula of the question, or some of its summands or
-factors, still stands, to be worked out, and has the right answer's value: so \frac{2(99^2+99+1)}{2} is one too. What
-the right answer itself holds is none, and neither are numbers, lists and words.
+Structures are compared without brackets, the order of summands and factors, + 0, times 1, / 1, to the power of 1, and
+two minus signs. A copy is an answer that contains a formula of the question, or some of its summands or factors, not
+worked out, with the value of the right answer: so \frac{2(99^2+99+1)}{2} is one too. Parts of the right answer itself
+are no copies, and neither are numbers, lists and words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BETWEEN = (*"=<>,;:?&", "\\\\", *(f"\\{name}" for name in _RELATIONS))
 
 
 class Tree(NamedTuple):
-    """An expression without what does not change it. ``key`` is its structure, ``parts`` what it is made of."""
+    """An expression in one canonical form. ``key`` is its structure as text, ``parts`` are its operands."""
 
     key: str
     kind: str
@@ -60,7 +60,7 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
-    """The same of an answer without a name, or one side of it."""
+    """Whether an answer without a name, or one side of it, is a copy."""
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
@@ -89,14 +89,14 @@ def _equal(right: Any, other: Any) -> bool:
 
 
 def _shared(tree: Tree, prompt: str) -> Iterator[Tree]:
-    """Parts of the answer that stand in a formula of the prompt, each once: whole ones, then summands or factors."""
-    told: set[str] = set()
+    """Parts of the answer that occur in a formula of the prompt, each once: whole ones, then summands or factors."""
+    seen: set[str] = set()
     known = list(_question(prompt))
     for part in _parts(tree):
         for other in known:
             shared = part if part.key == other.key else _in_common(part, other)
-            if shared is not None and shared.key not in told and _is_work(shared):
-                told.add(shared.key)
+            if shared is not None and shared.key not in seen and _is_work(shared):
+                seen.add(shared.key)
                 yield shared
 
 
@@ -116,14 +116,14 @@ def _in_common(one: Tree, other: Tree) -> Tree | None:
 
 
 def _is_work(tree: Tree) -> bool:
-    """Whether there is something to be worked out: neither a number nor a letter, with or without a sign."""
+    """Whether something is left to work out: not just a number or a letter, with or without a sign."""
     parts = [part for part in tree.parts if tree.kind != "Mul" or part.key != "-1"]
     return len(parts) > 1 or (tree.kind != "Mul" and bool(parts))
 
 
 @lru_cache(256)
 def _question(prompt: str) -> tuple[Tree, ...]:
-    """All parts of all formulas of a prompt, each once. Read only where a right answer holds an operation."""
+    """All parts of all formulas of a prompt, each once."""
     pieces = {
         piece.strip(" .")
         for found in _FORMULA.finditer(prompt)
@@ -171,7 +171,7 @@ def _tree(expr: Any) -> Tree:
         return _power(*(_tree(arg) for arg in expr.args))
     if not expr.args:
         return Tree(str(expr), "letter" if expr.is_Symbol else "number", (), expr)
-    if name in ("Sum", "Product"):  # whose index may have any name
+    if name in ("Sum", "Product"):  # the name of the index does not matter
         expr = expr.xreplace({limit[0]: Symbol("index", real=True) for limit in expr.limits})
     parts = tuple(
         _tree(arg) if hasattr(arg, "args") and hasattr(arg, "is_Symbol") else _bounds(arg) for arg in expr.args
@@ -186,7 +186,7 @@ def _bounds(arg: Any) -> Tree:
 
 
 def _joined(kind: str, parts: Sequence[Tree]) -> Tree:
-    """A sum or product of parts: flat, without what is neutral, in one order, with one sign."""
+    """A sum or product of parts: flat, without neutral elements, sorted, with one sign."""
     import sympy
 
     neutral = "0" if kind == "Add" else "1"
@@ -202,6 +202,7 @@ def _joined(kind: str, parts: Sequence[Tree]) -> Tree:
         return _tree(sympy.Integer(int(neutral)))
     if kind == "Mul" and len(flat) == 2 and minus and flat[1].kind == "number":
         return _tree(-flat[1].whole)
+    # not evaluated: sympy would work out what the answer has left to do
     whole = getattr(sympy, kind)(*(part.whole for part in flat), evaluate=False)
     return Tree(f"{kind}({','.join(part.key for part in flat)})", kind, tuple(flat), whole)
 
@@ -216,7 +217,7 @@ def _unsigned(part: Tree) -> list[Tree]:
 
 
 def _power(base: Tree, exponent: Tree) -> Tree:
-    """A power: of 1, or to the power of 1, the base; to the power of -1 of a product the product of those."""
+    """A power. Of 1, or to the power of 1, it is the base; the inverse of a product is the product of inverses."""
     import sympy
 
     if "1" in (base.key, exponent.key):

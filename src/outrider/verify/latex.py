@@ -2,12 +2,12 @@ r"""From the LaTeX of an answer to expressions of sympy.
 
 Read by math-verify's parser, in worker processes only. Every import of sympy is inside a function: it takes a second.
 
-What the parser would get wrong is put right or refused before it:
+Mistakes of the parser are corrected or refused beforehand:
 
 - letters keep their case (the parser's default lowers it: \frac{M}{m} would be 1);
 - decimals are exact (0.1 is 1/10), so no rounding decides;
 - ``10 000`` and ``1 1/2`` would be products (0 and 1); x' would be x; 1.5e3 would be a multiple of Euler's number;
-- a trailing letter is no unit (``\frac{1}{2} m`` is not 1/2): units are those in ``\text{…}``, and a few by name.
+- a trailing letter is not a unit (``\frac{1}{2} m`` is not 1/2): units are words in ``\text{…}``, and a few by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGEST_DETERMINANT = 4  # rows
 
 
 class UnreadableError(Exception):
-    """The text is no answer that can be compared: its message says why."""
+    """The text is not an answer that can be compared; the message has the reason."""
 
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -79,7 +79,7 @@ _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
 
 def refuse(text: str) -> None:
-    """Bounds that cost next to nothing and keep from the parser what it could not end or hold.
+    """Cheap bounds that keep from the parser what would take it for ever or use up its memory.
 
     Raises:
         UnreadableError: too long, too deep, a number beyond all use, or characters that no answer has.
@@ -117,7 +117,7 @@ def refuse(text: str) -> None:
 
 
 def clean(text: str) -> str:
-    r"""The text without what only sets it in type, with each construct in the one writing that the parser reads right.
+    r"""The text without type-setting, with each construct in the one form that the parser reads correctly.
 
     >>> clean(r"$\left( 1{,}000,\, x' \right)$."), clean(r"3 \text{ and } 4.5e3 \text{ cm}^2")
     ('( 1000, \\dot{x} )', '3, 4.5E3')
@@ -137,14 +137,14 @@ def clean(text: str) -> str:
     return units.split(text)[0]
 
 
-def _angle(found: re.Match[str]) -> str:
-    """An angle as one letter, not as a product of three: ABC is CBA and no other."""
-    first, last = sorted((found[1], found[3]))
-    return rf"\vartheta_{{{first}{found[2]}{last}}}"
+def _angle(match: re.Match[str]) -> str:
+    """An angle as one letter, not as a product of three; ABC equals CBA only."""
+    first, last = sorted((match[1], match[3]))
+    return rf"\vartheta_{{{first}{match[2]}{last}}}"
 
 
 def _closing(text: str) -> int:
-    """Where the first brace of a text is closed, or -1."""
+    """The position where the first brace of a text is closed, or -1."""
     depth = 0
     for brace in re.finditer(r"\\.|[{}]", text):
         depth += (brace[0] == "{") - (brace[0] == "}")
@@ -153,19 +153,17 @@ def _closing(text: str) -> int:
     return -1
 
 
-def _unstyled(found: re.Match[str]) -> str:
-    """What is set in a font: a number, or the name of a function, without it; all else as it is."""
-    inside = found[1].strip()
+def _unstyled(match: re.Match[str]) -> str:
+    """A number, or the name of a function, without its font; anything else as it is."""
+    inside = match[1].strip()
     if inside.rstrip(".*") in _FUNCTIONS:
         return f"\\{inside}" if inside in _COMMANDS else f"\\operatorname{{{inside}}}"
-    return inside if re.fullmatch(r"[-+0-9.,/ ]*[0-9][-+0-9.,/ ]*", inside) else found[0]
+    return inside if re.fullmatch(r"[-+0-9.,/ ]*[0-9][-+0-9.,/ ]*", inside) else match[0]
 
 
 @lru_cache(4096)
 def expression(text: str) -> Any:
     r"""The sympy object of a text without lists.
-
-    Two passes, as ANTLR advises: the fast prediction, then, where that finds an error, the full one.
 
     Raises:
         UnreadableError: the parser does not understand it.
@@ -181,6 +179,7 @@ def expression(text: str) -> Any:
         basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none", equations=False
     )
     latex = normalize_latex(text, config)
+    # two passes, as ANTLR advises: the fast prediction, and the full one only after an error
     for mode in (PredictionMode.SLL, PredictionMode.LL):
         try:
             return _reader()(mode).parse(latex)
@@ -206,10 +205,10 @@ def _reader() -> Any:
             return parser
 
         def convert_matrix(self, matrix: Any) -> Any:
-            found = super().convert_matrix(matrix)
-            if matrix.getText().startswith(("\\begin{v", "\\begin{V", "|")) and found.rows > LARGEST_DETERMINANT:
+            result = super().convert_matrix(matrix)
+            if matrix.getText().startswith(("\\begin{v", "\\begin{V", "|")) and result.rows > LARGEST_DETERMINANT:
                 raise UnreadableError("a large determinant")
-            return found
+            return result
 
         def convert_func(self, func: Any) -> Any:
             if func.getText().startswith("\\det") and func.getText().count("\\\\") >= LARGEST_DETERMINANT:
@@ -217,13 +216,13 @@ def _reader() -> Any:
             return super().convert_func(func)
 
         def convert_postfix(self, postfix: Any) -> Any:
-            found = super().convert_postfix(postfix)
+            result = super().convert_postfix(postfix)
             marks = postfix.postfix_op()
             if sum(mark.BANG() is not None for mark in marks) > 1:
                 raise UnreadableError("a double factorial")
-            if not getattr(found, "is_Matrix", False) and any(mark.transpose() for mark in marks):
+            if not getattr(result, "is_Matrix", False) and any(mark.transpose() for mark in marks):
                 raise UnreadableError("a transpose, or a prime, of what is no matrix")  # the parser drops it
-            return found
+            return result
 
         def convert_binom(self, binom: Any) -> Any:
             top, bottom = self.convert_expr(binom.upper), self.convert_expr(binom.lower)

@@ -1,14 +1,14 @@
-r"""The judge of mathematical answers: exact text and exact numbers first, then algebra on what math-verify reads.
+r"""The judge of mathematical answers: exact text and exact numbers first, then algebra on math-verify's parser.
 
-Each step is there for what it costs and for what it can get wrong:
+The steps, in this order, cheap and certain ones first:
 
-1. The answer is taken from the completion alone: the prompt is never looked at, so its boxes and examples do not count.
-2. The same text, but for its type-setting, is correct. Two plain numbers are compared exactly. Microseconds.
+1. The answer is taken from the completion alone, so boxes and examples in the prompt do not count.
+2. The same text, apart from its type-setting, is correct. Two plain numbers are compared exactly. Microseconds.
 3. An answer beyond the bounds of :func:`outrider.verify.latex.refuse` is unparseable. Microseconds.
 4. Answers in words are compared as text, without case.
-5. What is left is read as LaTeX and compared as a mathematical object (:mod:`outrider.verify.algebra`). Milliseconds;
-   where they become seconds, the pool ends the process, and the verdict is ``timeout``.
-6. What is right but only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, and no work.
+5. Other answers are read as LaTeX and compared as mathematical objects (:mod:`outrider.verify.algebra`). Milliseconds;
+   after some seconds the pool ends the process, and the verdict is ``timeout``.
+6. A right answer that is only a formula of the question, copied, is incorrect: 99^2+99+1 is 9901, but not worked out.
 
 Not compared: a unit with none (5 cm is 5), degrees (90° is 90, not pi/2), the sign of a percentage (50% is 50 and 0.5).
 """
@@ -61,8 +61,8 @@ _WARM = r"""
 class Maths(PooledJudge):
     r"""Correct where the final answer is the same mathematical object as the right one, in whatever form.
 
-    Decimals are exact by default: 0.33 is not 1/3. A right answer that is a list names alternatives, of which one will
-    do; several answers that are all asked for stand in one text, separated by commas.
+    Decimals are exact by default: 0.33 is not 1/3. A right answer that is a list names alternatives, of which one is
+    enough; several answers that are all needed are one text, separated by commas.
 
     Raises:
         UserError: the package math-verify is missing.
@@ -89,13 +89,13 @@ class Maths(PooledJudge):
         answer = self._answer(text, finished)
         if answer is None:
             return unparseable("no final answer" if finished else "cut off before a final answer")
-        if len(answer) > LONGEST:  # before any look at it
+        if len(answer) > LONGEST:  # first: every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
         try:
-            found = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
-        except (RecursionError, MemoryError) as error:  # what the text of an answer brings about is its own doing
+            results = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
+        except (RecursionError, MemoryError) as error:  # caused by the text of the answer, not by the judge
             return replace(unparseable(f"too much to read ({type(error).__name__})"), answer=shown(answer))
-        outcome, detail = min(found, key=lambda pair: _BEST_FIRST.index(pair[0]))
+        outcome, detail = min(results, key=lambda pair: _BEST_FIRST.index(pair[0]))
         if outcome is Outcome.CORRECT and copied(problem.prompt, answer, _all(problem.answer)):
             return incorrect(shown(answer), "a formula of the question")
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
@@ -104,19 +104,20 @@ class Maths(PooledJudge):
         return f"\\boxed{{{_all(problem.answer)[0]}}}"
 
     def prepare(self) -> None:
-        """Import, and read some answers: the parser learns its grammar as it goes, which costs seconds at first."""
+        """Import the parser, and let it read some answers."""
         _require()
         import logging
 
         import math_verify  # noqa: F401
 
-        logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that its clock is off
+        logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns at each call that its time limit is off
+        # ANTLR builds its tables while it parses, which takes seconds for the first answers
         for example in _WARM.replace("\n", ",").split(","):
             if example.strip():
                 expression(example.strip())
 
     def _answer(self, text: str, finished: bool) -> str | None:
-        r"""From a response that was cut off only a closed box is taken: a line at the cut may be half of one."""
+        r"""The answer of a response; if it was cut off, only a closed box, since its last line may not be complete."""
         if (boxed := self._boxed(text)) is not None:
             return boxed
         if self.no_box == "unparseable" or not finished:
@@ -125,30 +126,31 @@ class Maths(PooledJudge):
 
     def _boxed(self, text: str) -> str | None:
         """The content of the boxes that hold the answer, each once, as one list."""
-        found = [b.strip() for b in (boxes(text) if self.boxes == "all" else last_boxes(text)) if b.strip()]
-        return ", ".join({normalise(b): b for b in found}.values()) if found else None
+        contents = [b.strip() for b in (boxes(text) if self.boxes == "all" else last_boxes(text)) if b.strip()]
+        return ", ".join({normalise(b): b for b in contents}.values()) if contents else None
 
     def _gold(self, fields: Mapping[str, Any], name: str) -> str:
         """The right answer of a row: its boxes or what follows ``####``, where it is a worked solution."""
-        found = text_of(fields, name).strip()
-        if "\\boxed" in found:
-            if last_box(found) is None:
+        gold = text_of(fields, name).strip()
+        if "\\boxed" in gold:
+            if last_box(gold) is None:
                 raise ValueError(f"the field {name!r} holds no box that is closed")
-            found = self._boxed(found) or ""
-        elif "####" in found:
-            found = extract(found) or ""
-        if not normalise(found):
+            gold = self._boxed(gold) or ""
+        elif "####" in gold:
+            gold = extract(gold) or ""
+        if not normalise(gold):
             raise ValueError(f"the field {name!r} holds no answer")
         try:
-            refuse(found)
+            refuse(gold)
         except UnreadableError as reason:
-            raise ValueError(f"the answer {found[:80]!r} is beyond what is compared: {reason}") from reason
-        return found
+            raise ValueError(f"the answer {gold[:80]!r} is beyond what is compared: {reason}") from reason
+        return gold
 
 
+# the rollouts of a group give the same answers again and again
 @lru_cache(8192)
 def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, str]:
-    r"""What an answer is, next to the right one, and why where that is not plain. Answers repeat: they are kept.
+    r"""The outcome of an answer against the right one, and the reason where it is not obvious.
 
     >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
     ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
@@ -161,36 +163,36 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
         return Outcome.CORRECT, ""
     right, value = _plain(gold), _plain(answer)
     if (comma := _decimal_comma(gold, answer)) is not None:
-        return _told(comma)
+        return _outcome(comma)
     if right is not None and value is not None:
         allowed = abs(right) * Fraction(tolerance) if "." in gold else 0
-        return _told(abs(value - right) <= allowed)
+        return _outcome(abs(value - right) <= allowed)
     try:
         refuse(answer)
     except UnreadableError as reason:
         return Outcome.UNPARSEABLE, str(reason)
     in_words = _in_words(gold), _in_words(answer)
     if any(in_words) and (in_words[0] or _IN_TEXT.search(clean(answer))):
-        return _told(_letters(gold) == _letters(answer))
+        return _outcome(_letters(gold) == _letters(answer))
     if not readable(gold):
         return Outcome.INCORRECT, "another text than the right answer, which is only text"
     try:
-        return _told(equal(gold, answer, tolerance))
+        return _outcome(equal(gold, answer, tolerance))
     except UnreadableError as reason:
         return Outcome.UNPARSEABLE, str(reason)
 
 
-def _told(same: bool) -> tuple[Outcome, str]:
+def _outcome(same: bool) -> tuple[Outcome, str]:
     return (Outcome.CORRECT if same else Outcome.INCORRECT), ""
 
 
 def _plain(text: str) -> Fraction | None:
-    """The value of a text that is a number and nothing else: a percentage has two, and x = 3 is not y = 3."""
+    """The value of a text that is only a number: a percentage has two values, and x = 3 is not y = 3."""
     return None if "%" in plain(text) or "=" in text else number(text)
 
 
 def _unit(text: str) -> str:
-    """The unit of a quantity, or the sign of a currency or percentage; $ is one where it sets nothing in type."""
+    """The unit of a quantity, or the sign of a currency or percentage; $ counts only as LaTeX's sign of a dollar."""
     sign = next((name for sign, name in _CURRENCIES.items() if sign in text), "")
     return units.split(plain(text))[1] or sign or ("percentage" if plain(text).endswith("%") else "")
 
@@ -219,6 +221,6 @@ def _all(answer: str | list[str]) -> list[str]:
 
 
 def _require() -> None:
-    """Said before anything starts, not by the first verdict."""
+    """Raise UserError where math-verify is missing, before anything starts and not in the first verdict."""
     if find_spec("math_verify") is None:
         raise UserError("judge: math needs the package math-verify: pip install 'outrider[math]'")

@@ -1,4 +1,4 @@
-"""What an answer is made of: lists, sets, tuples and intervals, names, and the expressions between them.
+"""The structure of an answer: lists, sets, tuples and intervals, names, and the expressions between them.
 
 Brackets and commas are read here, so that a set is never taken for a point, nor a list for a number.
 """
@@ -47,10 +47,10 @@ _MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
 
 @lru_cache(4096)
 def read(text: str) -> Node:
-    """What an answer is made of.
+    """The structure of an answer.
 
     Raises:
-        UnreadableError: see :func:`outrider.verify.latex.refuse`; or an ellipsis, whose meaning is a guess.
+        UnreadableError: see :func:`outrider.verify.latex.refuse`; or an ellipsis, whose meaning one can only guess.
     """
     refuse(text)
     if _DOTS.search(text):
@@ -59,7 +59,7 @@ def read(text: str) -> Node:
 
 
 def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
-    r"""The parts between separators that stand outside all brackets.
+    r"""The parts between separators that are outside all brackets.
 
     >>> split(r"1, (2, 3), \{4, 5\}")
     ['1', '(2, 3)', '\\{4, 5\\}']
@@ -77,7 +77,7 @@ def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
 
 
 def related(text: str) -> bool:
-    r"""Whether a relation stands in a text outside the braces of an index, as in \sum_{k=1}^n k.
+    r"""Whether a text has a relation outside the braces of an index (as in \sum_{k=1}^n k).
 
     >>> related("x < 3"), related(r"\sum_{k=1}^{n} k")
     (True, False)
@@ -91,8 +91,8 @@ def sides(text: str) -> list[str]:
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])
     """
-    found = [] if _NO_EQUATION.search(text) else split(text, ("=",))
-    return found if len(found) > 1 and all(found) else []
+    parts = [] if _NO_EQUATION.search(text) else split(text, ("=",))
+    return parts if len(parts) > 1 and all(parts) else []
 
 
 def is_name(text: str) -> bool:
@@ -144,7 +144,7 @@ def _named(name: str, value: str, text: str = "") -> Node:
 
 
 def _around(text: str) -> str | None:
-    """The first bracket and the last, where they belong together and enclose all the rest."""
+    """The first and the last bracket, where they belong together and enclose everything else; else None."""
     opening = 2 if text.startswith("\\{") else 1
     if text[:1] not in ("(", "[") and opening == 1:
         return None

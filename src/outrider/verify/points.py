@@ -1,12 +1,12 @@
-r"""Whether two expressions have the same values: exactly, or to sixty digits, at points that leave no branch unseen.
+r"""Whether two expressions have the same values: exactly, or to sixty digits, at points of many kinds.
 
-Where they hold letters, the points are of several scales and of both signs, small and large integers (floor, gcd or n!
-live there, and (-1)^n is real nowhere else), and those around every constant that stands in either expression, as
-|x - 10| and max(n, 3) turn there. One point at which both are defined and differ decides; fewer than ``DECIDING``
-points at which both are defined decide nothing, and what is not decided is not correct.
+With letters, the points are of several scales and of both signs; small and large integers (for floor, gcd or n!, and
+(-1)^n, which is real only there); and points around every constant in either expression, where |x - 10| and max(n, 3)
+change. One point at which both are defined and differ decides; fewer than ``DECIDING`` points at which both are defined
+decide nothing, and an undecided answer is not correct.
 
-Two different expressions of a thousand characters that agree at points drawn without regard to them are not to be
-expected; agreement of polynomials is that of Schwartz and Zippel's test.
+Different expressions hardly ever agree at so many random points: for polynomials this is the test of Schwartz and
+Zippel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEPS = {"floor", "ceiling", "Mod"}
 _OF_INTEGERS = {"gcd", "lcm", "factorial", "binomial"}
 _COUNTED = _STEPS | {"gcd", "lcm"}
 _TURNS = {*_STEPS, *_OF_INTEGERS, "Abs", "sign", "Max", "Min", "Sum", "Product"}
-_ODD = 10007  # a prime: no denominator that an answer has
+_ODD = 10007  # a prime that hardly any answer has as a denominator
 _GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # how many points of each kind
 _IN_TURN, _MOST_SIZES = 60, 6
 _SCALES = (12, 60, 10**6, 5, 12, 10**3)
@@ -40,15 +40,15 @@ LetterValues = dict[str, Fraction]
 
 
 def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
-    """Whether two expressions, or matrices of them, have the same values; None where that cannot be told.
+    """Whether two expressions, or matrices of them, have the same values; None where that stays open.
 
     Args:
         gold: the right answer, of sympy.
         answer: the other one.
-        tolerance: relative error that counts as none.
+        tolerance: relative error that is allowed.
 
     Raises:
-        UnreadableError: one of them has no value, or one that is beyond all use.
+        UnreadableError: one of them has no value, or one that is too large.
     """
     from sympy import Expr, MatrixBase, nan, zoo
 
@@ -56,8 +56,8 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
     if isinstance(gold, MatrixBase) and isinstance(answer, MatrixBase):
         if gold.shape != answer.shape:
             return False
-        found = [same_value(g, a, tolerance) for g, a in zip(gold.flat(), answer.flat(), strict=True)]
-        return False if False in found else None if None in found else True
+        same = [same_value(g, a, tolerance) for g, a in zip(gold.flat(), answer.flat(), strict=True)]
+        return False if False in same else None if None in same else True
     if any(hasattr(e, "has") and e.has(nan, zoo) for e in (gold, answer)):
         raise UnreadableError("a division by zero")
     if gold == answer:
@@ -68,7 +68,7 @@ def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
 
 
 def _explicit(value: Any) -> Any:
-    """A sum or product of matrices worked out; a power of one may take for ever."""
+    """A sum or product of matrices, worked out; not with powers, which may take for ever."""
     from sympy import MatAdd, MatMul, MatPow
 
     if not isinstance(value, MatAdd | MatMul) or value.has(MatPow):
@@ -78,10 +78,10 @@ def _explicit(value: Any) -> Any:
 
 
 def within_use(value: Any) -> None:
-    """Work out the parts without letters of something that sympy is to work out as a whole.
+    """Check that the parts without letters have usable values, before sympy works out the whole.
 
     Raises:
-        UnreadableError: one of them is beyond all use.
+        UnreadableError: one of them is too large.
     """
     if getattr(value, "is_Matrix", False) and hasattr(value, "flat"):
         for entry in value.flat():
@@ -95,7 +95,7 @@ def within_use(value: Any) -> None:
 
 
 def proportional(gold: Any, answer: Any) -> bool | None:
-    """Whether an expression is the other times a number that is not zero, as with the sides of equal equations."""
+    """Whether one expression is the other times a number that is not zero, as the sides of equal equations are."""
     from sympy import Expr
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
@@ -110,7 +110,7 @@ def proportional(gold: Any, answer: Any) -> bool | None:
 
 
 class ValuePair(NamedTuple):
-    """The values of two expressions at a point, and how many digits may have cancelled on the way to them."""
+    """The values of two expressions at a point, and how many digits cancellation may have cost."""
 
     gold: Any
     answer: Any
@@ -132,6 +132,7 @@ def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]
                 if (pair := _pair(gold, answer, point, over_complex)) is None:
                     continue
                 first = first or (pair if not _zero(pair.gold, pair.span) else None)
+                # one difference is a proof; agreement needs several points
                 if not holds(first or pair, pair):
                     return False
                 deciding += 1
@@ -143,7 +144,7 @@ def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]
 
 
 def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool], imaginary: bool) -> bool:
-    """The same of two expressions without letters: the real values, or complex ones where there are no others."""
+    """The same for two expressions without letters: real values, or complex ones where these do not exist."""
     reason = ""
     for over_complex in (True,) if imaginary else (False, True):
         try:
@@ -163,7 +164,7 @@ def _pair(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> Va
 
 
 def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair:
-    """Both values at a point, worked out again with more digits where many may have cancelled."""
+    """Both values at a point, computed again with more digits where many may have cancelled."""
     digits = 2 * DIGITS
     while True:
         values = Values(point, digits, over_complex)
@@ -177,21 +178,21 @@ def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> 
 
 
 def _close(a: Any, b: Any, span: int, tolerance: float = 0.0) -> bool:
-    """Whether two numbers agree, within a relative tolerance or in all digits that can be trusted."""
+    """Whether two numbers agree, within a relative tolerance or in all reliable digits."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return abs(a - b) <= Fraction(tolerance) * max(abs(a), abs(b))
     return _zero(a - b, span) or bool(abs(a - b) <= tolerance * max(abs(a), abs(b)))
 
 
 def _zero(value: Any, span: int) -> bool:
-    """Whether a number is zero, in all digits that can be trusted."""
+    """Whether a number is zero, in all reliable digits."""
     if isinstance(value, Fraction):
         return value == 0
     return value == 0 or bool(value.context.mag(value) * math.log10(2) < -DIGITS // 2 - span)
 
 
 def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterValues]:
-    """Values for the letters, the most telling first; always the same ones for the same two expressions."""
+    """Values for the letters, the most useful first; always the same ones for the same two expressions."""
     kinds = {type(node).__name__ for e in (gold, answer) for node in _nodes(e)}
     whole = {
         s.name
@@ -207,6 +208,7 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
     turning = _TURNING if kinds & _TURNS else 0
 
     def draw(kind: str, number: int, name: str) -> Fraction:
+        # seeded by what it is for, so that a verdict can be repeated
         source = random.Random(f"{kind}/{number}/{name}")
         sign = (1, -1)[number] if number < 2 else source.choice((1, -1))
         if kind == "generic":
@@ -231,7 +233,7 @@ def points(gold: Any, answer: Any, letters: Sequence[str]) -> Iterator[LetterVal
 
 
 def _counted(letters: Sequence[str], pool: Sequence[Fraction]) -> Iterator[LetterValues]:
-    """Integers for functions of them: small ones in turn, some multiples of one number, and those around constants."""
+    """Points for functions of integers: small integers in turn, multiples of one number, integers near constants."""
     source = random.Random("counted")
     sizes: list[Fraction] = [constant for constant in pool if constant.denominator == 1 and constant > 1]
     for number in range(_IN_TURN):
@@ -251,7 +253,7 @@ def _nodes(expr: Any) -> Iterator[Any]:
 
 
 def _constants_in(expr: Any) -> set[Fraction]:
-    """The values of the largest parts without letters, but for those beyond all use, to within one."""
+    """The values of the largest parts without letters, inexact ones rounded to integers; none that are too large."""
     if not getattr(expr, "is_number", False) and expr.args:
         return set().union(*map(_constants_in, expr.args))
     if expr.free_symbols:

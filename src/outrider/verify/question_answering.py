@@ -19,7 +19,7 @@ from outrider.record import Outcome, Problem, Verdict, correct, incorrect, unpar
 from outrider.verify.judge import Judge, text_of
 
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
-WHOLE = {"yes", "no", "noanswer"}  # of these, a shared word is no part of the truth
+WHOLE = {"yes", "no", "noanswer"}  # compared as a whole: "yes" is not half right against "yes, no"
 
 _TAG = re.compile("</?answer>")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -29,11 +29,11 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 class QuestionAnswering(Judge):
     """Correct where the answer equals the right one, or an alias of it, after :func:`normalise`; score 0 or 1.
 
-    With a threshold ``f1`` the score is the largest :func:`f1` over right answer and aliases, and correct is what
-    reaches the threshold. The field of the right answer may hold a list; then all of its members are right. Linear in
-    the length of the response.
+    With a threshold ``f1`` the score is the largest :func:`f1` over right answer and aliases, and correct from the
+    threshold on. The field of the right answer may hold a list; then each of its members is right. Linear in the length
+    of the response.
 
-    ``take`` says where in a response its answer is. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` with
+    ``take`` is the place of the answer in a response. ``tag``: in the last pair of ``<answer>`` and ``</answer>`` with
     neither between them, also in a response that was cut off after it. ``last_line``: the last line that is not blank;
     ``whole``: all of it; of a response that was cut off neither is taken.
     """
@@ -43,11 +43,13 @@ class QuestionAnswering(Judge):
     aliases: str | None = Field(None, min_length=1, description="field with a list of other right answers")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> list[str]:
-        """All right answers, on one line each, the row's own first."""
-        found = texts_of(fields, answer)
-        if self.aliases is not None and fields.get(self.aliases, ()) is not None:  # null is no alias, missing a mistake
-            found += texts_of(fields, self.aliases)
-        answers = [text for text in dict.fromkeys(" ".join(text.split()) for text in found) if text]
+        """All right answers, without line breaks, the row's own first."""
+        texts = texts_of(fields, answer)
+        if (
+            self.aliases is not None and fields.get(self.aliases, ()) is not None
+        ):  # null means no aliases; a missing field is a mistake
+            texts += texts_of(fields, self.aliases)
+        answers = [text for text in dict.fromkeys(" ".join(text.split()) for text in texts) if text]
         if not answers:
             raise ValueError(f"the field {answer!r} holds no answer")
         return answers
@@ -71,7 +73,7 @@ class QuestionAnswering(Judge):
 def normalise(answer: str) -> str:
     """An answer without case, ASCII punctuation, articles and superfluous white space, in composed Unicode (NFC).
 
-    A step that would leave nothing is not taken, so that the blood group "A" and the band "The The" are answers too.
+    A step that would leave nothing is skipped, so that the blood group "A" and the band "The The" are answers too.
 
     >>> normalise(" The  Beatles' "), normalise("A"), normalise("!!!")
     ('beatles', 'a', '!!!')

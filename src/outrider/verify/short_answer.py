@@ -1,6 +1,6 @@
 r"""Judges of short final answers: the same text, or the same number.
 
-A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so worked solutions will do.
+A right answer that contains ``\boxed{…}`` or ``####`` is read like a response, so it may be a worked solution.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Exact(Judge):
     match: ClassVar[Match] = "exact"
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
-        found = text_of(fields, answer).strip()
-        if "\\boxed" in found and last_box(found) is None:
+        gold = text_of(fields, answer).strip()
+        if "\\boxed" in gold and last_box(gold) is None:
             raise ValueError(f"the field {answer!r} holds no box that is closed")
-        if "####" in found or "\\boxed" in found:
-            found = extract(found) or ""
-        if not normalise(found):
+        if "####" in gold or "\\boxed" in gold:
+            gold = extract(gold) or ""
+        if not normalise(gold):
             raise ValueError(f"the field {answer!r} holds no answer")
-        return found
+        return gold
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
         return judge(problem.answer, text, finished, self.match)
@@ -41,7 +41,7 @@ class Number(Exact):
     match: ClassVar[Match] = "number"
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
-        found = super().reference(fields, answer)
-        if number(found) is None:
-            raise ValueError(f"the answer {found[:80]!r} is not a number; judge: exact compares text")
-        return found
+        gold = super().reference(fields, answer)
+        if number(gold) is None:
+            raise ValueError(f"the answer {gold[:80]!r} is not a number; judge: exact compares text")
+        return gold

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001, RUF002 - signs that look like others are what this file is about
-r"""One writing for what type-setting, Unicode and habit write in several ways. Pure Python, linear time, never raises.
+r"""One form for what type-setting, Unicode and habit write in several ways. Pure Python, linear time, never raises.
 
-What is changed here changes no meaning: fonts, spaces, sizes of brackets, ``√`` for ``\sqrt``, ``x_{1}`` for ``x_1``,
-backslashes that were escaped twice, as JSON inside JSON has them.
+No change affects the meaning: fonts, spaces, sizes of brackets, ``√`` for ``\sqrt``, ``x_{1}`` for ``x_1``, backslashes
+that were escaped twice, as in JSON inside JSON.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ _DEGREE = re.compile(r"\\degree(?![A-Za-z])")
 
 
 def plain(text: str) -> str:
-    r"""A text in the plainest writing of each of its signs, with single spaces.
+    r"""A text with each sign in its plainest form, and single spaces.
 
     >>> plain("3√2 – π², \\left(x₁\\right)"), plain(r"11,\! 111{,}111 \dfrac12")
     ('3\\sqrt{2} - \\pi ^{2}, (x_{1})', '11,111,111 \\frac{1}{2}')

@@ -1,7 +1,7 @@
-r"""What stands behind a quantity: a unit, which is no part of its value, or words that are. Pure Python, linear time.
+r"""The words behind a quantity: a unit, which is not part of its value, or words that are. Pure Python, linear time.
 
 ``\text{…}`` and a few words in plain letters are units, and so is any other noun (7 apples are 7), but not words that
-say more than what is counted: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more.
+change the value: 4 factorial, 3 in base 5, 4:30 p.m., 30° N, 5 million, 5 or more.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def is_unit(words: str) -> bool:
-    """Whether words only say what is counted.
+    """Whether words only name what is counted.
 
     >>> is_unit(" cm"), is_unit("p.m."), is_unit(" in base 5"), is_unit("")
     (True, False, False, True)
@@ -112,7 +112,7 @@ def is_unit(words: str) -> bool:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two units may be the same: no unit goes with any, and one of fewer words with one of more.
+    """Whether two units may be the same: no unit fits any, and one of fewer words one of more.
 
     >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("marbles", "red marbles")
     (True, True, True, True)
@@ -129,14 +129,14 @@ def agree(one: str, other: str) -> bool:
 
 
 def _words(unit: str) -> set[str]:
-    """The words of a unit in one writing each, without powers and the word unit, which goes with any."""
+    """The words of a unit in one form each, without powers and the word unit, which fits any."""
     words = {word.strip(".,()") for word in unit.casefold().partition("^")[0].replace("/", " per ").split()}
     known = {_KNOWN.get(word, word.removesuffix("s")) for word in words - set(_POWERS)}
     return known - {"unit", "of", "the", "a", ""}
 
 
 def _canonical(unit: str) -> str | None:
-    """A unit in one writing; None where there is none, or one that is not known."""
+    """A unit in one form; None where there is none, or an unknown one."""
     unit = unit.casefold().replace("mph", "mi/h").replace("kph", "km/h")
     parts = [_simple(part) for part in _PER.split(unit)]
     return None if None in parts else "/".join(map(str, parts))
@@ -151,6 +151,6 @@ def _simple(unit: str) -> str | None:
 
 
 def _power(unit: str) -> str:
-    """The power that a unit is raised to, by a word or a sign; empty for none."""
+    """The power of a unit, from a word or a sign; empty for none."""
     words, _, power = unit.casefold().partition("^")
     return power or next((_POWERS[word] for word in words.replace(".", " ").split() if word in _POWERS), "")

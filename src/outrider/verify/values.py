@@ -1,7 +1,7 @@
 r"""The value of an expression at a point: exact where it is rational, else to a number of digits. In workers only.
 
-What has no value at a point (1/x at 0, \sqrt{x} at -1, n! at 1/2) is undefined there, never zero and never something
-complex: only an expression that holds the imaginary unit is worked out over the complex numbers.
+An expression without a value at a point (1/x at 0, \sqrt{x} at -1, n! at 1/2) is undefined there, never zero and never
+complex: only an expression with the imaginary unit is evaluated over the complex numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 
 from outrider.verify.latex import UnreadableError
 
-LARGEST = 1500  # digits before the point, or zeros behind it: beyond it a number is not told from its neighbours
+LARGEST = (
+    1500  # digits before the point, or zeros behind it: a larger number cannot be distinguished from its neighbours
+)
 LARGEST_AT_A_POINT = 300  # the same where there are letters, and so many points
 MOST_BITS = 400_000  # of an exact number: 10^99999 has 332,193
 MOST_BITS_AT_A_POINT = 20_000
@@ -34,11 +36,11 @@ _DOMAINS: Mapping[str, Callable[[Any], bool]] = {  # of the functions that are n
 
 
 class UndefinedError(Exception):
-    """There is no value at this point."""
+    """The expression has no value at this point."""
 
 
 class UnknownError(Exception):
-    """There is no rule for the value of this expression at any point."""
+    """There is no rule to evaluate this expression."""
 
 
 class Values:
@@ -57,7 +59,7 @@ class Values:
         self.digits = digits
         self.over_complex = over_complex
         self.span = 0.0
-        """The largest decimal logarithm, in size, of any number on the way: so many digits may cancel."""
+        """The largest absolute decimal logarithm of any intermediate number: so many digits may cancel."""
         self._steps = self._bits = 0
         self._largest = LARGEST_AT_A_POINT if point else LARGEST
         self._most_bits = MOST_BITS_AT_A_POINT if point else MOST_BITS
@@ -79,7 +81,7 @@ class Values:
             raise UndefinedError("a division by zero") from error
 
     def _seen(self, value: Any) -> Any:
-        """The same, after a look at its size."""
+        """The value itself, after a check of its size."""
         if isinstance(value, Fraction):
             bits = value.numerator.bit_length() + value.denominator.bit_length()
             self._bits += bits if bits > 1000 else 0
@@ -111,7 +113,7 @@ class Values:
         return value
 
     def _whole(self, expr: Any) -> int:
-        """The value of what has to be an integer here."""
+        """The value of an argument that has to be an integer."""
         value = self._real(self.of(expr))
         nearest = round(value) if isinstance(value, Fraction) else int(self.context.nint(value))
         if value != nearest and (isinstance(value, Fraction) or not self._is_whole(value, nearest)):
@@ -119,7 +121,7 @@ class Values:
         return nearest
 
     def _is_whole(self, value: Any, nearest: int) -> bool:
-        """Whether a number that is not exact is an integer in all digits that can be trusted."""
+        """Whether an inexact number is an integer in all reliable digits."""
         return bool(abs(value - nearest) < self.context.mpf(10) ** (-self.digits // 2))
 
     # Numbers and letters.
@@ -146,7 +148,7 @@ class Values:
         raise UnknownError(f"no value for {expr.name}")
 
     def _function(self, name: str, values: list[Any]) -> Fraction:
-        """A function that only has a name, such as f(x): some value, always the same for the same arguments."""
+        """A value for an unknown function such as f(x), always the same for the same arguments."""
         if not all(isinstance(v, Fraction) for v in values):
             raise UnknownError(f"{name} of a number that is not exact")
         return Fraction(random.Random(f"{name}{values}").randrange(10007, 50021), 10007)
@@ -186,7 +188,9 @@ class Values:
             return base**n
         if self.over_complex or isinstance(base, self.context.mpc) or base >= 0:
             return self.context.power(self.inexact(base), self.inexact(exponent))
-        if expr.args[1].is_Rational and exponent.denominator % 2:  # the real root, as schools have it
+        if (
+            expr.args[1].is_Rational and exponent.denominator % 2
+        ):  # the real root, as in schools; mpmath would give a complex one
             root = self.context.power(self.inexact(-base), self.inexact(exponent))
             return -root if exponent.numerator % 2 else root
         raise UndefinedError("an even root of a negative number")
@@ -194,7 +198,7 @@ class Values:
     # Functions.
 
     def _other(self, expr: Any) -> Any:
-        """A function that only has a name, or one that is real or has a domain."""
+        """An unknown function, or one of mpmath."""
         from sympy.core.function import AppliedUndef
 
         name = type(expr).__name__
@@ -266,10 +270,10 @@ class Values:
         return Fraction(math.lcm(*self._naturals(expr)))
 
     def _naturals(self, expr: Any) -> list[int]:
-        found = [self._whole(arg) for arg in expr.args]
-        if min(found) < 0:
+        numbers = [self._whole(arg) for arg in expr.args]
+        if min(numbers) < 0:
             raise UndefinedError("a common divisor or multiple of a negative number")
-        return found
+        return numbers
 
     def _factorial(self, expr: Any) -> Fraction:
         n = self._whole(expr.args[0])
@@ -297,7 +301,7 @@ class Values:
         if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
             raise UnknownError("a sum without an end")
         name, (first, last) = expr.limits[0][0].name, (self._whole(bound) for bound in expr.limits[0][1:])
-        if last < first:  # an empty one too: at n = -1 that of 0 to n is 0, whatever formula holds from 0 on
+        if last < first:  # also an empty sum: a formula for the sum from 0 to n need not hold at n = -1
             raise UndefinedError("a sum that ends before it begins")
         if last - first >= MOST_TERMS:
             raise UnreadableError(f"a sum or product of more than {MOST_TERMS} terms")
@@ -354,7 +358,7 @@ def _rules() -> dict[type, Callable[[Values, Any], Any]]:
 
 @cache
 def _context() -> Any:
-    """Numbers of our own precision, whatever else the process works out."""
+    """An mpmath context of our own, so that its precision does not affect others in the process."""
     from mpmath import MPContext  # type: ignore[import-untyped]
 
     return MPContext()

@@ -6,7 +6,7 @@ Whether a test has passed is decided here.
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-result]
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import resource
 import sys
