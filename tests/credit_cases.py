@@ -1,7 +1,8 @@
 """Every piece of credit: an example that was worked by hand, and the laws that it keeps. The rules are in
 ``test_credit_matrix.py``.
 
-An example is one of these groups, in which rewards are not what verdicts say: a failure earns the most. The first:
+Unless ``on`` says otherwise, an example is of the group ``ROOTS`` (``credit_groups.py``). Verdict and reward disagree
+in it, since a failure earns the most:
 
 ======================= ====== ================ ====== ==================== ======
 member                  reward less the mean, 3 tokens log-prob. of a token seeded
@@ -25,10 +26,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from credit_groups import GREEDY, PAIR, ROOTS, SIBLINGS, TREE, worked
 from outrider.credit import (
     Brevity,
     Covariance,
@@ -52,32 +54,8 @@ from outrider.credit import (
     TreeGrpo,
     TreeValues,
 )
-from outrider.credit.explain import GroupShape, worked_group
 
 STEP = 250  # of training, in all examples and rules
-
-
-def worked(shape: GroupShape, rewards: Sequence[float], **columns: Any) -> Members:
-    """A group of ``explain.worked_group`` with these rewards, and what the first token is to a member's likelihood."""
-    members = worked_group(shape).members
-    logprobs_GT = [np.where(np.arange(len(lp)) == 0, lp[0] * len(lp), 0.0) for lp in members.logprobs_GT]
-    return replace(members, rewards_G=np.array(rewards, np.float64), logprobs_GT=logprobs_GT, **columns)
-
-
-ROOTS = worked(
-    "roots",
-    [4, 4, 1, 1, 7, 1, np.nan],
-    starts_G=np.array([0, 0, 3, 0, 0, 0, 0]),
-    families_G=np.array([0, 0, 1, 0, 0, 0, 0]),
-    seeded_G=np.array([False, True, False, False, True, False, False]),
-)
-# the last member is greedy, and so is the first
-GREEDY = worked("greedy", [4, 4, 1, 1, 7, 1, np.nan, 1], greedy_G=np.array([True] + [False] * 6 + [True]))
-# the mean is 3. The fourth continues the first after 3 of its 6 tokens; the last two, of 4 tokens each, continue the
-# second after 2 of its 6; the third, of 5 tokens, is alone
-TREE = worked("tree", [4, 1, 7, 1, 4, 1])
-# three continue one rollout, two another
-SIBLINGS = worked("siblings", [4, 1, 1, 7, 1])
 
 
 class Case(NamedTuple):
@@ -200,10 +178,10 @@ def by_rate(rate: float) -> float:
 _LOG_PPL = [0.3, 0.9, 0.3, 0.6, 0.9, 0.5]
 _PPL_MEAN = (0.3 + 0.9 + 0.3 + 0.6 + 0.9 + 0.5) / 6
 _PPL_DEVIATION = math.sqrt((0.09 + 0.81 + 0.09 + 0.36 + 0.81 + 0.25) / 6 - _PPL_MEAN**2)
-# Were the one that was cut off at 5.0: quartiles 0.375 and 0.9 reach from below 0 to 0.9 + 1.5 * 0.525 < 5. Of the
-# other five the mean is 0.6 and the deviation sqrt(4 * 0.09 / 5); 0.3 makes 1 + 0.1 * 1.118, 0.9 as much less, and 5
-# would be below 0
-_OUTLIER = replace(ROOTS, logprobs_GT=[*ROOTS.logprobs_GT[:5], 10 * ROOTS.logprobs_GT[5], *ROOTS.logprobs_GT[6:]])
+# Were the one that was cut off at 1.8: quartiles 0.375 and 0.9 reach from below 0 to 0.9 + 1.5 * 0.525 = 1.69, and 1.8
+# is less than two deviations off. Of the other five the mean is 0.6 and the deviation sqrt(4 * 0.09 / 5); 0.3 makes
+# 1 + 0.1 * 1.118, 0.9 as much less, and 1.8 four times that
+_OUTLIER = replace(ROOTS, logprobs_GT=[*ROOTS.logprobs_GT[:5], 3.6 * ROOTS.logprobs_GT[5], *ROOTS.logprobs_GT[6:]])
 _OFF = 0.1 * 0.3 / math.sqrt(4 * 0.09 / 5)
 
 # Where all succeed alike. Plain ones have -0.3, -0.3, -0.6, -0.5 with the mean -1.7/4, the seeded ones both -0.9
@@ -220,13 +198,14 @@ CASES = {
     "no_baseline": Case(
         NoBaseline(), [4, 4, 1, 1, 7, 1, 0], shift=False, scale=1, still=False, dissent=False, compares=False
     ),
-    # less (4 + 1) / 2. Without a greedy member all get 0
-    "greedy": Case(
-        GreedyBaseline(), [0, 1.5, -1.5, -1.5, 4.5, -1.5, 0, 0], on=[GREEDY], scale=1, ordered=False, dissent=False
-    ),
-    # less the mean of the other five: they sum to 18 - 4, 18 - 1, 18 - 7
+    # less (4 + 1 + 1) / 3. Without a greedy member all get 0
+    "greedy": Case(GreedyBaseline(), [0, 2, 0, -1, 5, -1, 0, 0], on=[GREEDY], scale=1, ordered=False, dissent=False),
+    # less the mean of the other five: they sum to 18 - 4, 18 - 1, 18 - 7; of a pair, less the other
     "leave_one_out": Case(
-        LeaveOneOut(), [4 - 14 / 5, 4 - 14 / 5, 1 - 17 / 5, 1 - 17 / 5, 7 - 11 / 5, 1 - 17 / 5, 0], scale=1
+        LeaveOneOut(),
+        [4 - 14 / 5, 4 - 14 / 5, 1 - 17 / 5, 1 - 17 / 5, 7 - 11 / 5, 1 - 17 / 5, 0, 4 - 1, 1 - 4],
+        on=[ROOTS, PAIR],
+        scale=1,
     ),
     # two of six succeed. Not ordered among failures: without a success all get 0
     "maxrl": Case(MaxRL(), times(1 / (2 / 6), _LESS_MEAN), scale=1, ordered=False),
@@ -250,6 +229,12 @@ CASES = {
         [2 * 9 / 5, 2 * 9 / 5, 0, 0, 2 * (18 + 6) / 5, 0, 0],
         scale=1,
         dissent=False,
+    ),
+    # one of one is leave-one-out
+    "passk, pkpo of one": Case(
+        PassK(k=1, variant="pkpo"),
+        [4 - 14 / 5, 4 - 14 / 5, 1 - 17 / 5, 1 - 17 / 5, 7 - 11 / 5, 1 - 17 / 5, 0],
+        scale=1,
     ),
     "passk, pkpo centred": Case(
         PassK(k=2, variant="pkpo_centred"),
@@ -288,8 +273,11 @@ CASES = {
         [4 - 2 * 1 / 4, 4 - 2 * 2 / 4, 1 - 2 * 3 / 4, 1, 7 - 2 * 1 / 4, 1 - 2, np.nan],
         still=False,
     ),
-    # lengths 5, 6, 7, 2, 5, 10 between 2 and 10: 1/8, 0, -1/8, 1/2, 1/8, -1/2, and a failure can only lose
-    "brevity": Case(Brevity(weight=2.0), [4 + 2 / 8, 4, 1 - 2 / 8, 1, 7, 1 - 2 / 2, np.nan], still=False),
+    # lengths 5, 6, 7, 2, 5, 10 between 2 and 10: 1/8, 0, -1/8, 1/2, 1/8, -1/2, and a failure can only lose. The pair
+    # has one length
+    "brevity": Case(
+        Brevity(weight=2.0), [4 + 2 / 8, 4, 1 - 2 / 8, 1, 7, 1 - 2 / 2, np.nan, 4, 1], on=[ROOTS, PAIR], still=False
+    ),
     # floor(0.2 * 32) = 6 tokens. Less the means, -18.8/32 and -1/32, the highest products: where it was cut off, the
     # certain tokens of what earns 7, and two that are equal, of which both
     "covariance": Case(
@@ -297,10 +285,11 @@ CASES = {
         [1, 1, [-0.5, -2, -2, -2], [-0.5, -2], [4, 1, 1, 1, 1], [-0.5] + [-2] * 9, 0],
         scale=1,
     ),
-    # of all, those above 0: now the certain tokens of what is right, too
+    # of all, those above 0: now the certain tokens of what is right, too. Where all are as likely, none
     "covariance of every token": Case(
         Covariance(share=1.0),
-        [[1] + [0] * 4, [1] + [0] * 5, [0, -2, -2, -2], [0, -2], [4, 0, 0, 0, 0], [0] + [-2] * 9, 0],
+        [[1] + [0] * 4, [1] + [0] * 5, [0, -2, -2, -2], [0, -2], [4, 0, 0, 0, 0], [0] + [-2] * 9, 0, *_LESS_MEAN],
+        on=[ROOTS, replace(ROOTS, logprobs_GT=[np.full(n, -0.1) for n in ROOTS.tokens_G])],
         scale=1,
     ),
     # two of six succeed; what earns 7 is wrong, and above the mean
@@ -322,9 +311,16 @@ CASES = {
             0,
         ],
     ),
+    # of the pair, 0.9 and 0.3 are one deviation off
     "perplexity": Case(
         Perplexity(weight=0.3),
-        [*(a * (1 - 0.3 * (x - _PPL_MEAN) / _PPL_DEVIATION) for a, x in zip(_LESS_MEAN, _LOG_PPL, strict=False)), 0],
+        [
+            *(a * (1 - 0.3 * (x - _PPL_MEAN) / _PPL_DEVIATION) for a, x in zip(_LESS_MEAN, _LOG_PPL, strict=False)),
+            0,
+            1.5 * (1 - 0.3),
+            -1.5 * (1 + 0.3),
+        ],
+        on=[ROOTS, PAIR],
         scale=1,
     ),
     "perplexity as the released code has it": Case(
@@ -362,13 +358,17 @@ CASES = {
         ],
     ),
     "position, a step too late": Case(Position(first_step=STEP - 9, steps=9), _LESS_MEAN, scale=1),
-    # the mean is -3.5/6. The first is likelier; the second would get 2.5 (1 - exp(-0.9 + 3.5/6)) = 0.68, more than half
-    "novelty": Case(Novelty(), [1, 1 + 0.5, -2, -2, 4, -2, 0]),
+    # the mean is -3.5/6. The first is likelier; the second would get 2.5 (1 - exp(-0.9 + 3.5/6)) = 0.68, which is more
+    # than half of 1; the right one of the pair gets 2.5 (1 - exp(-0.9 + 0.6)) = 0.65, less than half of 1.5
+    "novelty": Case(
+        Novelty(), [1, 1 + 0.5, -2, -2, 4, -2, 0, 1.5 + 2.5 * (1 - math.exp(-0.9 + 0.6)), -1.5], on=[ROOTS, PAIR]
+    ),
     "novelty below its cap": Case(Novelty(cap=1.0), [1, 1 + 2.5 * (1 - math.exp(-0.9 + 3.5 / 6)), -2, -2, 4, -2, 0]),
+    # nothing where not all of them succeed. Where they differ, who is less likely than the plain ones is below the mean
     "novelty among alike": Case(
         Novelty(degenerate_cap=0.3, per_conditioning=True),
-        [*(bonus - sum(_BONUS) / 6 for bonus in _BONUS), 0],
-        on=[_ALIKE],
+        [*(bonus - sum(_BONUS) / 6 for bonus in _BONUS), 0, *[0] * 7, *_LESS_MEAN],
+        on=[_ALIKE, replace(_ALIKE, success_G=ROOTS.success_G), replace(_ALIKE, rewards_G=ROOTS.rewards_G)],
         still=False,
     ),
 }

@@ -37,12 +37,6 @@ def test_leave_one_out_is_the_distance_to_the_mean_of_the_others(rewards) -> Non
     np.testing.assert_allclose(LeaveOneOut().advantages(group(rewards)), np.subtract(rewards, others), atol=1e-12)
 
 
-def test_leave_one_out_by_hand() -> None:
-    """The last two are no members: three remain, and the means of the others are 1, 3/2 and 1/2."""
-    found = LeaveOneOut().advantages(group([1, 0, 2, np.nan, 100], tokens=[3, 3, 3, 3, 0]))
-    np.testing.assert_allclose(found, [0, -1.5, 1.5, 0, 0], atol=1e-15)
-
-
 @every_bandit
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_leave_one_out_estimates_the_gradient_where_the_group_mean_is_short_by_one_in_n(bandit, n) -> None:
@@ -122,19 +116,6 @@ def test_reinforce_pp_is_the_z_score_over_the_responses_or_tokens_of_the_batch(
     for a_G, v_G, m in zip(found, values, groups, strict=True):
         z_G = (v_G - batch.mean()) / (batch.std(ddof=1) + epsilon) if some else np.zeros(m.size)
         np.testing.assert_allclose(a_G, np.where(m.valid_G, z_G, 0), rtol=1e-9, atol=1e-9)
-
-
-def test_reinforce_pp_by_hand() -> None:
-    """Group means 1/2 and 1/4 leave 1/2, -1/2, 3/4 and three times -1/4: squares 5/4, over 6 - 1, deviation 1/2."""
-    groups = [group([1, 0]), group([1, 0, 0, 0])]
-    first, second = ReinforcePP(epsilon=0).of_batch(groups)
-    np.testing.assert_allclose(first, [1, -1], rtol=1e-12)
-    np.testing.assert_allclose(second, [1.5, -0.5, -0.5, -0.5], rtol=1e-12)
-    # without group means: mean 1/3, squares 2 * 4/9 + 4 * 1/9 = 4/3, over 5
-    first, second = ReinforcePP(group_mean=False, epsilon=0).of_batch(groups)
-    deviation = (4 / 15) ** 0.5
-    np.testing.assert_allclose(first, [2 / 3 / deviation, -1 / 3 / deviation], rtol=1e-12)
-    np.testing.assert_allclose(second, [2 / 3 / deviation] + [-1 / 3 / deviation] * 3, rtol=1e-12)
 
 
 @given(groups=GROUPS, value=st.sampled_from([0.1, 0.35, 1 / 3, 1e6 + 0.1]), n=st.integers(1, 7))

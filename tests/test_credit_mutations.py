@@ -203,12 +203,11 @@ class SumForMean(Perplexity):
         return super().factors(replace(members, logprobs_GT=summed_GT))
 
 
-class MeanForQuantiles(Perplexity):
-    """Outliers are off the mean, where the released code has quartiles."""
+class DeviationsForQuartiles(Perplexity):
+    """Outliers by mean and deviation."""
 
     def _standardised(self, values: Floats) -> Floats:
-        reach = 1.5 * np.subtract(*np.quantile(values, [0.75, 0.25])) + 1e-9
-        compared = values[np.abs(values - values.mean()) <= reach]
+        compared = values[np.abs(values - values.mean()) <= 2 * values.std()]
         return (values - compared.mean()) / (compared.std() if compared.std() > 1e-6 else 1.0)
 
 
@@ -287,7 +286,7 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("entropy_advantage", OneEntropyForTheResponse),
     ("perplexity", SumForMean),
     ("perplexity", OverNLessOne),
-    ("perplexity as the released code has it", MeanForQuantiles),
+    ("perplexity as the released code has it", DeviationsForQuartiles),
     ("polarity", SignForVerdict),
     ("position", WithinTheMemberAlone),
     ("position", UpForFailuresToo),

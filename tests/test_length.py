@@ -46,12 +46,6 @@ def test_equation_13_case_by_case(length, limit, buffer) -> None:
     assert found[0] == pytest.approx(0.5 + 3.0 * expected)
 
 
-def test_a_branch_is_as_long_as_its_path() -> None:
-    """60 tokens of its own after 30 of its parent are 90: half-way through the last 20 of 100."""
-    group = members([1.0, 1.0], [60, 60], starts=[0, 30])
-    assert Overlong(max_tokens=100, buffer=20).rewards(group, 1).tolist() == [1.0, 0.5]
-
-
 def test_the_penalty_is_centred_like_the_reward() -> None:
     """Two right answers, the second cut at the limit: rewards 1 and 0, so it falls below their mean."""
     found = advantages([Overlong(max_tokens=10, buffer=5), GroupMean(std=False)], members([1, 1], [5, 10]))
@@ -71,23 +65,10 @@ def test_a_buffer_longer_than_the_limit_is_refused() -> None:
         Overlong(max_tokens=10, buffer=11)
 
 
-def test_brevity_by_hand() -> None:
-    """Lengths 10, 20, 30: 1/2, 0 and -1/2. A success may gain; a failure of the shortest length gains nothing."""
-    right, wrong = members([1, 1, 1], [10, 20, 30]), members([0, 0, 0], [10, 20, 30])
-    assert Brevity().rewards(right, 1).tolist() == [1.5, 1.0, 0.5]
-    assert Brevity(weight=0.5).rewards(wrong, 1).tolist() == [0.0, 0.0, -0.25]
-
-
 def test_brevity_of_one_length_changes_nothing() -> None:
     for rewards, tokens in ([1, 0], [5, 5]), ([1], [5]), ([1, math.nan, 0], [5, 9, 5]), ([], []):
         found = Brevity().rewards(members(rewards, tokens), 1)
         assert found.tolist() == pytest.approx(rewards, nan_ok=True)
-
-
-def test_brevity_counts_the_verdict_and_whole_paths() -> None:
-    """The reward says nothing of success; 2 tokens after 28 are as long as 30."""
-    group = members([0.9, 0.1, 0.5], [10, 2, 10], success=[False, True, True], starts=[0, 28, 0])
-    assert Brevity().rewards(group, 1).tolist() == pytest.approx([0.9, -0.4, 1.0])
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, math.nan]), st.integers(0, 9)), min_size=1, max_size=8))

@@ -1,6 +1,7 @@
-"""Shapers of the advantage: against plain loops straight from the papers' formulas, and numbers by hand.
+"""Shapers of the advantage: against plain loops straight from the papers' formulas.
 
-What all pieces share (purity, permutations, members that are not valid) is in ``test_credit_matrix``.
+What all pieces share (purity, permutations, members that are not valid) is in ``test_credit_matrix``, examples by hand
+in ``credit_cases``.
 """
 
 import math
@@ -68,20 +69,6 @@ def groups(draw) -> tuple[Members, list[np.ndarray]]:
 # Perplexity
 
 
-def test_perplexity_by_hand() -> None:
-    """Log-perplexities 1, 1, 4: mean 2, population deviation sqrt(2), so w is -1/sqrt(2), the same, and sqrt(2)."""
-    group = members([1, 0, 0], [2, 1, 4], [[-0.5, -1.5], [-1.0], [-4.0] * 4])
-    found = shaped(Perplexity(weight=0.1), group, [2.0, -1.0, -1.0])
-    assert found == pytest.approx([2 * (1 + 0.1 / math.sqrt(2)), -1 - 0.1 / math.sqrt(2), -1 + 0.1 * math.sqrt(2)])
-    high = shaped(Perplexity(weight=-0.1), group, [1.0, 1.0, 1.0])
-    assert high == pytest.approx([1 - 0.1 / math.sqrt(2)] * 2 + [1 + 0.1 * math.sqrt(2)])
-
-
-def test_the_released_bounds_of_a_perplexity_factor() -> None:
-    group = members([1, 0, 0], [1, 1, 1], [[-1.0], [-1.0], [-4.0]])
-    assert shaped(Perplexity(weight=0.5, clamp=(0.8, 1.2)), group, [1.0] * 3) == [1.2, 1.2, 0.8]
-
-
 def test_an_outlier_is_weighed_with_the_statistics_of_the_others() -> None:
     """Log-perplexities 1, 2, 3, 4, 20: quartiles 2 and 4, so up to 7 is inside. Mean 2.5, variance 1.25 of the four."""
     group = members([1, 0, 0, 0, 0], [1] * 5, [[-1.0], [-2.0], [-3.0], [-4.0], [-20.0]])
@@ -123,17 +110,6 @@ def test_perplexity_is_equations_7_and_11(drawn, alpha) -> None:
 # Position
 
 
-def test_position_by_hand() -> None:
-    """Four tokens stand at 0, 1/4, 1/2, 3/4: r is -7.5, -3.75, 0, 3.75, and at the middle the bonus is half of 0.1."""
-    group = members([1, 0, 0], [4, 4, 2])
-    up, down, zero = Position().shape(flat(group, [1.0, -1.0, 0.0]), group, 1)
-    bonus = [0.1 / (1 + math.exp(-r)) for r in (-7.5, -3.75, 0, 3.75)]
-    assert bonus[2] == 0.05
-    assert up.tolist() == pytest.approx([1 + b for b in bonus])
-    assert down.tolist() == pytest.approx([-1 - b for b in bonus])
-    assert zero.tolist() == [0.0, 0.0]
-
-
 def test_the_sign_of_the_report_would_be_a_constant() -> None:
     """With l + 0.5, as printed, every token gets nearly all of the bonus; as decided, an early one nearly none."""
     group = members([1], [100])
@@ -141,14 +117,6 @@ def test_the_sign_of_the_report_would_be_a_constant() -> None:
     assert 0.1 / (1 + math.exp(-15 * (0 + 0.5))) > 0.0999
     assert found[0] - 1 < 0.0001
     assert found[-1] - 1 > 0.0999
-
-
-def test_a_branch_stands_where_it_leaves_its_parent() -> None:
-    """The second half of a path of four: as the last two tokens of a response of four."""
-    whole, branch = members([1], [4]), members([1], [2], starts_G=np.array([2]))
-    [expected] = Position().shape(flat(whole, [1.0]), whole, 1)
-    [found] = Position().shape(flat(branch, [1.0]), branch, 1)
-    assert found.tolist() == expected[2:].tolist()
 
 
 def test_the_window_of_steps_holds_its_first_and_not_its_end() -> None:
@@ -170,13 +138,6 @@ def test_a_window_of_steps_needs_the_step_and_nothing_else_does() -> None:
             advantages([GroupMean(), window], group)
 
 
-def test_the_cap_is_a_share_of_the_advantage() -> None:
-    group = members([1, 0], [100, 100])
-    found = Position(cap=0.5).shape(flat(group, [0.02, -1.0]), group, 1)
-    assert found[0][-1] == pytest.approx(0.03)
-    assert found[1][-1] == pytest.approx(-1.1, abs=1e-4)
-
-
 @given(groups(), st.sampled_from([15.0, -15.0, 1000.0]), st.sampled_from([0.3, 0.5]))
 def test_position_is_equations_8_and_12(drawn, slope, midpoint) -> None:
     group, base = drawn
@@ -190,15 +151,6 @@ def test_position_is_equations_8_and_12(drawn, slope, midpoint) -> None:
 
 
 # Entropy
-
-
-def test_entropy_by_hand() -> None:
-    """0.4 a nat, at most half of the advantage: 0.5 nats add 0.2, two would add 0.8 and add half."""
-    group = members([1, 0, 0], [3, 2, 1], entropies=[[0.0, 0.5, 2.0], [0.5, 2.0], [9.0]])
-    up, down, zero = EntropyAdvantage().shape(flat(group, [1.0, -1.0, 0.0]), group, 1)
-    assert up.tolist() == pytest.approx([1.0, 1.2, 1.5])
-    assert down.tolist() == pytest.approx([-0.8, -0.5])
-    assert zero.tolist() == [0.0]
 
 
 @given(groups(), st.floats(0, 5), st.floats(1.01, 10))
@@ -249,25 +201,8 @@ def test_a_success_below_the_mean_is_no_negative_sample() -> None:
 # Difficulty
 
 
-def test_difficulty_by_hand() -> None:
-    """At three of four right, a success has the mean of 0.4 and 1.5, and a failure 0.4 + 1.1 / (1 + exp(-5))."""
-    easy = members([1, 1, 1, 0], [1] * 4)
-    failure = 0.4 + 1.1 / (1 + math.exp(-5))
-    assert shaped(Difficulty(), easy, [1, 1, 1, -3]) == pytest.approx([0.95] * 3 + [-3 * failure])
-    hard = members([1, 0, 0, 0], [1] * 4)  # mirrored: a success has that weight, a failure the mean
-    assert shaped(Difficulty(), hard, [3, -1, -1, -1]) == pytest.approx([3 * failure] + [-0.95] * 3)
-
-
 def test_without_a_slope_every_weight_is_the_mean_of_both() -> None:
     assert shaped(Difficulty(slope=0), members([1, 0], [1, 1]), [1, -1]) == pytest.approx([0.95, -0.95])
-
-
-def test_the_success_rate_is_that_of_valid_members_by_their_verdict() -> None:
-    """One of two valid ones succeeds; neither the unscorable one nor those without tokens count, nor any reward."""
-    valid = members([1, 0], [1, 1])
-    rewards = np.array([0.2, 0.9, math.nan, 1.0, 1.0])
-    more = Members(rewards, np.array([True, False, False, True, True]), np.array([1, 1, 1, 0, 0]))
-    assert shaped(Difficulty(), more, [1, -1, 0, 0, 0])[:2] == shaped(Difficulty(), valid, [1, -1])
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 100))

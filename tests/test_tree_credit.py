@@ -92,48 +92,6 @@ def test_values_are_the_definition_token_by_token(baseline: TreeValues, formula:
                 assert advantage == pytest.approx(formula(rewards, history(drawn, (i, k))), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("baseline", "expected"),
-    [
-        # V: prompt 1/3, shared start 1/2, root's end 1, branch 0, second root 0; the start has two leaves
-        (
-            PAPER,
-            [
-                [(1 / 2 - 1 / 3 + 1 / 2 - 1 / 3) / 2**0.5] * 2 + [1 - 1 / 3 + 1 - 1 / 2] * 2,
-                [0 - 1 / 3 + 0 - 1 / 2] * 2,
-                [0 - 1 / 3 + 0 - 1 / 3] * 2,
-            ],
-        ),
-        # leave-one-out: 1, -1/2, -1/2; W of the start (1 - 1/2) / 2 / sqrt 2, of the ends 1, -1/2, -1/2
-        (
-            CODE,
-            [
-                [2 * 0.25 / 2**0.5] * 2 + [1 + 1 - 0.25 / 2**0.5] * 2,
-                [-0.5 - 0.5 - 0.25 / 2**0.5] * 2,
-                [-0.5 - 0.5] * 2,
-            ],
-        ),
-    ],
-    ids=["paper", "code"],
-)
-def test_values_by_hand(baseline: TreeValues, expected: list[list[float]]) -> None:
-    found = baseline.per_token(members([1, 0, 0], [-1, 0, -1], [0, 2, 0], tokens=[4, 2, 2]))
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
-def test_the_code_copies_the_step_of_the_segment_before_where_its_own_is_near_zero() -> None:
-    """Leave-one-out rewards a, b and -(a + b), which is 3/2 of the rewards: their mean is 0. The start has two leaves,
-    a and b, so W = (a + b) / 2 / sqrt 2; the root's end has W = a. With b = a (2 sqrt 2 - 1) both are a."""
-    a = 0.1
-    b = a * (2 * 2**0.5 - 1)
-    rewards = np.array([a, b, -(a + b)]) * 2 / 3
-    tree = members(rewards, [-1, 0, -1], [0, 2, 0], tokens=[4, 2, 2])
-    start, end = CODE.per_token(tree)[0][[0, 2]]
-    assert start == pytest.approx(2 * a)  # W + step, the step being W - 0
-    assert end == pytest.approx(2 * a)  # W + the copied step; its own would be 0 and give a
-
-
 def test_without_branches_the_values_are_twice_the_distance_to_the_mean() -> None:
     flat = members([1, 0, 0, 0], [-1] * 4, [0] * 4)
     np.testing.assert_allclose(PAPER.advantages(flat), 2 * GroupMean(std=False).advantages(flat), rtol=1e-12)
@@ -153,14 +111,6 @@ def test_siblings_are_compared_with_each_other_only(drawn: Drawn, data: st.DataO
         family = [j for j in range(n) if families[j] == families[i] and group.valid_G[j]]
         mean = np.mean(group.rewards_G[family]) if family else 0.0
         assert found[i] == pytest.approx(group.rewards_G[i] - mean if group.valid_G[i] else 0.0)
-
-
-def test_siblings_by_hand() -> None:
-    """Two pivots with four branches each, one of them with a single success and one without any; a lone branch."""
-    group = members([1, 0, 0, 0, 0, 0, 0, 0, 1], [-1] * 9, [3] * 9, families=[1] * 4 + [2] * 4 + [3])
-    assert SiblingsMean().advantages(group).tolist() == [0.75, -0.25, -0.25, -0.25, 0, 0, 0, 0, 0]
-    scaled = SiblingsMean(std=True, epsilon=0).advantages(group)
-    np.testing.assert_allclose(scaled, [1.5, -0.5, -0.5, -0.5, 0, 0, 0, 0, 0], rtol=1e-12)  # deviation 1/2
 
 
 # Tree-GRPO
@@ -184,12 +134,6 @@ def test_tree_grpo_is_the_z_score_in_the_group_plus_that_in_the_tree(drawn: Draw
             everyone = list(range(group.size))
             expected = z(i, everyone) + z(i, [j for j in everyone if tree[j] == tree[i]])
         assert found[i] == pytest.approx(expected, abs=1e-9)
-
-
-def test_tree_grpo_gives_a_lone_tree_no_second_term() -> None:
-    """The released code adds the raw reward there: 1 for the success, and nothing is compared."""
-    alone = members([1, 0], [-1, -1], [0, 0])
-    assert TreeGrpo().advantages(alone).tolist() == GroupMean().advantages(alone).tolist()
 
 
 # All of them
