@@ -1,4 +1,4 @@
-"""What ``outrider evaluate`` is asked: the part of a recipe that measuring a model needs."""
+"""The options of ``outrider evaluate``: the part of a recipe that measuring a model needs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ class Evaluate(Options):
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
 
     @model_validator(mode="after")
-    def _task_can_be_asked(self) -> Evaluate:
+    def _prompts_can_be_written(self) -> Evaluate:
         refuse_plain_messages(self.task, self.policy)
         return self

@@ -33,12 +33,11 @@ class SettingInfo(NamedTuple):
 def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str | None = None) -> Recipe:
     """The recipe of a shipped name or a YAML file, tried in a setting, with the overrides applied.
 
-    A recipe is a method, and may extend another; a setting, a shipped name or a YAML file as well, is where it is
-    tried: model, task, lengths, budget. What differs for a method in a setting stands under ``settings`` in its recipe,
-    where a setting may also be made of another (``released: {extends: paper, …}``), or be left (``released: null``).
-    Without one that is asked for, the setting is Countdown, but a recipe that names its model has none.
-    :func:`outrider.config.setting.layers` has the order of all these, and :func:`outrider.config.merge.assign` the rule
-    by which one is written over another.
+    A recipe is a method, and may extend another; a setting, also a shipped name or a YAML file, is where it is tried:
+    model, task, lengths, budget. A recipe's own values for a setting are under ``settings``, where it may also make a
+    setting from another (``released: {extends: paper, …}``) or drop an inherited one (``released: null``). Without
+    ``setting`` it is Countdown, but a recipe that names its model has none. :func:`outrider.config.setting.layers` has
+    the order of all these, and :func:`outrider.config.merge.assign` the rule by which one is written over another.
 
     An override is ``key=value``: a dotted key and a YAML value, as in ``explore.0.n=16``; the last one on a key counts.
 
@@ -75,11 +74,11 @@ def load_options(cls: type[Model], data: dict[str, Any], overrides: Sequence[str
 
 def list_recipes() -> list[RecipeInfo]:
     """The shipped recipes, by name."""
-    found = []
+    infos = []
     for name in shipped("recipe"):
-        said = {key: value for file in chain(name) for key, value in file.values.items()}
-        found.append(RecipeInfo(name, str(said.get("paper", "")), str(said.get("summary", ""))))
-    return found
+        values = {key: value for file in chain(name) for key, value in file.values.items()}
+        infos.append(RecipeInfo(name, str(values.get("paper", "")), str(values.get("summary", ""))))
+    return infos
 
 
 def list_settings() -> list[SettingInfo]:
@@ -88,7 +87,7 @@ def list_settings() -> list[SettingInfo]:
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:
-    """The files of the setting that a recipe is tried in: what to call each, and its text, comments and all."""
+    """The files of the setting that a recipe is tried in: the name of each, and its text with its comments."""
     return [(step.file.where, step.file.text) for step in steps_of(chain(name_or_path), setting) if step.file]
 
 

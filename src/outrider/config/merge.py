@@ -1,4 +1,4 @@
-"""The one rule by which values are laid over others: those of a setting, of recipes, and of the command line."""
+"""The one rule by which values are written over others: those of a setting, of recipes, and of the command line."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def dotted(path: Path) -> str:
 def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[Path]:
     """Write ``value`` at a dotted key and return the places that were written.
 
-    This is the rule for whatever lies over something else: a recipe over the one that it extends and over its setting,
-    and the command line over both. A mapping is merged into the mapping that is there, key by key. Anything else
-    replaces what is there as a whole: a plain value, a list, and a piece with all its options, as whoever writes
-    ``task={table: …}`` cannot see what it would be merged into. To change one value inside a list or a piece, name its
-    place: ``explore.0.n`` looks through the name of the piece and means ``explore.0.uniform.n``.
+    The rule holds for a recipe over the one that it extends and over its setting, and for the command line over both. A
+    mapping is merged into the present mapping, key by key. Anything else replaces the present value: a plain value, a
+    list, and a piece with all its options, since the author of ``task={table: …}`` cannot see with what it would be
+    merged. To change one value inside a list or a piece, name its place: ``explore.0.n`` skips the name of the piece
+    and means ``explore.0.uniform.n``.
 
     Raises:
         UserError: the key leads through a plain value, past the end of a list, or into a piece that is not there.
@@ -81,7 +81,7 @@ def _refuse_other_piece(place: Any, path: Path, rest: list[str], value: Any, ori
 
 
 def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path]:
-    """One step down, to a part that can be written into: made if absent, spelled out if a bare name."""
+    """One step down, to a mapping or list that can be written into: made if absent, or from a bare name."""
     place, path = _through_name(place, path, step)
     key: Any = _index(place, path, step, origin)
     path = (*path, key)
@@ -93,7 +93,7 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
-    """The shorthand: where ``step`` is not the name of the piece here, go through that name to its options."""
+    """The shorthand: where ``step`` is not the name of the piece here, continue in the piece's options."""
     if not (is_piece(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place

@@ -1,4 +1,4 @@
-"""The recipe of a run on disk, which an older version of Outrider may have written down."""
+"""The recipe of a run on disk, which an older version of Outrider may have written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PATHS = {"fast": "fused", "generic": "packed"}
 
 
 def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
-    """The recipe that a run was begun with, from its configuration: keys that have another name now are read by it.
+    """The recipe of a run from its configuration; keys of older versions are read under their present names.
 
-    Whoever writes a recipe gets a sentence about such a key instead, as its old name may be misunderstood.
+    In a recipe such a key is an error with a sentence, since it may be meant in another sense.
     """
     learn = dict(config.get("learn", {}))
     if "warmup_steps" in learn:

@@ -1,4 +1,4 @@
-"""Which places of a recipe hold a piece: read off the types, so that a new piece needs no word here."""
+"""Which places of a recipe hold a piece, from the types, so that a new piece needs no change here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.pieces import PieceOf
 
 @cache
 def pieces_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
-    """The pieces, by name, of which a recipe holds one at this place; empty where it holds none.
+    """The pieces, by name, that a recipe may have at this place; empty where it has none.
 
     >>> sorted(pieces_at(("task",))), pieces_at(("learn", "lr"))
     (['countdown', 'gym', 'suite', 'table'], {})
@@ -33,7 +33,7 @@ def is_piece(path: tuple[str | int, ...]) -> bool:
 
 def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
     """Everything that the types allow at ``path`` below ``place``: models, piece tables, plain types."""
-    for here in _meanings(place):
+    for here in _alternatives(place):
         if not path:
             yield here
             continue
@@ -49,14 +49,14 @@ def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
             yield from _at(get_args(here)[-1], rest)
 
 
-def _meanings(place: Any) -> Iterator[Any]:
+def _alternatives(place: Any) -> Iterator[Any]:
     """An annotation taken apart: the members of a union, and of ``Annotated`` the piece table if there is one."""
     if get_origin(place) is Annotated:
         base, *metadata = get_args(place)
         tables = [m for m in metadata if isinstance(m, PieceOf)]
-        yield from tables or _meanings(base)
+        yield from tables or _alternatives(base)
     elif isinstance(place, (PieceOf, type)) or get_origin(place) in (list, tuple, dict):
         yield place
     else:
         for member in get_args(place):
-            yield from _meanings(member)
+            yield from _alternatives(member)

@@ -25,5 +25,5 @@ def protocol(name: str | None) -> dict[str, Any]:
     known = read_yaml((resources.files("outrider") / "config" / _FILE).read_text("utf-8"), _FILE)
     if name not in known:
         raise UserError(f"there is no protocol {name!r} ({nearest(name, known)})")
-    found: dict[str, Any] = known[name]
-    return found
+    sections: dict[str, Any] = known[name]
+    return sections

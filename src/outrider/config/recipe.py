@@ -40,7 +40,7 @@ CreditChain = Annotated[list[CreditLink], Field(min_length=1), AfterValidator(_i
 
 
 def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
-    """Messages are written by a chat template, so a policy without one cannot be asked. Raises ValueError."""
+    """Raise ValueError where prompts are messages and the policy has no chat template to write them."""
     if task.conversational and not policy.chat:
         raise ValueError(
             f"the prompts of task {task.name!r} are messages, which a chat template writes: policy.chat=true"
@@ -57,7 +57,7 @@ class Recipe(Options):
     model_config = ConfigDict(frozen=True)
 
     about: ClassVar[frozenset[str]] = frozenset({"name", "from_setting", "paper", "summary"})
-    """Fields that describe a run and change nothing in it."""
+    """Fields that describe a run and do not change it."""
 
     name: str = Field("recipe", min_length=1, description="names the run folder; the file's name if not given")
     from_setting: str | None = Field(
@@ -81,7 +81,7 @@ class Recipe(Options):
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
 
     @model_validator(mode="after")
-    def _task_can_be_asked(self) -> Recipe:
+    def _prompts_can_be_written(self) -> Recipe:
         refuse_plain_messages(self.task, self.policy)
         return self
 
@@ -176,7 +176,7 @@ class Recipe(Options):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def difference(self, other: Recipe) -> list[str]:
-        """What decides a run and differs in ``other``, one line a key: ``learn.lr: 1e-06 -> 0.0001``."""
+        """The keys that change a run and differ in ``other``, one line each: ``learn.lr: 1e-06 -> 0.0001``."""
         mine, theirs = _flat(self._decisive()), _flat(other._decisive())
         return [
             f"{key}: {mine.get(key, 'absent')} -> {theirs.get(key, 'absent')}"

@@ -1,4 +1,4 @@
-"""What ``outrider score`` judges."""
+"""The options of ``outrider score``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what pydantic found wrong to one sentence that a user can act on."""
+"""Errors of pydantic as one sentence that a user can act on."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ _KINDS = {
 
 
 def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -> Model:
-    """Parse data that was read from ``file`` and then changed; ``origins`` says what was written where, in order.
+    """Parse data that was read from ``file`` and then changed; ``origins`` are the places of all writes, in order.
 
-    Text is never taken for a number, nor true and false for 1 and 0: a YAML file knows its types.
+    Text is never taken for a number, nor true and false for 1 and 0.
 
     Raises:
-        UserError: the first thing that is wrong, where it was written, and how many more there are.
+        UserError: the first mistake, where it was written, and the number of others.
     """
     try:
         parsed = cls.model_validate(data)
+        # pydantic accepts "1" for 1 and true for 1, a YAML file distinguishes them
         wrong = _mistyped(data, parsed.model_dump(mode="json"))
     except ValidationError as error:
-        wrong = [(found["loc"], _sentence(found, cls)) for found in error.errors(include_url=False)]
+        wrong = [(one["loc"], _sentence(one, cls)) for one in error.errors(include_url=False)]
     if not wrong:
         return parsed
     path, sentence = wrong[0]
@@ -48,7 +49,7 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
 
 
 def _origin(path: Path, origins: Origins) -> Origin | None:
-    """Who wrote what is at ``path``: the last to write it or around it, but first of all what was typed inside."""
+    """The origin of the value at ``path``: overrides inside it, or else the last write of it or of a part around it."""
     around = [origin for written, origin in origins if path[: len(written)] == written]
     inside = [origin for written, origin in origins if path and written[: len(path)] == path]
     typed = dict.fromkeys(origin.where for origin in inside if origin.typed)

@@ -1,4 +1,4 @@
-"""What ``outrider sft`` is asked: a task whose own solutions teach a small model from scratch."""
+"""The options of ``outrider sft``: a task whose own solutions train a small model from scratch."""
 
 from __future__ import annotations
 

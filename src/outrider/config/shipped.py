@@ -1,4 +1,4 @@
-"""The files that a user chooses by name: shipped recipes and settings, and files of one's own."""
+"""The files that a user chooses by name: shipped recipes and settings, and the user's own files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ONCE = {  # keys of 0.1
 
 
 class Written(NamedTuple):
-    """One file: what sentences call it, its name, its text and values, and the file that it extends."""
+    """One file: its name in messages (``where``), its name, text and values, and the file that it extends."""
 
     where: str
     name: str
@@ -36,12 +36,12 @@ def shipped(kind: Kind) -> list[str]:
 
 
 def is_file(name_or_path: str) -> bool:
-    """Whether a file is meant: anything with a slash or a YAML ending. A bare name is a shipped one."""
+    """Whether a name is a file's: anything with a slash or a YAML ending. Other names are shipped ones."""
     return "/" in name_or_path or name_or_path.endswith((".yaml", ".yml"))
 
 
 def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
-    """What to call a file in sentences, and its text, comments and all.
+    """The name of a file in messages, and its text with its comments.
 
     Raises:
         UserError: neither a shipped name nor a file that can be read as text.
@@ -65,7 +65,7 @@ def text_of(kind: Kind, name_or_path: str) -> tuple[str, str]:
 
 
 def read(kind: Kind, name_or_path: str) -> Written:
-    """A file's values. Raises UserError as ``text_of``, and for what is no mapping or a key of 0.1."""
+    """A file's values. Raises UserError as ``text_of``, and for a file that is not a mapping or has a key of 0.1."""
     where, text = text_of(kind, name_or_path)
     values = mapping(read_yaml(text, where), where)
     for key in values:
@@ -80,17 +80,17 @@ def read(kind: Kind, name_or_path: str) -> Written:
 
 
 def chain(name_or_path: str) -> list[Written]:
-    """A recipe's file after those that it extends, the first of all first.
+    """A recipe's file after those that it extends, the outermost base first.
 
     Raises:
         UserError: as ``read``, and for files that extend each other.
     """
     files = [read("recipe", name_or_path)]
     while (base := files[0].extends) is not None:
-        found = read("recipe", base)
-        if found.where in [file.where for file in files]:
+        base_file = read("recipe", base)
+        if base_file.where in [file.where for file in files]:
             raise UserError(f"{files[0].where}: extends is the name of another recipe, not {base!r}")
-        files.insert(0, found)
+        files.insert(0, base_file)
     return files
 
 

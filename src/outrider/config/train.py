@@ -1,4 +1,4 @@
-"""What a recipe can say about the loop itself: how long, how often to evaluate and save. Imports no torch."""
+"""The options of the loop: how long, how often to evaluate and save. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.record import Outcome, Verdict
 
 
 class TrainOptions(Options):
-    """The length of a run and its habits. A run ends at whichever limit comes first."""
+    """The length of a run, and how often it evaluates and saves. A run ends at the first limit that it reaches."""
 
     problems: int = Field(32, ge=1, description="problems per step")
     steps: int | None = Field(None, ge=0, description="most optimizer rounds")
@@ -50,7 +50,7 @@ class EvaluateOptions(Options):
 
 
 class RewardOptions(Options):
-    """What each verdict is worth. null is *unscorable*: the rollout is kept out of every baseline and counted.
+    """The reward of each verdict. null is *unscorable*: the rollout is kept out of every baseline and counted.
 
     A correct or incorrect verdict with a score between 0 and 1 (a graded task) earns
     ``incorrect + score * (correct - incorrect)``.

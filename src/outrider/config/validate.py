@@ -1,4 +1,4 @@
-"""What ``outrider validate`` is asked: a task, and what counts as nearly the same and as too many rejected answers."""
+"""The options of ``outrider validate``: a task, and the thresholds for near duplicates and rejected answers."""
 
 from __future__ import annotations
 

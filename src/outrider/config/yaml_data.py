@@ -1,4 +1,4 @@
-"""YAML as recipes are read and written: the scalars of YAML 1.2, and no key twice."""
+"""YAML of recipes: the scalars of YAML 1.2, and no key twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way to give a class its resolvers
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):  # a shared value would change in two places when one is overridden
+        if self.check_event(yaml.AliasEvent):  # an override of a shared value would change two places
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(
                 None, None, f"write the value of *{event.anchor} out, aliases are not read", event.start_mark
@@ -83,7 +83,7 @@ def read_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark and "\n" in text else ""
         raise UserError(f"{where}{line}: {error.problem or 'not valid YAML'}") from None
-    except (yaml.YAMLError, ValueError) as error:  # a character no text has; an explicit tag on the wrong text
+    except (yaml.YAMLError, ValueError) as error:  # a forbidden character; an explicit tag on the wrong text
         raise UserError(f"{where}: {' '.join(str(error).split())}") from None
 
 

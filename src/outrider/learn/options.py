@@ -1,4 +1,4 @@
-"""What a recipe can say about the optimizer. Imports no torch."""
+"""The options of the optimizer. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrider.options import Options
 
 
 class LearnOptions(Options):
-    """AdamW, its schedule, and how a step's rollouts are cut into optimizer batches and micro-batches.
+    """AdamW, its schedule, and how a step's rollouts are divided into optimizer batches and micro-batches.
 
     The warm-up is linear, from ``lr / n`` at the first to ``lr`` at the ``n``-th of what it counts: steps of the loop,
     as verl counts them, or updates of the optimizer, of which a step has ``minibatches * epochs``.

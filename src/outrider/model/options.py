@@ -1,4 +1,4 @@
-"""What a recipe can say about its policy, beside the name of the model. Imports no torch."""
+"""The options of the policy, beside the name of the model. Imports no torch."""
 
 from __future__ import annotations
 

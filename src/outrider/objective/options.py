@@ -1,4 +1,4 @@
-"""What a recipe can say about the loss, put together from its pieces."""
+"""The options of the loss, put together from its pieces."""
 
 from __future__ import annotations
 

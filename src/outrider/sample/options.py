@@ -1,4 +1,4 @@
-"""What a recipe can say about sampling. Imports no torch."""
+"""The options of sampling. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Countdown with written state: make a target from numbers, one step at a time, writing down what is left.
+"""Countdown with written state: make a target from numbers, one step at a time, writing the numbers that are left.
 
 ::
 
@@ -6,7 +6,7 @@
     response   11-6=5,8 9 5;5+9=14,8 14;8+14=22
 
 A step is ``a o b = c``, then a comma and the numbers that remain; steps are joined by semicolons, and the last one
-states no remainder. Every problem has a solution, and a guess does not pay: the verifier replays the steps.
+has no remainder. Every problem has a solution. A guessed result is no success, since the verifier replays the steps.
 """
 
 from __future__ import annotations
@@ -84,27 +84,27 @@ class Countdown(Task):
 
     def heldout(self, n: int) -> list[Problem]:
         """The first ``n`` held-out problems, sizes in turn, no key twice."""
-        found: dict[str, Problem] = {}
+        problems: dict[str, Problem] = {}
         for k in range(n):
             for attempt in range(100_000):
                 draw = _Draw(identity_seed("heldout", k, attempt))
                 problem = self._draw(draw, self.sizes[k % len(self.sizes)])
-                if is_heldout(problem.id) and problem.id not in found:
-                    found[problem.id] = problem
+                if is_heldout(problem.id) and problem.id not in problems:
+                    problems[problem.id] = problem
                     break
             else:
                 break  # tiny ranges run out of distinct problems
-        return list(found.values())
+        return list(problems.values())
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Replay the steps: the operands must be at hand, the arithmetic right, every number used, the target hit.
 
-        The written remainder is not judged: a wrong copy is punished only through its consequences. A response that
-        was cut off is incorrect whatever it says. Bounded by the length of the text; no process is needed.
+        The written remainder is not judged: a wrong copy only leads to wrong steps later. A response that was cut off
+        is always incorrect. The time is linear in the length of the text.
         """
         left = Counter(problem.answer["numbers"])
         value, steps = None, [part.split(",")[0] for part in text.split(";")]
-        answer = ";".join(steps)  # what a majority is over: most final values are the target, which says nothing
+        answer = ";".join(steps)  # majorities compare the steps, since the final value is nearly always the target
         for number, step in enumerate(steps, 1):
             match = _STEP.fullmatch(step)
             if match is None:
@@ -140,7 +140,7 @@ class Countdown(Task):
 
 
 def is_heldout(problem_id: str) -> bool:
-    """Which side of the split a problem is on, from its sorted numbers and target alone."""
+    """Whether a problem is held out; depends only on its sorted numbers and target."""
     return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
 
 
@@ -172,10 +172,10 @@ def _apply(a: int, operator: str, b: int) -> int | None:
 
 
 class _Draw:
-    """Integers from ``random.Random.random`` alone, the one method whose sequence Python guarantees forever."""
+    """Random integers, the same in every version of Python."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed).random
+        self._random = random.Random(seed).random  # the one method whose sequence Python guarantees
 
     def below(self, n: int) -> int:
         return int(self._random() * n)

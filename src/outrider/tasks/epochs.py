@@ -12,6 +12,7 @@ from outrider.record import identity_seed, uniforms
 
 @lru_cache(maxsize=4)
 def permutation(seed: int, epoch: int, n: int) -> NDArray[np.intp]:
-    """The order of one epoch. By sorting our own random numbers: NumPy's shuffles may change with its version."""
+    """The order of one epoch."""
+    # sorted by our own random numbers: NumPy's shuffles may change with its version
     keys = uniforms(np.array([identity_seed(seed, "epoch", epoch)]), np.arange(n))[0]
     return np.argsort(keys, kind="stable")

@@ -1,4 +1,4 @@
-"""The fields of a row, those inside of others included."""
+"""The fields of a row, also those inside other fields."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.tasks.messages import is_chat
 
 
 class Fields(dict[str, Any]):
-    """Fields by name. A dotted name that is no field's own leads inside: into objects by name, into lists by number.
+    """Fields by name. A dotted name that is not itself a field leads into objects by name, into lists by number.
 
-    NaN is null: tools of data frames write it for what is missing, and as a text it would be an answer.
+    NaN is null: data frames have it for missing values, and as a text it would be an answer.
 
     >>> row = Fields({"reward_model": {"ground_truth": "72"}, "prompt": [{"content": "8 * 9?"}], "a.b": 1})
     >>> row["reward_model.ground_truth"], row["prompt.0.content"], row["a.b"]
@@ -55,7 +55,7 @@ class Fields(dict[str, Any]):
             return default
 
     def hint(self, name: str) -> str:
-        """The end of a sentence about a name that leads to no field: the nearest that does, inside of others too.
+        """The end of a sentence about an unknown name: the nearest known one, also inside other fields.
 
         >>> Fields({"extra_info": {"question": "?"}}).hint("question")
         "did you mean 'extra_info.question'?"
@@ -82,7 +82,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _inside(name: str, value: Any) -> Iterator[str]:
-    """Dotted names below a field; into lists only of messages, as the first of many things is seldom what is meant."""
+    """Dotted names below a field; of lists only those of messages."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         members = value.items()

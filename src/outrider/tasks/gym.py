@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a recipe that only names the task should not wait for the m
 
 log = logging.getLogger(__name__)
 
-BLOCK = 256  # items per dataset object: making one can take a second, and some prepare all their items then
+BLOCK = 256  # items per dataset object: making one can take a second, and some prepare all items at once
 BLOCKS_KEPT = 8
 ATTEMPTS = 50  # draws for one problem before the dataset counts as used up
 PROBES = 4  # questions by which two processes make sure that they generate the same
@@ -36,7 +36,7 @@ class Gym(Task):
     generate, is drawn again from a further stream; ``counts`` says how often.
 
     A score of 1 is correct, any other is incorrect with that score. The scorers are third-party code, and some of
-    them call ``eval`` on the answer: they run in worker processes under limits of time and memory, which is no
+    them call ``eval`` on the answer. They run in worker processes under limits of time and memory, which are not a
     sandbox. ``close`` ends the processes.
 
     Raises:
@@ -130,20 +130,20 @@ class Gym(Task):
 
     @cached_property
     def _heldout(self) -> dict[str, Problem]:
-        """By question. Fewer than asked for, see ``counts``, where the dataset repeats itself nine times in ten."""
-        found: dict[str, Problem] = {}
+        """By question. Fewer than ``heldout_size``, see ``counts``, where nine of ten draws repeat earlier ones."""
+        heldout: dict[str, Problem] = {}
         for index in range(10 * self.heldout_size):
             entry = self._draw(identity_seed("heldout"), index)
             if entry is not None:
-                found.setdefault(entry["question"], self._problem(entry))
-            if len(found) == self.heldout_size:
-                return found
-        return found
+                heldout.setdefault(entry["question"], self._problem(entry))
+            if len(heldout) == self.heldout_size:
+                return heldout
+        return heldout
 
     def _draw(self, stream: int, index: int) -> dict[str, Any] | None:
         """One entry of the package, or None where it fails to generate one."""
         block, place = divmod(index, BLOCK)
-        dataset = self._block(identity_seed(stream, block) % 2**31)  # NumPy takes 32 bits, and the item is added
+        dataset = self._block(identity_seed(stream, block) % 2**31)  # with an item's number added it must fit 32 bits
         state = np.random.get_state()  # noqa: NPY002 - some datasets seed the global generator, which is not theirs
         try:
             return dict(dataset[place])
@@ -161,10 +161,10 @@ class Gym(Task):
 
 
 class Scorer:
-    """Judges by a dataset's own ``score_answer``. Pickling it means making it anew on the other side.
+    """Judges by a dataset's own ``score_answer``. Unpickling makes a new one in the other process.
 
     Raises:
-        UserError: the other side generates other questions.
+        UserError: the other process generates other questions.
     """
 
     def __init__(self, dataset: str, config: dict[str, Any], answer: str, questions: str | None = None) -> None:
@@ -196,7 +196,7 @@ class Scorer:
 
 
 def make_dataset(name: str, config: dict[str, Any], seed: int) -> Any:
-    """A reasoning-gym dataset of ``BLOCK`` items; what is wrong with its name or options is a ``UserError``."""
+    """A reasoning-gym dataset of ``BLOCK`` items. Raises UserError for a wrong name or option."""
     try:
         from reasoning_gym.factory import DATASETS, create_dataset
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Prompts as messages: what a field with a chat has to hold."""
+"""Prompts as messages: the contents of a field with a chat."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Chat(NamedTuple):
 def read_chat(fields: Mapping[str, Any], name: str) -> Chat:
     """The chat in a field: a list of messages with ``role`` and ``content``, the last of them the user's.
 
-    A content may be a list of parts that are texts; they are joined. Whatever else a message holds (a name, calls of
-    tools) is kept for the chat template, but for what is null.
+    A content may be a list of parts that are texts; they are joined. Other entries of a message (a name, calls of
+    tools) are kept for the chat template, except null ones.
 
     Raises:
         ValueError: there is no such field, or it holds something else.

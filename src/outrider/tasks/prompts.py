@@ -78,5 +78,5 @@ def prompt_parts(prompt: str, question: str) -> list[PromptPart]:
 
 
 def _field(name: str | None, spec: str | None, conversion: str | None) -> str | None:
-    """A name as it stands between the braces: what a format string takes for a colon's and an exclamation's sense."""
+    """The whole text between the braces: ``:`` and ``!`` belong to the name here, unlike in a format string."""
     return None if name is None else name + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")

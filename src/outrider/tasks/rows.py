@@ -1,4 +1,4 @@
-"""Reading tables of problems: rows with their place in the file, and one sentence for whatever is wrong with it."""
+"""Reading tables of problems: rows with their place in the file, and one sentence for every error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _text_rows(
 
 
 def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """One value a line, in UTF-8; lines of white space are no rows."""
+    """One value a line, in UTF-8; blank lines are skipped."""
     for number, line in enumerate(file, 1):
         if line.strip():
             place = f"{path}, line {number}"
@@ -80,7 +80,7 @@ def _json_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """An array, or lines under the name of JSON, as they often come."""
+    """An array; or one object a line, as many files named .json have."""
     start = file.read(1024)
     if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         file.seek(0)
@@ -95,8 +95,9 @@ def _json(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
 
 def _json_value(text: bytes, place: str) -> Any:
     try:
+        # by default the last of two equal keys wins without a word
         return json.loads(text.decode("utf-8-sig"), object_pairs_hook=_without_twins)
-    except (ValueError, RecursionError) as error:  # of UTF-8 too
+    except (ValueError, RecursionError) as error:  # ValueError also of UTF-8
         raise UserError(f"{place}: broken JSON: {error}") from error
 
 
@@ -110,7 +111,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _csv(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     """Cells are texts; the first line names the columns. A row is at the line where it begins."""
-    csv.field_size_limit(sys.maxsize)  # the default would refuse a test of 128 KiB
+    csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB, as tests of programs may be
     lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
     place = f"{path}, line 1"
     try:

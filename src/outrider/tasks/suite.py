@@ -28,9 +28,9 @@ _SHIPPED = resources.files("outrider") / "tasks" / "suites"
 
 
 class TestSet(Options):
-    """One set of a suite: where its rows are, and what differs from the suite's ``table``.
+    """One set of a suite: the place of its rows, and the options that differ from the suite's ``table``.
 
-    ``hub_fields`` says what the hub calls a field that the suite knows under another name.
+    ``hub_fields`` maps the suite's names of fields to the hub's.
     """
 
     data: str = Field(min_length=1, description="file below the folder that the user names")
@@ -40,7 +40,7 @@ class TestSet(Options):
 
 
 class SuiteFile(Options):
-    """What a suite's file says: options of every table, and the sets by name."""
+    """The content of a suite's file: options of every table, and the sets by name."""
 
     table: dict[str, Any] = Field(default_factory=dict)
     sets: dict[str, TestSet] = Field(min_length=1)
@@ -73,8 +73,8 @@ class Suite(Task):
         digest = hashlib.blake2b(digest_size=12)
         for problem in self._problems:
             messages = () if problem.messages_before is None else (problem.messages_before,)
-            told = (problem.id, problem.prompt, problem.answer, *messages)
-            digest.update(repr(told).encode("utf-8", "surrogatepass"))
+            identity = (problem.id, problem.prompt, problem.answer, *messages)
+            digest.update(repr(identity).encode("utf-8", "surrogatepass"))
         return f"{self.name}/{digest.hexdigest()}"
 
     @property

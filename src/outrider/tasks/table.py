@@ -54,11 +54,11 @@ class Table(Task):
     ``messages`` holds it as a chat (:mod:`outrider.tasks.messages`). A dotted name leads into a field that holds
     objects or lists: ``reward_model.ground_truth``, ``messages.0.content``.
 
-    With ``skip: empty`` a row whose field ``answer`` is missing, null, NaN, blank or an empty list is left out and
-    counted, and so is one whose question is; without it such a row is refused where the judge needs the answer.
+    With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
+    left out and counted; without it such a row is refused where the judge needs the answer.
 
-    What a right answer is and how a response is judged is the ``judge``'s business (:mod:`outrider.verify.judges`).
-    Nothing is read before the first problem is asked for.
+    The ``judge`` reads right answers and judges responses (:mod:`outrider.verify.judges`). No file is read before the
+    first problem is needed.
 
     Raises:
         UserError: names the file, line and field of what is missing, broken, empty or there twice.
@@ -103,12 +103,13 @@ class Table(Task):
         """Changes with the problems of either side, with their order, and with the seed."""
         digest = hashlib.blake2b(digest_size=12)
         for side in (self._sides.train, self._sides.heldout):
+            # problems in their order, since positions in the stream are indices
             digest.update(json.dumps([self.seed, *map(_identity, side)]).encode())
         return f"table/{digest.hexdigest()}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """Problems of each side, and how many of the training table were left out; skipped rows where rows may be."""
+        """Problems of each side, how many of the training table were left out, and skipped rows with ``skip``."""
         sides = self._sides
         counts = {"train": len(sides.train), "heldout": len(sides.heldout), "left_out": sides.left_out}
         counts |= {"of_other_levels": sides.other_levels} if self.levels else {}
@@ -134,7 +135,7 @@ class Table(Task):
         return self.judge.right(problem)
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """What the judge says; in a process that can be killed where it asks for one."""
+        """The judge's verdict, made in a process that can be killed if the judge needs one."""
         if self.judge.pooled:
             return self.verify_all([(problem, text, finished)])[0]
         start = time.perf_counter()
@@ -196,7 +197,7 @@ class Table(Task):
         return problems
 
     def skipped(self, row: TableRow) -> str:
-        """Why ``skip`` leaves a row out; empty where it does not."""
+        """The reason why ``skip`` leaves a row out; empty where it does not."""
         if self.skip is None:
             return ""
         parts = prompt_parts(self.prompt, self.question)
@@ -212,7 +213,7 @@ class Table(Task):
         return ""
 
     def problem(self, row: TableRow, heldout: bool) -> Problem:
-        """The problem of one row, which is refused with its place and what is wrong with it."""
+        """The problem of one row. A wrong row is a UserError with its place."""
         try:
             return self._problem(row.fields, heldout)
         except ValueError as error:
@@ -222,33 +223,33 @@ class Table(Task):
             raise UserError(f"{row.place}: {error}{hint}") from error
 
     def _problem(self, row: Fields, heldout: bool) -> Problem:
-        asked = self._of_text(row) if self.messages is None else self._of_chat(row, self.messages)
+        prompted = self._of_text(row) if self.messages is None else self._of_chat(row, self.messages)
         if self.answer not in row and "." in self.answer:
             raise ValueError(f"no field {self.answer!r} ({row.hint(self.answer)})")
         answer = self.judge.reference(row, self.answer)
-        key = asked.id if self.id is None else _text(row, self.id)
-        return replace(asked, id=key, answer=answer, level=self._level(row, heldout))
+        key = prompted.id if self.id is None else _text(row, self.id)
+        return replace(prompted, id=key, answer=answer, level=self._level(row, heldout))
 
     def _of_text(self, row: Fields) -> Problem:
-        """A problem that is asked by ``prompt``."""
+        """A problem whose prompt is text."""
         parts = prompt_parts(self.prompt, self.question)
         fields = {part.field: _text(row, part.field) for part in parts if part.field is not None}
         first, *others = fields.values()
         if not any(text.strip() for text in fields.values()):
             raise ValueError(f"the field {next(iter(fields))!r} is empty, so nothing would be asked")
         prompt = "".join(text + (fields[name] if name is not None else "") for text, name in parts)
-        metadata = {} if others else {"question": first}  # where examples are put in
+        metadata = {} if others else {"question": first}  # without the template, for examples and duplicates
         return Problem(_hash(prompt), prompt, metadata=metadata)
 
     def _of_chat(self, row: Fields, messages: str) -> Problem:
-        """A problem that is asked by messages."""
+        """A problem whose prompt is messages."""
         before, prompt = read_chat(row, messages)
         if not prompt.strip():
             raise ValueError(f"the last message of {messages!r} is empty, so nothing would be asked")
         return Problem(_hash(json.dumps([*before, prompt])), prompt, messages_before=before)
 
     def _level(self, row: Fields, heldout: bool) -> str:
-        """Held-out rows need the field, training tables often lack it; null is no level on either side."""
+        """The level of a row. Held-out rows need the field, training tables often lack it; null means no level."""
         level = self.level
         if level is None or (level not in row and not heldout):
             return ""
@@ -269,7 +270,7 @@ def _text(row: Fields, name: str) -> str:
 
 
 def _identity(problem: Problem) -> list[Any]:
-    """What of a problem decides a run."""
+    """The parts of a problem that change a run."""
     messages = [] if problem.messages_before is None else [problem.messages_before]
     return [problem.id, problem.prompt, problem.answer, problem.level, *messages]
 

@@ -18,7 +18,7 @@ class Task(Options):
     """
 
     turns: ClassVar[bool] = False
-    """Whether a rollout may hold several turns, with what the environment says between them."""
+    """Whether a rollout may have several turns, with messages of the environment between them."""
 
     @property
     def name(self) -> str:
@@ -31,7 +31,7 @@ class Task(Options):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What the user should know of the data: sizes, and problems left out or drawn again. Nothing to say: empty."""
+        """Facts about the data for the user: sizes, and problems left out or drawn again; may be empty."""
         return {}
 
     @property
@@ -47,7 +47,7 @@ class Task(Options):
         raise NotImplementedError
 
     def right(self, problem: Problem) -> str | None:
-        """A response that has to be judged correct; None where there is none to be had."""
+        """A response that has to be judged correct; None where none can be made."""
         return problem.metadata.get("solution")
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -55,11 +55,11 @@ class Task(Options):
         raise NotImplementedError
 
     def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
-        """``verify`` of many at once, in order; where a process pool judges, this is what makes it fast."""
+        """``verify`` of many at once, in order, in parallel where a process pool judges."""
         return [self.verify(*item) for item in items]
 
     def close(self) -> None:
-        """Let go of processes and files; the task may be used again afterwards."""
+        """Close processes and files; the task may be used again afterwards."""
 
 
 def counted(task: Task) -> str:
