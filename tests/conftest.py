@@ -16,7 +16,13 @@ settings.load_profile("suite")
 torch.set_num_threads(1)
 
 # Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
-LONG = ["test_run.py", "test_signals.py", "test_bench_run.py", "test_stages.py", "test_ranks.py", "test_models_page.py"]
+LONG = ["test_signals.py", "test_run.py", "test_stages.py", "test_bench_run.py", "test_models_page.py"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """xdist keeps the order below; by itself it begins with the files of the most tests."""
+    config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

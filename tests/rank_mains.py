@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 from pathlib import Path
 
 import torch
@@ -11,6 +12,7 @@ import torch
 from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
+from outrider.interrupts import STOPS
 from outrider.model.load import load_policy
 from outrider.record.row import TrainingRow
 from outrider.sample.ready import ready
@@ -75,6 +77,13 @@ def gather_in_order(ranks: Ranks) -> int:
 
 def cores(ranks: Ranks) -> int:
     return ranks.cores
+
+
+def surroundings(ranks: Ranks) -> int:
+    """Rank 1 has this run's environment, and leaves Ctrl-C and SIGTERM to rank 0."""
+    there = ranks.gather(lambda: [(os.environ["OF_THIS_RUN"], *map(signal.getsignal, STOPS))] * ranks.rank)
+    assert there == [("yes", signal.SIG_IGN, signal.SIG_IGN)]
+    return 0
 
 
 def _refuse() -> list[Explorer]:

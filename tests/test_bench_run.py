@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,13 +16,14 @@ import numpy as np
 import pytest
 
 from outrider.bench.cell import Cell, cell_before, cells_of, tuning_cells
+from outrider.bench.child import run_cell
 from outrider.bench.crossed import Measured, estimate
 from outrider.bench.spec import Bench
 from outrider.cli import main
 from outrider.config import read_yaml
 from outrider.measure import pass_at_k
 from outrider.runs.folder import RunFolder
-from runs import heed_ctrl_c
+from processes import begun, begun_by_the_interpreter, wait_until
 
 WORDS = [
     "grpo",
@@ -41,10 +40,8 @@ def bench(out: Path, *words: str) -> int:
     return main(["bench", *(words or WORDS), "--out", str(out)])
 
 
-def start(out: Path) -> subprocess.Popen[str]:
-    """In another process, which can be killed."""
-    command = [sys.executable, "-m", "outrider", "bench", *WORDS, "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c)
+def words_of(out: Path) -> list[str]:
+    return ["bench", *WORDS, "--out", str(out)]
 
 
 def cells(out: Path) -> dict[str, Cell]:
@@ -153,14 +150,6 @@ def test_the_page_has_what_a_reader_needs(whole: Path) -> None:
     assert "NaN" not in (whole / "results.json").read_text()
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "the bench did not get that far"
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.005)
-
-
 def running(out: Path) -> set[Path]:
     """Run folders that a process is at work in: a run holds its log open."""
     found = set()
@@ -174,17 +163,31 @@ def running(out: Path) -> set[Path]:
 
 def test_sigterm_ends_a_bench_and_its_runs_with_a_sentence_each(tmp_path: Path) -> None:
     out = tmp_path / "bench"
-    process = start(out)
-    wait_for(lambda: any(out.glob("tuning/*/*/*/checkpoints/step-00000000")), process)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert errors.endswith("outrider: ended by SIGTERM; the same command goes on where it was\n")
-    assert "Traceback" not in errors
+    process = begun_by_the_interpreter(words_of(out), tmp_path / "errors.txt")
+    process.wait_for(lambda: any(out.glob("tuning/*/*/*/checkpoints/step-00000000")))
+    process.send(signal.SIGTERM)
+    assert process.last_words() == "outrider: ended by SIGTERM; the same command goes on where it was"
+    assert process.wait() == 143
     assert not running(out)
     logs = [log.read_text() for log in out.glob("tuning/*/*/*.log")]
     assert not any("Traceback" in log for log in logs)
     assert any("outrider: ended by SIGTERM; `outrider train … --resume` goes on after step" in log for log in logs)
+
+
+def _deaf(log: Path) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    run_cell(0, "grpo", ("train.steps=1", "train.tokens=null", *WORDS[-5:]), str(log.with_suffix("")), str(log))
+
+
+def test_a_run_hears_sigterm_though_it_is_forked_from_a_process_that_does_not(tmp_path: Path) -> None:
+    """As after a run of several ranks in the same Python session."""
+    log = tmp_path / "run.log"
+    process = multiprocessing.get_context("forkserver").Process(target=_deaf, args=(log,))
+    process.start()
+    wait_until(log.exists)
+    process.terminate()
+    process.join()
+    assert process.exitcode in (-signal.SIGTERM, 143)
 
 
 def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_path: Path) -> None:
@@ -195,24 +198,18 @@ def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_pa
     for part in ("page.md", "results.json", "numbers.csv", "frontier.png"):
         (out / part).unlink()
 
-    process = start(out)
-    wait_for(lambda: any(out.glob("tuning/dr-grpo/0.001/*/config.yaml")), process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.endswith("outrider: interrupted; the same command goes on where it was\n")
-    assert "Traceback" not in errors
+    process = begun(words_of(out), tmp_path / "errors.txt")
+    process.wait_for(lambda: any(out.glob("tuning/dr-grpo/0.001/*/config.yaml")))
+    process.send(signal.SIGINT)
+    assert process.last_words() == "outrider: interrupted; the same command goes on where it was"
+    assert process.wait() == 130
     assert not running(out)
 
-    process = start(out)
-    wait_for(lambda: any(out.glob("cells/dr-grpo/*/rollouts/train-*")), process)
+    process = begun(words_of(out), tmp_path / "errors.txt")
+    process.wait_for(lambda: any(out.glob("cells/dr-grpo/*/rollouts/train-*")))
     underway = running(out)
-    process.kill()
-    process.communicate()
-    deadline = time.monotonic() + 10
-    while running(out):
-        assert time.monotonic() < deadline, "runs outlive a bench that was killed"
-        time.sleep(0.01)
+    process.send(signal.SIGKILL)
+    wait_until(lambda: not running(out))  # runs do not outlive a bench that was killed
     assert underway  # and it did not just run on to its end
     assert not [folder for folder in underway if (folder / "table.md").exists()]
     finished = {path: path.stat().st_mtime_ns for path in out.rglob("table.md") if path.parent != out}

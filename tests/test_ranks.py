@@ -73,3 +73,10 @@ def test_collectives_are_ordered_and_the_caller_is_left_as_it_was() -> None:
 def test_a_rank_that_is_pinned_to_a_core_knows_of_the_others_cores() -> None:
     """Else a run with a rank on every core would be told that there are fewer cores than ranks."""
     assert launch(2, rank_mains.cores) == len(usable_cores())
+
+
+def test_ranks_have_the_surroundings_of_their_own_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that they are forked from may be that of an earlier run, or of a bench."""
+    launch(2, rank_mains.cores)
+    monkeypatch.setenv("OF_THIS_RUN", "yes")
+    assert launch(2, rank_mains.surroundings) == 0

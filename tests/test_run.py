@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,55 +12,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
-from outrider.record import Rollout
 from outrider.record.store import RolloutStore
 from outrider.train.train_command import train_command
-from runs import heed_ctrl_c
-
-SMALL = [
-    "train.problems=4",
-    "explore.0.n=4",
-    "train.tokens=null",
-    "train.steps=4",
-    "train.save_every=2",
-    "train.trackers=[]",
-    "train.ranks=1",
-    "sample.max_tokens=40",
-    "task.countdown.sizes=[3,4]",  # short responses, mixed groups
-    "evaluate.problems=4",
-    "evaluate.n=2",
-    "evaluate.bootstrap=50",
-]
-
-
-def recipe(*overrides: str, name: str = "grpo") -> Recipe:
-    return load_recipe(name, [*SMALL, *overrides])
-
-
-def plain(rollout: Rollout) -> tuple[object, ...]:
-    """Everything of a rollout but the seconds its verdict took."""
-    assert rollout.verdict is not None
-    verdict = rollout.verdict
-    arrays = (rollout.token_ids, rollout.logprobs_T, rollout.entropies_T, rollout.prompt_ids, rollout.prefix_ids)
-    return (
-        rollout.id,
-        *(None if a is None else a.tobytes() for a in arrays),
-        (verdict.outcome, verdict.score, verdict.answer, verdict.detail),
-        (rollout.reward, rollout.advantage, rollout.unused, rollout.seed, rollout.policy_version, rollout.stop),
-    )
-
-
-def contents(folder: Path) -> dict[str, object]:
-    """What two equal runs share to the last bit."""
-    store = RolloutStore(folder / "rollouts")
-    return {
-        "weights": (folder / "model" / "model.safetensors").read_bytes(),
-        "metrics": (folder / "metrics.jsonl").read_bytes(),
-        "rollouts": [plain(r) for name in store.names() for step in store.steps(name) for r in store.read(step, name)],
-        "evaluations": [(p.name, p.read_bytes()) for p in sorted((folder / "evaluations").iterdir())],
-    }
+from processes import Started, begun, begun_by_the_interpreter
+from small_run import SMALL, contents, recipe
 
 
 @pytest.fixture(scope="module")
@@ -124,29 +77,11 @@ def test_another_seed_is_another_run(finished: Path, tmp_path: Path) -> None:
     assert [r.text for r in ours] != [r.text for r in theirs]
 
 
-_RUN = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_run import recipe
-from outrider.train.train_command import train_command
-sys.exit(train_command(recipe(*sys.argv[2:]), Path(sys.argv[1]), resume=(Path(sys.argv[1]) / "config.yaml").exists()))
-"""
-
-
-def start(folder: Path, *overrides: str) -> subprocess.Popen[bytes]:
-    code = _RUN.format(tests=str(Path(__file__).parent))
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder), *overrides], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-
-
-def wait_for(condition: object, process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "the run did not get that far"
-        assert process.poll() is None, process.stderr.read().decode()[-2000:]
-        time.sleep(0.002)
+def start(folder: Path, *overrides: str) -> Started:
+    """A run in a process of its own, begun or gone on with."""
+    again = ["--resume"] if (folder / "config.yaml").exists() else []
+    words = ["train", "grpo", *SMALL, *overrides, "--out", str(folder), *again]
+    return begun(words, folder.with_name(f"{folder.name}-errors.txt"))
 
 
 MOMENTS = {
@@ -171,15 +106,15 @@ def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, moments: lis
     """kill -9 before the first evaluation, just after a checkpoint and between two; bit-identical all the same."""
     overrides = (f"train.ranks={ranks}", "train.steps=9", "train.save_every=3", "train.evaluate_every=4")
     whole = start(tmp_path / "whole", *overrides)
-    assert whole.wait(300) == 0, whole.stderr.read().decode()[-2000:]
+    assert whole.wait() == 0, whole.errors()
     folder = tmp_path / "killed"
     for moment in moments:
         process = start(folder, *overrides)
-        wait_for((folder / MOMENTS[moment]).exists, process)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait_for((folder / MOMENTS[moment]).exists)
+        process.send(signal.SIGKILL)
+        assert process.wait() == -9
     last = start(folder, *overrides)
-    assert last.wait(300) == 0, last.stderr.read().decode()[-2000:]
+    assert last.wait() == 0, last.errors()
     assert contents(folder) == contents(tmp_path / "whole")
     assert list((folder / "superseded").rglob("*.parquet"))  # what the kills made worthless is kept, not overwritten
 
@@ -264,16 +199,13 @@ def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(ranks: int, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "outrider", "train", "grpo", *SMALL, "train.steps=50", f"train.ranks={ranks}"]
-    command += ["--out", str(folder)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed_ctrl_c
-    )
-    wait_for(lambda: (folder / "rollouts" / "train-00000002.parquet").exists(), process)
+    words = ["train", "grpo", *SMALL, "train.steps=50", f"train.ranks={ranks}", "--out", str(folder)]
+    begin = begun if ranks == 1 else begun_by_the_interpreter
+    process = begin(words, tmp_path / "errors.txt")
+    process.wait_for((folder / "rollouts" / "train-00000002.parquet").exists)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the run gets it
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors.decode()
-    assert b"Traceback" not in errors
+    process.last_words()
+    assert process.wait() == 130
     again = recipe("train.steps=4")
     assert train_command(again, folder, resume=True, force=True) == 0
     assert "steps: 4" in (folder / "config.yaml").read_text()

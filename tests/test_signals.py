@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,8 +13,8 @@ from pydantic import BaseModel
 
 from outrider.config import load_recipe
 from outrider.pieces import PieceOf
-from runs import heed_ctrl_c
-from test_run import SMALL, contents, wait_for
+from processes import Started, begun, begun_by_the_interpreter, wait_until
+from small_run import SMALL, contents
 
 STEPS, EVALUATED = 6, 3
 # Nothing but a signal saves before the end; an evaluation takes as long as a few steps.
@@ -31,32 +29,40 @@ RUN += ["evaluate.problems=12", "evaluate.n=4"]
 AGAIN = "`outrider train … --resume` goes on"
 
 
-def begin(folder: Path, *overrides: str, recipe: str = "greso", **environment: str) -> subprocess.Popen[bytes]:
-    """A run in a session of its own, begun or gone on with."""
-    command = [sys.executable, "-m", "outrider", "train", recipe, *RUN, *overrides, "--out", str(folder)]
-    if (folder / "config.yaml").exists():
-        command.append("--resume")
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=heed_ctrl_c,
-        env={**os.environ, **environment},
-    )
+def words_of(folder: Path, *overrides: str) -> list[str]:
+    """A run, begun or gone on with."""
+    again = ["--resume"] if (folder / "config.yaml").exists() else []
+    return ["train", "greso", *RUN, *overrides, "--out", str(folder), *again]
 
 
-def last_words(process: subprocess.Popen[bytes]) -> str:
-    """The last line of standard error, which holds no traceback."""
-    _, errors = process.communicate(timeout=120)
-    assert b"Traceback" not in errors, errors.decode()
-    assert b"Exception" not in errors, errors.decode()
-    return errors.decode().strip().splitlines()[-1]
+def begin(folder: Path, *overrides: str, **environment: str) -> Started:
+    errors = folder.with_name(f"errors-{environment.get('RANK', 0)}.txt")
+    return begun(words_of(folder, *overrides), errors, **environment)
 
 
 def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [c for c in map(int, text.split()) if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def rank_1(process: Started) -> int:
+    """It is forked by a server: by that which has forked the run, or by one that the run has started."""
+    own = [pid for pid in children(process.pid) if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    server = own[0] if own else int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    [other] = set(children(server)) - {process.pid}
+    return other
+
+
+def ended(pid: int) -> bool:
+    """It is not there any more, or nobody has asked how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def spent(process: Started) -> float:
+    """Its seconds of CPU time, which pass only while it gets on."""
+    return time.clock_gettime(~process.pid << 3 | 2)  # CLOCK_PROCESS_CPUTIME_ID of another process
 
 
 def test_ctrl_c_while_a_recipe_becomes_plain_data_stays_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,11 +93,11 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """How many ranks, and a run that nobody disturbed."""
     ranks, folder = f"train.ranks={request.param}", tmp_path_factory.mktemp("whole") / "run"
     process = begin(folder, ranks)
-    assert process.wait(120) == 0, process.stderr.read().decode()
+    assert process.wait() == 0, process.errors()
     return ranks, folder
 
 
-MOMENTS: dict[str, tuple[str, float, int]] = {  # a file, seconds after it is there, the step that is saved then
+MOMENTS: dict[str, tuple[str, float, int]] = {  # a file, CPU seconds after it is there, the step that is saved then
     "first evaluation": ("config.yaml", 0.1, 0),
     "step": ("rollouts/train-00000001.parquet", 0.02, 1),
     "evaluation": (f"rollouts/train-{EVALUATED:08d}.parquet", 0.1, EVALUATED),
@@ -112,17 +118,21 @@ def test_sigterm_saves_the_last_step_and_the_resumed_run_is_the_undisturbed_one(
         moments = ["step"]
     for number, moment in enumerate(moments, len(moments) == 1):
         file, delay, step = MOMENTS[moment]
-        process = begin(folder, ranks)
-        wait_for((folder / file).exists, process)
-        time.sleep(delay)
+        if ranks.endswith("2"):
+            process = begun_by_the_interpreter(words_of(folder, ranks), tmp_path / "errors.txt")
+        else:
+            process = begin(folder, ranks)
+        process.wait_for((folder / file).exists)
+        there = spent(process)
+        process.wait_for(lambda: spent(process) > there + delay)  # noqa: B023 - called at once
         (os.killpg if number % 2 else os.kill)(process.pid, signal.SIGTERM)
-        said = last_words(process)
-        assert process.returncode == 143, said
+        said = process.last_words()
+        assert process.wait() == 143, said
         assert said == f"outrider: ended by SIGTERM; {AGAIN} after step {newest(folder)}"
         assert newest(folder) >= step
         assert not (folder / "rollouts" / f"train-{newest(folder) + 1:08d}.parquet").exists(), "all of it is saved"
     process = begin(folder, ranks)
-    assert process.wait(120) == 0, process.stderr.read().decode()
+    assert process.wait() == 0, process.errors()
     assert contents(folder) == contents(undisturbed)
 
 
@@ -132,21 +142,20 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
         pytest.skip("there is no other rank")
     folder = tmp_path / "run"
     process = begin(folder, ranks)
-    wait_for((folder / "rollouts" / "train-00000002.parquet").exists, process)
-    [other] = children(process.pid)
-    os.kill(other, signal.SIGKILL)
-    said = last_words(process)
+    process.wait_for((folder / "rollouts" / "train-00000002.parquet").exists)
+    os.kill(rank_1(process), signal.SIGKILL)
+    said = process.last_words()
     assert said == f"outrider: rank 1 was killed by signal 9, as when memory runs out; {AGAIN} from the last checkpoint"
-    assert process.returncode == 2
+    assert process.wait() == 2
     assert newest(folder) >= 2
+    process = begun_by_the_interpreter(words_of(folder, ranks), tmp_path / "errors.txt")
+    process.wait_for((folder / "rollouts" / "train-00000004.parquet").exists)
+    other = rank_1(process)
+    process.send(signal.SIGKILL)
+    wait_until(lambda: ended(other))
+    assert process.last_words() == f"outrider: rank 0 died; {AGAIN} from the last checkpoint"
     process = begin(folder, ranks)
-    wait_for((folder / "rollouts" / "train-00000004.parquet").exists, process)
-    [other] = children(process.pid)
-    process.kill()
-    assert last_words(process) == f"outrider: rank 0 died; {AGAIN} from the last checkpoint"
-    assert not Path(f"/proc/{other}/cmdline").exists() or not Path(f"/proc/{other}/cmdline").read_bytes()
-    process = begin(folder, ranks)
-    assert process.wait(120) == 0, process.stderr.read().decode()
+    assert process.wait() == 0, process.errors()
     assert contents(folder) == contents(undisturbed)
 
 
@@ -158,24 +167,23 @@ def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
     folder = tmp_path / "run"
     ranks = [begin(folder, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(2)]
-    wait_for((folder / "rollouts" / "train-00000001.parquet").exists, ranks[0])
+    ranks[0].wait_for((folder / "rollouts" / "train-00000001.parquet").exists)
     for process in ranks if sent is signal.SIGTERM else ranks[1:]:
-        process.send_signal(sent)
-    said = last_words(ranks[0])
+        process.send(sent)
+    said = ranks[0].last_words()
     if sent is signal.SIGTERM:
         assert said == f"outrider: ended by SIGTERM; {AGAIN} after step {newest(folder)}"
-        assert [process.wait(60) for process in ranks] == [143, 143]
-        assert b"Traceback" not in ranks[1].stderr.read()
+        assert [process.wait() for process in ranks] == [143, 143]
+        assert "Traceback" not in ranks[1].errors()
     else:
         assert said == f"outrider: rank 1 died; {AGAIN} from the last checkpoint"
-        assert [process.wait(60) for process in ranks] == [2, -9]
+        assert [process.wait() for process in ranks] == [2, -9]
     assert newest(folder) >= 1
 
 
 def test_other_commands_end_by_sigterm_with_a_sentence(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "outrider", "sft", "countdown", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_for(lambda: b"libtorch_cpu" in Path(f"/proc/{process.pid}/maps").read_bytes(), process)
-    process.send_signal(signal.SIGTERM)
-    assert last_words(process) == "outrider: ended by SIGTERM"
-    assert process.returncode == 143
+    process = begun_by_the_interpreter(["sft", "countdown", "--out", str(tmp_path / "out")], tmp_path / "errors.txt")
+    process.wait_for(lambda: b"libtorch_cpu" in Path(f"/proc/{process.pid}/maps").read_bytes())
+    process.send(signal.SIGTERM)
+    assert process.last_words() == "outrider: ended by SIGTERM"
+    assert process.wait() == 143

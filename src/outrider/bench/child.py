@@ -23,6 +23,7 @@ def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log:
     """Begin the run, or go on with it; everything printed goes to ``log``. Ends the process, with train's status."""
     os.setpgid(0, 0)  # Ctrl-C at the terminal reaches the bench alone, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a run of several ranks has made the server that forks deaf to both
     _print_to(log)
     _end_with_parent()
     pin(core)

@@ -9,6 +9,7 @@ import ctypes
 import multiprocessing
 import os
 import platform
+import signal
 import sys
 import tempfile
 import threading
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 
 from outrider.errors import UserError
-from outrider.interrupts import ignoring_interrupts
+from outrider.interrupts import STOPS, ignoring_interrupts
 from outrider.train.cores import usable_cores
 from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
 
@@ -59,12 +60,16 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
     """Rank 0 here, the others in processes of their own, which end with this one."""
-    # a fork would copy torch's threads in an unusable state
-    context = multiprocessing.get_context("spawn")
+    # a fork of this process would copy torch's threads in an unusable state; of one that has only imported torch, which
+    # all ranks share however many they are, it copies none
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([main.__module__])
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
         others = [
-            context.Process(target=_other, args=(rank, size, meeting, pins, hint, main, arguments), daemon=True)
+            context.Process(
+                target=_other, args=(rank, size, meeting, pins, hint, dict(os.environ), main, arguments), daemon=True
+            )
             for rank in range(1, size)
         ]
 
@@ -98,8 +103,18 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 
 
 def _other(
-    rank: int, size: int, meeting: str, pins: list[int], hint: str, main: RankMain, arguments: tuple[Any, ...]
+    rank: int,
+    size: int,
+    meeting: str,
+    pins: list[int],
+    hint: str,
+    environment: dict[str, str],
+    main: RankMain,
+    arguments: tuple[Any, ...],
 ) -> None:
+    for number in STOPS:  # the server that forks may be older than this run, and hear them
+        signal.signal(number, signal.SIG_IGN)
+    os.environ.update(environment)  # for the same reason
     rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
     rank_0.start()
     with _Pinned(pins, rank):
