@@ -36,7 +36,6 @@ def test_groups_of_one_size_have_the_closed_form_in_a_bin_each(n):
     assert found.high_B[filled] == pytest.approx(accuracy)
     assert found.weight_B[filled] == pytest.approx(2 * n * accuracy * (1 - accuracy), abs=1e-12)
     assert found.error_B[filled] == pytest.approx(0, abs=1e-12)
-    assert found.relative_B[filled] == pytest.approx(4 * accuracy * (1 - accuracy), abs=1e-12)
     assert found.size_B[filled].tolist() == [n] * (n + 1)
 
 
@@ -96,9 +95,6 @@ def test_equals_a_loop_over_groups(rollouts, bins):
             assert found.share_B[b] == pytest.approx(sum(weights) / total if total else NAN, nan_ok=True)
         else:
             assert math.isnan(found.weight_B[b])
-    half = found.weight_B[bins // 2]
-    expected = found.weight_B / half if half > 0 else np.full(bins + 2, NAN)
-    np.testing.assert_allclose(found.relative_B, expected)
 
 
 def test_edges_of_thirds_fall_below_the_end_that_they_equal():

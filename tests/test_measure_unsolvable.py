@@ -40,7 +40,6 @@ def test_every_problem_lies_in_the_one_region_of_the_models_that_fail_on_it(tabl
         assert (problem in found.solved_by_all) == (decided and not failing)
         for models, problems in found.regions.items():
             assert (problem in problems) == (decided and failing == models)
-        assert all((problem in found.of(name)) == (name in failing) for name in names)
     assert sum(found.sizes.values()) + len(found.solved_by_all) + len(found.left_out) == len(set().union(*tables))
 
 
@@ -73,7 +72,6 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence():
 def test_too_few_rollouts_decide_only_what_they_solve():
     found = result({"a": (3, 0), "b": (3, 1), "c": (4, 0), "d": (8, 1)})
     assert (found.undecided, found.solved, found.unsolved) == ({"a"}, {"b", "d"}, {"c"})
-    assert found.expected == pytest.approx(1 + 0.5)  # d's one success of eight is missed by half of all four
 
 
 @given(st.integers(1, 1000), st.floats(0.001, 0.5))

@@ -15,9 +15,9 @@ from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.bench.equal import Equal, at_equal_pass1
 from outrider.bench.results import Arm, Point, problems
 from outrider.bench.spec import Bench
-from outrider.bench.spending import Spending
 from outrider.bench.tuning import Choice
 from outrider.errors import UserError
+from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 1
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
@@ -115,31 +115,31 @@ class BenchReport:
 
     def to_json(self) -> dict[str, Any]:
         """Every estimate as plain data; NaN is null."""
-        return {
+        found = {
             "schema_version": SCHEMA_VERSION,
             "bench": self.bench.model_dump(mode="json"),
-            "before": {q: _plain(self.value(self.before, q)) for q in self.policy},
-            "recipes": {arm.name: self._arm_json(arm) for arm in self.arms},
-            "tuning": {name: _choice_json(choice) for name, choice in self.choices.items()},
-            "failures": list(self.failures),
+            "before": {q: self.value(self.before, q) for q in self.policy},
+            "recipes": {arm.name: self._of_arm(arm) for arm in self.arms},
+            "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
+            "failures": self.failures,
         }
+        return dict(json_data(found))
 
-    def _arm_json(self, arm: Arm) -> dict[str, Any]:
+    def _of_arm(self, arm: Arm) -> dict[str, Any]:
         points = [
-            {"share": p.share} | {q: _plain(self.value(arm, q, i)) for q in self.quantities}
-            for i, p in enumerate(arm.points)
+            {"share": p.share} | {q: self.value(arm, q, i) for q in self.quantities} for i, p in enumerate(arm.points)
         ]
         return {
             "seeds": arm.seeds,
             "points": points,
-            "minus_base": {q: _plain(self.against_base(arm, q)) for q in self.policy},
+            "minus_base": {q: self.against_base(arm, q) for q in self.policy},
             "minus_base_at_equal_pass@1": {
-                f"pass@{k}": _plain(found.change) | {"at_pass@1": _none(found.pass1)}
+                f"pass@{k}": found.change._asdict() | {"at_pass@1": found.pass1}
                 for k, found in ((k, self.at_equal_pass1(arm, k)) for k in self.before.ks if k > 1)
             },
-            "minus_before": {q: _plain(self.against_before(arm, q)) for q in self.policy},
-            "spent": None if arm.spent is None else _spent(arm.spent),
-            "reached_pass@1_of_base": {key: _none(x) for key, x in self.reached(arm)._asdict().items()},
+            "minus_before": {q: self.against_before(arm, q) for q in self.policy},
+            "spent": arm.spent,
+            "reached_pass@1_of_base": self.reached(arm),
         }
 
     def to_csv(self) -> str:
@@ -160,22 +160,6 @@ def _place(point: Point) -> Reached:
     return Reached(point.share, *means)
 
 
-def _choice_json(choice: Choice) -> dict[str, Any]:
-    tried = [
-        {"value": t.value, "failed": t.failed, "scores": {name: _plain(e) for name, e in t.scores.items()}}
-        for t in choice.tried
-    ]
+def _of_choice(choice: Choice) -> dict[str, Any]:
+    tried = [{"value": t.value, "failed": t.failed, "scores": t.scores} for t in choice.tried]
     return {"tried": tried, "chosen": None if choice.chosen is None else choice.value}
-
-
-def _spent(spent: Spending) -> dict[str, Any]:
-    stages = [{key: _none(value) for key, value in stage._asdict().items()} for stage in spent.stages]
-    return {key: _none(value) for key, value in spent._asdict().items()} | {"stages": stages}
-
-
-def _plain(found: Estimate) -> dict[str, Any]:
-    return {key: _none(value) for key, value in found._asdict().items()}
-
-
-def _none(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value

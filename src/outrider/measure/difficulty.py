@@ -24,8 +24,6 @@ class Weights:
         size_B: mean number of rollouts of such a group, NaN where there is none; so in the next two.
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN for one group).
         share_B: of all of the batch's \\|A\\|; NaN if all advantages are 0.
-        relative_B: ``weight_B`` over that of the bin with accuracy 1/2: the shape, whatever the scale. NaN where that
-            bin is empty or has no weight.
         unassigned: rollouts without an advantage (NaN); they weigh nothing.
         unknown: groups without a rollout that tells their accuracy; in no bin.
     """
@@ -37,7 +35,6 @@ class Weights:
     weight_B: Floats
     error_B: Floats
     share_B: Floats
-    relative_B: Floats
     unassigned: int
     unknown: int
 
@@ -80,8 +77,8 @@ def cumulative_advantage(
 
     >>> advantages = [0.75, -0.25, -0.25, -0.25, 0.5, -0.5]
     >>> found = cumulative_advantage([0] * 4 + [1] * 2, [1, 0, 0, 0, 1, 0], advantages, bins=4)
-    >>> found.groups_B.tolist(), found.weight_B[[1, 2]].tolist(), found.relative_B[[1, 2]].tolist()
-    ([0, 1, 1, 0, 0, 0], [1.5, 1.0], [1.5, 1.0])
+    >>> found.groups_B.tolist(), found.weight_B[[1, 2]].tolist()
+    ([0, 1, 1, 0, 0, 0], [1.5, 1.0])
     """
     success, advantage = np.asarray(success_R, dtype=np.float64), np.asarray(advantage_R, dtype=np.float64)
     counted = np.ones(success.shape, np.bool_) if counted_R is None else np.asarray(counted_R, dtype=np.bool_)
@@ -125,7 +122,7 @@ def _table(
     mean_B = sum_B / counts_B
     with np.errstate(divide="ignore", invalid="ignore"):
         error_B = _errors(bin_G, problem_G, weight_G - mean_B[bin_G], counts_B)
-        share_B, relative_B = sum_B / sum_B.sum(), mean_B / mean_B[bins // 2]
+        share_B = sum_B / sum_B.sum()
     return Weights(
         low_B=np.concatenate([[0.0], edges]),
         high_B=np.concatenate([edges, [1.0]]),
@@ -134,7 +131,6 @@ def _table(
         weight_B=mean_B,
         error_B=error_B,
         share_B=share_B,
-        relative_B=np.where(np.isfinite(relative_B), relative_B, np.nan),
         unassigned=unassigned,
         unknown=unknown,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from outrider.arrays import Floats
@@ -14,6 +14,7 @@ from outrider.measure.bootstrap import Interval, bootstrap_mean
 from outrider.measure.passk import pass_at_k, powers_of_two
 from outrider.measure.tally import Tally
 from outrider.record import Problem, Rollout
+from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 1
 
@@ -76,8 +77,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data with a ``schema_version``; NaN becomes null. ``from_json`` gives the same record back."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return {"schema_version": SCHEMA_VERSION, **plain}
+        return {"schema_version": SCHEMA_VERSION, **json_data(self)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evaluation:
@@ -192,17 +192,6 @@ def _natural(label: str) -> list[tuple[int, str]]:
 
 def _ratio(total: float, count: int) -> float:
     return total / count if count else math.nan
-
-
-def _plain(value: Any) -> Any:
-    """Records as dictionaries with text keys, NaN as None."""
-    if isinstance(value, Interval):
-        return _plain(value._asdict())
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _summary(data: Mapping[str, Any]) -> Summary:

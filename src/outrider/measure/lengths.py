@@ -19,16 +19,14 @@ class Lengths(NamedTuple):
     Attributes:
         outcome: of the verdict; ``"all"`` for all responses, ``"unjudged"`` for those without a verdict.
         responses: how many, those of unknown length included.
-        known: how many have a known length; the next six numbers are theirs, NaN where there is none.
-        mean, std: two-pass; the deviation divides by ``known``.
+        mean, std: of the known lengths, as the next four; NaN where there is none. The deviation divides by their
+            number.
         p10, median, p90, longest: quantiles, interpolated, and the largest.
         truncated: share that was cut off, of those for which it is known; NaN where it is of none.
-        ended: for how many it is known whether they were cut off.
     """
 
     outcome: str
     responses: int
-    known: int
     mean: float
     std: float
     p10: float
@@ -36,7 +34,6 @@ class Lengths(NamedTuple):
     p90: float
     longest: float
     truncated: float
-    ended: int
 
 
 def lengths_by_outcome(
@@ -72,13 +69,11 @@ def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
     known_R, ended_R = tokens_R[~np.isnan(tokens_R)], truncated_R[~np.isnan(truncated_R)]
     share = float(ended_R.mean()) if len(ended_R) else np.nan
     if not len(known_R):
-        nan = np.nan
-        return Lengths(outcome, len(tokens_R), 0, nan, nan, nan, nan, nan, nan, share, len(ended_R))
+        return Lengths(outcome, len(tokens_R), *(np.nan,) * 6, share)
     p10, median, p90 = np.quantile(known_R, [0.1, 0.5, 0.9]).tolist()
     return Lengths(
         outcome=outcome,
         responses=len(tokens_R),
-        known=len(known_R),
         mean=float(known_R.mean()),
         std=float(known_R.std()),
         p10=p10,
@@ -86,7 +81,6 @@ def _lengths(outcome: str, tokens_R: Floats, truncated_R: Floats) -> Lengths:
         p90=p90,
         longest=float(known_R.max()),
         truncated=share,
-        ended=len(ended_R),
     )
 
 
@@ -173,59 +167,33 @@ def _mean(values: Floats) -> float:
 
 
 class Drift(NamedTuple):
-    """A straight line through numbers over steps.
+    """Change of a number whenever the number of steps doubles, and its standard error; NaN where there is none."""
 
-    Attributes:
-        slope, error: change per step, and its standard error.
-        per_doubling, per_doubling_error: change whenever the number of steps doubles, and its standard error.
-        points: how many the first two stand on.
-        doubling_points: how many the second two stand on: those after step 0.
-    """
-
-    slope: float
-    error: float
     per_doubling: float
-    per_doubling_error: float
-    points: int
-    doubling_points: int
+    error: float
 
 
 def drift(step_S: ArrayLike, value_S: ArrayLike) -> Drift:
-    r"""How a number, such as the mean length, moves over the steps of a run.
+    r"""How a number, such as the mean length, moves over the steps of a run: least squares over :math:`\log_2` step.
 
-    .. math:: \beta = \frac{\sum_s (x_s - \bar x)(y_s - \bar y)}{\sum_s (x_s - \bar x)^2}, \qquad
-              \text{error} = \sqrt{\frac{\sum_s e_s^2 / (S - 2)}{\sum_s (x_s - \bar x)^2}}
+    That suits what moves fast at first and slowly later, as training does. The error takes residuals as independent;
+    those of neighbouring steps are alike, so read twice the error as one.
 
-    least squares over ``x = step`` (in the number's unit per step) and over ``x = log2 step`` (its unit per doubling
-    of the steps), with residuals ``e``. The second suits what moves fast at first and slowly later, as training does.
-    The errors take residuals as independent; those of neighbouring steps are alike, so read twice the error as one.
-
-    Degenerate cases: NaN values are left out; step 0 has no logarithm and is left out of the second line; a slope
-    needs two different steps and an error three points, else NaN. Points that lie on a line have an error of 0.
+    Degenerate cases: NaN values and step 0, which has no logarithm, are left out; NaN for fewer than three points, or
+    where all are of one step.
 
     Raises:
         ValueError: the two differ in length, or a step is negative.
 
-    >>> found = drift([1, 2, 4, 8], [10, 20, 30, 40])
-    >>> round(found.per_doubling, 6), round(found.per_doubling_error, 6), round(found.slope, 3), round(found.error, 3)
-    (10.0, 0.0, 4.0, 0.834)
+    >>> [round(number, 6) for number in drift([1, 2, 4, 8], [10, 20, 30, 44])]
+    [11.2, 0.69282]
     """
     step, value = np.asarray(step_S, dtype=np.float64), np.asarray(value_S, dtype=np.float64)
     if step.shape != value.shape or (step < 0).any():
         raise ValueError("a drift needs one step >= 0 for every value")
-    step, value = step[~np.isnan(value)], value[~np.isnan(value)]
-    later = step > 0
-    by_step, by_doubling = _line(step, value), _line(np.log2(step[later]), value[later])
-    return Drift(*by_step, *by_doubling, points=len(step), doubling_points=int(later.sum()))
-
-
-def _line(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope of the least-squares line and its standard error."""
-    if len(x) < 2 or np.ptp(x) == 0:
-        return np.nan, np.nan
-    across, up = x - x.mean(), y - y.mean()
-    spread = across @ across
-    slope = across @ up / spread
-    rest = up - slope * across
-    error = np.sqrt(rest @ rest / (len(x) - 2) / spread) if len(x) > 2 else np.nan
-    return float(slope), float(error)
+    known = ~np.isnan(value) & (step > 0)
+    doublings = np.log2(step[known])
+    if len(doublings) < 3 or np.ptp(doublings) == 0:
+        return Drift(np.nan, np.nan)
+    line, covariance = np.polyfit(doublings, value[known], 1, cov=True)
+    return Drift(float(line[0]), float(np.sqrt(covariance[0, 0])))

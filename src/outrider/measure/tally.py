@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from outrider.measure.majority import majority_or_unknown
-from outrider.record import Outcome, Problem, Rollout, Verdict
+from outrider.record import Outcome, Problem, Rollout
 
-UNSCORABLE = (Outcome.TIMEOUT, Outcome.ERROR)
+SCORABLE = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
+
+
+class TallyEntry(NamedTuple):
+    """What a tally needs of one response.
+
+    Attributes:
+        outcome: of the verdict; None where it was never judged, which is no scorable sample either.
+        answer: as the verifier named it, "" where it named none.
+        truncated: whether a limit cut it off.
+        tokens: its own; 0 where unknown.
+        entropy_sum, entropy_tokens: nats summed over tokens of the policy, and over how many.
+    """
+
+    outcome: str | None
+    answer: str
+    truncated: bool
+    tokens: int
+    entropy_sum: float
+    entropy_tokens: int
+
+    @property
+    def scorable(self) -> bool:
+        return self.outcome in SCORABLE
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was read to its end, so that it has an answer."""
+        return self.outcome in (Outcome.CORRECT, Outcome.INCORRECT) and not self.truncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,49 +90,42 @@ class Tally:
         Raises:
             ValueError: a rollout has no verdict yet, so it can be neither a success nor a failure.
         """
-        outcomes = [_verdict(r).outcome for r in sampled]
-        greedy_outcome = [_verdict(greedy).outcome] if greedy else []
-        scorable = [r for r, outcome in zip(sampled, outcomes, strict=True) if outcome not in UNSCORABLE]
-        answers = [_vote(r) for r in scorable]
-        entropies = [e for r in sampled if (e := _entropies(r)) is not None]
+        return Tally.count(problem.id, problem.level, list(map(_entry, sampled)), [_entry(greedy)] if greedy else [])
+
+    @staticmethod
+    def count(problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry]) -> Tally:
+        """Count the responses to one problem, whoever wrote them; of greedy ones there is one at most."""
+        scorable = [r for r in sampled if r.scorable]
+        right = [r.outcome == Outcome.CORRECT for r in scorable]
+        settled = [r.settled for r in scorable]
+        answers = [r.answer if r.settled else "" for r in scorable]
+        outcomes = [r.outcome for r in (*sampled, *greedy)]
         return Tally(
-            problem=problem.id,
-            level=problem.level,
+            problem=problem,
+            level=level,
             samples=len(sampled),
             scorable=len(scorable),
-            successes=sum(r.success for r in scorable),
+            successes=sum(right),
             votes=sum(map(bool, answers)),
-            majority=majority_or_unknown(answers, [r.success for r in scorable], list(map(_settled, scorable))),
-            greedy=float(greedy.success) if greedy and greedy_outcome[0] not in UNSCORABLE else np.nan,
+            majority=majority_or_unknown(answers, right, settled),
+            greedy=float(greedy[0].outcome == Outcome.CORRECT) if greedy and greedy[0].scorable else math.nan,
             truncated=sum(r.truncated for r in sampled),
-            unparseable=outcomes.count(Outcome.UNPARSEABLE),
-            timeouts=[*outcomes, *greedy_outcome].count(Outcome.TIMEOUT),
-            errors=[*outcomes, *greedy_outcome].count(Outcome.ERROR),
-            tokens=sum(len(r.token_ids) for r in sampled),
-            greedy_tokens=len(greedy.token_ids) if greedy else 0,
-            entropy_sum=float(sum(e.sum(dtype=np.float64) for e in entropies)),
-            entropy_tokens=sum(map(len, entropies)),
+            unparseable=sum(r.outcome == Outcome.UNPARSEABLE for r in sampled),
+            timeouts=outcomes.count(Outcome.TIMEOUT),
+            errors=outcomes.count(Outcome.ERROR),
+            tokens=sum(r.tokens for r in sampled),
+            greedy_tokens=sum(r.tokens for r in greedy),
+            entropy_sum=float(sum(r.entropy_sum for r in sampled)),
+            entropy_tokens=sum(r.entropy_tokens for r in sampled),
         )
 
 
-def _verdict(rollout: Rollout) -> Verdict:
-    if rollout.verdict is None:
+def _entry(rollout: Rollout) -> TallyEntry:
+    verdict = rollout.verdict
+    if verdict is None:
         raise ValueError(f"rollout {rollout.id} has no verdict")
-    return rollout.verdict
-
-
-def _vote(rollout: Rollout) -> str:
-    """The answer that a response settled on; ``""`` if it settled on none, or nobody has named it."""
-    return _verdict(rollout).answer if _settled(rollout) else ""
-
-
-def _settled(rollout: Rollout) -> bool:
-    """Whether a response was read to its end, so that it has an answer."""
-    return _verdict(rollout).outcome in (Outcome.CORRECT, Outcome.INCORRECT) and not rollout.truncated
-
-
-def _entropies(rollout: Rollout) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None:
-    """Entropies of the tokens that the policy chose: observed tokens (tool output) are not its own."""
-    if rollout.entropies_T is None or rollout.trainable_T is None:
-        return rollout.entropies_T
-    return rollout.entropies_T[rollout.trainable_T]
+    nats_T = np.zeros(0) if rollout.entropies_T is None else rollout.entropies_T
+    if rollout.entropies_T is not None and rollout.trainable_T is not None:
+        nats_T = nats_T[rollout.trainable_T]  # observed tokens (tool output) are not the policy's own
+    entropy = float(nats_T.sum(dtype=np.float64))
+    return TallyEntry(verdict.outcome, verdict.answer, rollout.truncated, len(rollout.token_ids), entropy, len(nats_T))

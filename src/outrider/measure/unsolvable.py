@@ -25,15 +25,12 @@ class Unsolved:
         unsolved: problems without a success in ``k`` or more scorable rollouts.
         solved: problems with one, in however many.
         undecided: problems without a success in fewer than ``k``; neither of the two.
-        expected: how many problems ``k`` rollouts leave unsolved in expectation, the sum of 1 - pass@k over the
-            problems that have ``k``. Where a problem has more than ``k``, it may be solved, and yet unsolved by ``k``.
     """
 
     k: int
     unsolved: frozenset[str]
     solved: frozenset[str]
     undecided: frozenset[str]
-    expected: float
 
 
 def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Unsolved:
@@ -49,11 +46,11 @@ def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Uns
     Source: STILL, arXiv 2508.07534, section 2.1.
 
     >>> found = unsolved(["a", "b", "c"], n=[8, 8, 4], c=[0, 2, 0], k=8)
-    >>> sorted(found.unsolved), sorted(found.solved), sorted(found.undecided), found.expected
-    (['a'], ['b'], ['c'], 1.0)
+    >>> sorted(found.unsolved), sorted(found.solved), sorted(found.undecided)
+    (['a'], ['b'], ['c'])
     """
-    missed_P = 1.0 - pass_at_k(n, c, k)
-    n_P, c_P = (np.broadcast_to(np.asarray(counts), missed_P.shape) for counts in (n, c))
+    shape = pass_at_k(n, c, k).shape  # checks the counts
+    n_P, c_P = (np.broadcast_to(np.asarray(counts), shape) for counts in (n, c))
     if len(set(problems)) < len(problems):
         raise ValueError("two problems share an id")
     rows = list(zip(problems, n_P.tolist(), c_P.tolist(), strict=True))
@@ -62,7 +59,6 @@ def unsolved(problems: Sequence[str], n: ArrayLike, c: ArrayLike, k: int) -> Uns
         unsolved=frozenset(p for p, tries, hits in rows if tries >= k and not hits),
         solved=frozenset(p for p, _, hits in rows if hits),
         undecided=frozenset(p for p, tries, hits in rows if tries < k and not hits),
-        expected=float(np.nansum(missed_P)),
     )
 
 
@@ -87,10 +83,6 @@ class Overlap:
     def sizes(self) -> dict[tuple[str, ...], int]:
         """How many problems lie in each region: a Venn diagram's numbers, an UpSet plot's bars."""
         return {models: len(problems) for models, problems in self.regions.items()}
-
-    def of(self, model: str) -> frozenset[str]:
-        """All compared problems that a model leaves unsolved, alone or with others."""
-        return frozenset().union(*(problems for models, problems in self.regions.items() if model in models))
 
 
 def overlap(results: Mapping[str, Unsolved]) -> Overlap:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from outrider.record.json_data import json_data
 
 SCHEMA_VERSION = 1
 
@@ -148,17 +149,4 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data with a ``schema_version``; NaN and infinities become null."""
-        data: dict[str, Any] = _plain(self)
-        return {"schema_version": SCHEMA_VERSION, **data}
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):  # NumPy scalars
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return {"schema_version": SCHEMA_VERSION, **json_data(self)}

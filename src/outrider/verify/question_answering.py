@@ -16,9 +16,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from outrider.record import Outcome, Problem, Verdict, correct, incorrect, unparseable
+from outrider.verify.answers import shown
 from outrider.verify.judge import Judge, text_of
 
-LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 WHOLE = {"yes", "no", "noanswer"}  # compared as a whole: "yes" is not half right against "yes, no"
 
 _TAG = re.compile("</?answer>")
@@ -58,12 +58,12 @@ class QuestionAnswering(Judge):
         answer = extract(text, self.take, finished)
         if not answer:
             return unparseable("no answer" if finished else "cut off before an answer")
-        shown = answer[:LONGEST_SHOWN].encode("utf-8", "replace").decode("utf-8")
+        short = shown(answer)
         if self.f1 is None:
             given = normalise(answer)
-            return correct(shown) if any(given == normalise(right) for right in problem.answer) else incorrect(shown)
+            return correct(short) if any(given == normalise(right) for right in problem.answer) else incorrect(short)
         score = max(f1(answer, right) for right in problem.answer)
-        return Verdict(Outcome.CORRECT if score >= self.f1 else Outcome.INCORRECT, score, answer=shown)
+        return Verdict(Outcome.CORRECT if score >= self.f1 else Outcome.INCORRECT, score, answer=short)
 
     def right(self, problem: Problem) -> str:
         answer: str = problem.answer[0]

@@ -8,11 +8,18 @@ that were escaped twice, as in JSON inside JSON.
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
 
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
 
+_GREEK = "alpha beta gamma delta epsilon theta lambda mu pi sigma phi omega Delta Omega"
+_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 _SIGNS = {
+    **{sign: rf"\{name} " for sign, name in zip("αβγδεθλμπσφωΔΩ", _GREEK.split(), strict=True)},
+    **{sign: r"\frac{{{}}}{{{}}}".format(*normalize("NFKC", sign).split("\u2044")) for sign in _FRACTIONS},
+    **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " "),
+    **dict.fromkeys("\u200b\ufeff€£¥", ""),
     "\u2212": "-",
     "–": "-",
     "—": "-",
@@ -41,55 +48,15 @@ _SIGNS = {
     "⌉": r"\rceil ",
     "∠": r"\angle ",
     "…": r"\ldots ",
-    "π": r"\pi ",
-    "α": r"\alpha ",
-    "β": r"\beta ",
-    "γ": r"\gamma ",
-    "δ": r"\delta ",
-    "ε": r"\epsilon ",
-    "θ": r"\theta ",
-    "λ": r"\lambda ",
-    "μ": r"\mu ",
-    "σ": r"\sigma ",
-    "φ": r"\phi ",
-    "ω": r"\omega ",
-    "Δ": r"\Delta ",
-    "Ω": r"\Omega ",
     "ℝ": r"\mathbb{R}",
     "ℤ": r"\mathbb{Z}",
     "ℕ": r"\mathbb{N}",
-    "⅛": r"\frac{1}{8}",
-    "⅜": r"\frac{3}{8}",
-    "⅝": r"\frac{5}{8}",
-    "⅞": r"\frac{7}{8}",
-    "⅕": r"\frac{1}{5}",
-    "⅖": r"\frac{2}{5}",
-    "⅗": r"\frac{3}{5}",
-    "⅘": r"\frac{4}{5}",
-    "⅙": r"\frac{1}{6}",
-    "⅚": r"\frac{5}{6}",
     "\u2044": "/",
     "\u2215": "/",
     "\u2010": "-",
     "\u2011": "-",
     "\u3001": ", ",
-    "\u3000": " ",
     **{chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)},  # letters as wide as Chinese signs
-    "½": r"\frac{1}{2}",
-    "⅓": r"\frac{1}{3}",
-    "⅔": r"\frac{2}{3}",
-    "¼": r"\frac{1}{4}",
-    "¾": r"\frac{3}{4}",
-    "\u00a0": " ",
-    "\u2009": " ",
-    "\u202f": " ",
-    "\u2003": " ",
-    "\u2002": " ",
-    "\u200b": "",
-    "\ufeff": "",
-    "€": "",
-    "£": "",
-    "¥": "",
 }
 _SIGN = str.maketrans(_SIGNS)
 _RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉"

@@ -244,18 +244,17 @@ class Values:
     # Functions of integers.
 
     def _floor(self, expr: Any) -> Fraction:
-        value = self._real(self.of(expr.args[0]))
-        if isinstance(value, Fraction):
-            return Fraction(math.floor(value))
-        nearest = int(self.context.nint(value))
-        return Fraction(nearest if self._is_whole(value, nearest) else int(self.context.floor(value)))
+        return self._rounded(expr, math.floor, self.context.floor)
 
     def _ceiling(self, expr: Any) -> Fraction:
+        return self._rounded(expr, math.ceil, self.context.ceil)
+
+    def _rounded(self, expr: Any, exact: Callable[[Fraction], int], inexact: Callable[[Any], Any]) -> Fraction:
         value = self._real(self.of(expr.args[0]))
         if isinstance(value, Fraction):
-            return Fraction(math.ceil(value))
+            return Fraction(exact(value))
         nearest = int(self.context.nint(value))
-        return Fraction(nearest if self._is_whole(value, nearest) else int(self.context.ceil(value)))
+        return Fraction(nearest if self._is_whole(value, nearest) else int(inexact(value)))
 
     def _mod(self, expr: Any) -> Fraction:
         whole, modulus = (self._real(self.of(arg)) for arg in expr.args)

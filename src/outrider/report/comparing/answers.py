@@ -12,7 +12,7 @@ from outrider.measure.diversity import distinct_at_k, text_diversity, words
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
 from outrider.report.content import CellValue, Figure, Section, TableBlock
-from outrider.report.sections.frontier import interval_series, signed
+from outrider.report.sections.frontier import interval_cells, interval_series
 
 _PROBLEMS, _TRIES = 100, 16  # whose texts are compared, at most
 _ORDER = 4  # words that make a phrase
@@ -76,9 +76,9 @@ def _row(one: ComparedRun, k: int, curve: Mapping[int, Interval], chosen: Sequen
     repeated = float(found.duplicates_P.sum() / found.responses_P.sum()) if flat else None  # no texts: nothing is known
     return [
         one.name,
-        *signed(differ),
-        *signed(bootstrap_mean(found.novelty_P)),
-        *signed(bootstrap_mean(found.overlap_P)),
+        *interval_cells(differ),
+        *interval_cells(bootstrap_mean(found.novelty_P)),
+        *interval_cells(bootstrap_mean(found.overlap_P)),
         repeated,
     ]
 

@@ -8,7 +8,7 @@ from outrider.errors import UserError
 from outrider.measure import Change, Comparison, Interval, compare
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
-from outrider.report.sections.frontier import defined, interval_series, signed
+from outrider.report.sections.frontier import defined, interval_cells, interval_series
 
 _TEXT = (
     "Each run minus the first one, `{first}`, on the held-out problems that both have. Intervals are 95 % bootstrap "
@@ -127,7 +127,7 @@ def _table(id: str, title: str, changes: Sequence[tuple[str, str, int, Change]])
     levels = any(level for _, level, *_ in told)
     rows: list[list[CellValue]] = []
     for name, level, problems, known in told:
-        cells = [cell for what in names for cell in (signed(known[what]) if what in known else [None, None])]
+        cells = [cell for what in names for cell in (interval_cells(known[what]) if what in known else [None, None])]
         rows.append([name, *([level] if levels else []), problems, *cells])
     columns = ["run", *(["level"] if levels else []), "problems"]
     return TableBlock(id, title, columns + [text for what in names for text in (what, f"{what} interval")], rows)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outrider.measure import Evaluation, Tally
 from outrider.measure.evaluation import of_tallies
-from outrider.measure.majority import majority_or_unknown
+from outrider.measure.tally import TallyEntry
 from outrider.record import StopReason
 from outrider.report.data import RunData
 
@@ -47,41 +46,15 @@ def _evaluation(run: RunData, split: str, step: int) -> Evaluation:
 
 
 def _tally(problem: str, rows: Sequence[Mapping[str, Any]]) -> Tally:
-    """The counts that :meth:`Tally.of` makes of rollouts; one that was never judged is no scorable sample."""
     sampled, greedy = ([r for r in rows if (r["split"] == "greedy") == wanted] for wanted in (False, True))
-    judged, votes = list(filter(_scorable, sampled)), list(map(_vote, filter(_scorable, sampled)))
-    right = [r["outcome"] == "correct" for r in judged]
-    told = [r for r in sampled if _known(r["entropy"]) and _known(r["tokens"])]
-    return Tally(
-        problem=problem,
-        level=rows[0]["level"] or "",
-        samples=len(sampled),
-        scorable=len(judged),
-        successes=sum(right),
-        votes=sum(map(bool, votes)),
-        majority=majority_or_unknown(votes, right, list(map(_settled, judged))),
-        greedy=float(greedy[0]["outcome"] == "correct") if greedy and _scorable(greedy[0]) else math.nan,
-        truncated=sum(r["stop"] in _CUT for r in sampled),
-        unparseable=sum(r["outcome"] == "unparseable" for r in sampled),
-        timeouts=sum(r["outcome"] == "timeout" for r in rows),
-        errors=sum(r["outcome"] == "error" for r in rows),
-        tokens=sum(int(r["tokens"]) for r in sampled if _known(r["tokens"])),
-        greedy_tokens=sum(int(r["tokens"]) for r in greedy if _known(r["tokens"])),
-        entropy_sum=float(sum(r["entropy"] * r["tokens"] for r in told)),
-        entropy_tokens=sum(int(r["tokens"]) for r in told),
-    )
+    return Tally.count(problem, rows[0]["level"] or "", list(map(_entry, sampled)), list(map(_entry, greedy)))
 
 
-def _scorable(row: Mapping[str, Any]) -> bool:
-    return row["outcome"] in ("correct", "incorrect", "unparseable")
-
-
-def _vote(row: Mapping[str, Any]) -> str:
-    return (row["answer"] or "") if _settled(row) else ""
-
-
-def _settled(row: Mapping[str, Any]) -> bool:
-    return row["outcome"] != "unparseable" and row["stop"] not in _CUT
+def _entry(row: Mapping[str, Any]) -> TallyEntry:
+    tokens = int(row["tokens"]) if _known(row["tokens"]) else 0
+    nats = float(row["entropy"] * row["tokens"]) if tokens and _known(row["entropy"]) else 0.0
+    counted = tokens if _known(row["entropy"]) else 0
+    return TallyEntry(row["outcome"], row["answer"] or "", row["stop"] in _CUT, tokens, nats, counted)
 
 
 def _known(value: Any) -> bool:

@@ -11,6 +11,7 @@ from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rate
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
+from outrider.report.sections.seen import cell
 
 _TEXT = (
     "A problem is unsolved by a run if none of its first {k} tries succeeds ({k} is what all runs have). Training "
@@ -84,7 +85,7 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
         others = [theirs for other, theirs in mine.items() if other != name]
         alone, all_of_them = problems.difference(*others), problems.intersection(*others)
         again = len(problems) * sets[name].luck
-        rows.append([name, len(problems), len(alone), len(all_of_them), None if np.isnan(again) else again])
+        rows.append([name, len(problems), len(alone), len(all_of_them), cell(again)])
     columns = ["run", "unsolved", "by this run alone", "by all runs", "as many tries again would solve"]
     note = (
         "The last column is what pass rates as spread as those of this run (a beta distribution, fitted to all its "

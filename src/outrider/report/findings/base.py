@@ -96,6 +96,11 @@ class Proportion(NamedTuple):
     of: int
 
 
+def numbers(name: str, found: Proportion) -> dict[str, float]:
+    """A share and its interval as numbers of a finding."""
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:
     r"""A share of things that come in clusters (rollouts of one problem are alike), with its interval.
 

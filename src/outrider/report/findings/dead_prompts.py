@@ -9,7 +9,7 @@ import numpy as np
 from outrider.measure.unsolvable import pass_rate_bound
 from outrider.report.content import Finding
 from outrider.report.data import SAMPLED, RunData
-from outrider.report.findings.base import Lacking, percent, share
+from outrider.report.findings.base import Lacking, numbers, percent, share
 from outrider.report.findings.view import SCORABLE, SUCCESS, late_groups, main_split
 from outrider.report.kind import is_evaluation
 
@@ -43,10 +43,8 @@ def find(run: RunData) -> Finding | None:
     if not (dead.low > MANY or hopeless["share"] > HOPELESS):
         return None
     tokens = np.nan_to_num(groups["tokens"])
-    numbers = {
-        "dead": dead.value,
-        "dead_low": dead.low,
-        "dead_high": dead.high,
+    told = {
+        **numbers("dead", dead),
         "groups": dead.of,
         "all_failed": float(failed.sum() / judged.sum()),
         "all_solved": float(solved.sum() / judged.sum()),
@@ -60,8 +58,8 @@ def find(run: RunData) -> Finding | None:
         else f"of the last {dead.of} groups teach nothing"
     )
     sentence = (
-        f"{percent(dead.value)} {what} ({percent(numbers['all_failed'])} all failed, {percent(numbers['all_solved'])} "
-        f"all solved), with {percent(numbers['dead_tokens'])} of the tokens."
+        f"{percent(dead.value)} {what} ({percent(told['all_failed'])} all failed, {percent(told['all_solved'])} "
+        f"all solved), with {percent(told['dead_tokens'])} of the tokens."
     )
     if hopeless["share"] >= 0.01:
         sentence += (
@@ -73,7 +71,7 @@ def find(run: RunData) -> Finding | None:
         name="dead prompts",
         severity="act" if dead.low > MOST else "watch",
         sentence=sentence,
-        numbers=numbers,
+        numbers=told,
         threshold=f"More than {percent(MANY)} of the groups in the last quarter of the steps without a signal, "
         f"interval included (act: {percent(MOST)}); or more than {percent(HOPELESS)} of all tokens spent on problems "
         f"never solved in {VISITS} or more visits. By verdicts: where rewards are shaped, or the baseline is not "

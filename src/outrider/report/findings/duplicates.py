@@ -9,7 +9,7 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.report.content import Finding
 from outrider.report.data import Columns, RunData
-from outrider.report.findings.base import Lacking, Z, percent, share
+from outrider.report.findings.base import Lacking, Z, numbers, percent, share
 from outrider.report.findings.view import for_training, main_split
 
 NEEDS = "groups of at least two responses with their texts"
@@ -57,9 +57,7 @@ def find(run: RunData) -> Finding | None:
         sentence=f"{percent(seen.value)} of the pairs within a group are identical{chance}; "
         f"{percent(unique)} of the texts are distinct within their group.",
         numbers={
-            "equal_pairs": seen.value,
-            "equal_pairs_low": seen.low,
-            "equal_pairs_high": seen.high,
+            **numbers("equal_pairs", seen),
             "expected_pairs": expected,
             "excess_low": excess - error,
             "groups": len(told),

@@ -6,7 +6,7 @@ import numpy as np
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Lacking, percent, share
+from outrider.report.findings.base import Lacking, numbers, percent, share
 from outrider.report.findings.view import splits
 
 NEEDS = "groups of a training step"
@@ -48,9 +48,7 @@ def find(run: RunData) -> Finding | None:
         sentence=f"{percent(seen.value)} of the groups repeat a problem of their own step ({seen.hits} groups, in "
         f"{steps} of {all_steps} steps{ids}).",
         numbers={
-            "repeated": seen.value,
-            "repeated_low": seen.low,
-            "repeated_high": seen.high,
+            **numbers("repeated", seen),
             "repeated_groups": seen.hits,
             "steps": steps,
             "several_ids": other_ids,

@@ -6,7 +6,7 @@ import numpy as np
 
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Lacking, Proportion, percent, share
+from outrider.report.findings.base import Lacking, Proportion, numbers, percent, share
 from outrider.report.findings.view import for_training, late_groups, main_split
 
 NEEDS = "stop reasons, or token counts"
@@ -43,9 +43,7 @@ def find(run: RunData) -> Finding | None:
         sentence=f"{percent(truncated.value)} of the responses end at the length limit ({percent(truncated.low)} to "
         f"{percent(truncated.high)}), with {percent(tokens)} of the tokens{_fate(of_cut, of_whole)}.",
         numbers={
-            "truncated": truncated.value,
-            "truncated_low": truncated.low,
-            "truncated_high": truncated.high,
+            **numbers("truncated", truncated),
             "tokens": tokens,
             "success_truncated": of_cut.value,
             "success_ended": of_whole.value,

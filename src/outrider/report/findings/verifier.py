@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from outrider.arrays import Floats
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Lacking, Proportion, percent, share
+from outrider.report.findings.base import Lacking, numbers, percent, share
 from outrider.report.findings.view import (
     SCORABLE,
     SUCCESS,
@@ -49,14 +47,7 @@ def find(run: RunData) -> Finding | None:
     """
     if not main_split(run).judged:
         raise Lacking(NEEDS)
-    looks: tuple[Callable[[RunData], Sign | None], ...] = (
-        _unjudged,
-        _unparseable,
-        _disagreement,
-        _unstable,
-        _empty,
-        _jump,
-    )
+    looks = (_unjudged, _unparseable, _disagreement, _unstable, _empty, _jump)
     signs = [sign for look in looks if (sign := look(run)) is not None]
     if not signs:
         return None
@@ -65,7 +56,7 @@ def find(run: RunData) -> Finding | None:
         name="verifier suspicion",
         severity="act" if any(act for _, act, _ in signs) else "watch",
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
-        numbers={name: value for _, _, numbers in signs for name, value in numbers.items()},
+        numbers={name: value for _, _, told in signs for name, value in told.items()},
         threshold=f"Any of these, intervals included: more than {percent(UNJUDGED)} timeouts and errors (act: "
         f"{percent(UNJUDGED_ACT)}); late in the run more than {percent(UNPARSEABLE)} unparseable responses that were "
         f"not cut; more than {percent(DISAGREE)} of repeated answers to a problem, or {percent(UNSTABLE)} of repeated "
@@ -92,7 +83,7 @@ def _unjudged(run: RunData) -> Sign | None:
         return None
     timeouts, errors = int(groups["timeouts"].sum()), int(groups["errors"].sum())
     text = f"{percent(found.value)} of the responses could not be judged ({timeouts} timeouts, {errors} errors)"
-    return text, found.low > UNJUDGED_ACT, {**_numbers("unjudged", found), "timeouts": timeouts, "errors": errors}
+    return text, found.low > UNJUDGED_ACT, {**numbers("unjudged", found), "timeouts": timeouts, "errors": errors}
 
 
 def _unparseable(run: RunData) -> Sign | None:
@@ -102,7 +93,7 @@ def _unparseable(run: RunData) -> Sign | None:
         return None
     which = "responses" if main_split(run).cut is None else "responses that were not cut"
     text = f"{percent(found.value)} of the late {which} have no answer that can be read"
-    return text, False, _numbers("unparseable", found)
+    return text, False, numbers("unparseable", found)
 
 
 def _disagreement(run: RunData) -> Sign | None:
@@ -148,7 +139,7 @@ def _empty(run: RunData) -> Sign | None:
     if not (found.low > EMPTY and found.value < 0.5):  # else this verifier names no answers at all
         return None
     text = f"{percent(found.value)} of the successes have no answer, where the others have one"
-    return text, True, _numbers("empty", found)
+    return text, True, numbers("empty", found)
 
 
 def _jump(run: RunData) -> Sign | None:
@@ -180,7 +171,3 @@ def _jumps(values_S: Floats) -> tuple[Floats, float]:
     fits = windows @ solve.T
     variance = ((windows - fits @ design.T) ** 2).sum(axis=1) / (2 * w - 3)
     return fits[:, 2], float(np.sqrt(np.median(variance) * (solve[2] ** 2).sum()))
-
-
-def _numbers(name: str, found: Proportion) -> dict[str, float]:
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.difficulty import Weights, cumulative_advantage
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, known, one, series
+from outrider.report.sections.seen import ask, cell, known, one, series
 
 _TEXT = (
     "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
@@ -86,7 +86,7 @@ def _table(w: Weights) -> TableBlock:
             _label(low, high),
             int(w.groups_B[i]),
             float(groups[i]),
-            *(_number(column[i]) for column in (w.size_B, w.weight_B, w.share_B)),
+            *(cell(column[i]) for column in (w.size_B, w.weight_B, w.share_B)),
         ]
         for i, (low, high) in enumerate(zip(w.low_B, w.high_B, strict=True))
         if w.groups_B[i]
@@ -94,10 +94,6 @@ def _table(w: Weights) -> TableBlock:
     columns = ["success", "groups", "share of groups", "rollouts per group", "weight per group", "share of all weight"]
     note = f"{w.unassigned:,} rollouts have no advantage." if w.unassigned else ""
     return TableBlock("credit-table", "Who gets the signal", columns, body, note)
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _signs(run: RunData) -> list[Figure]:

@@ -9,8 +9,9 @@ from outrider.measure.evaluation import Summary
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
-from outrider.report.sections.frontier import curves, defined
+from outrider.report.sections.frontier import curves, defined, interval_cells
 from outrider.report.sections.groups import by_level, without_success
+from outrider.report.sections.seen import cell
 
 _TEXT = (
     "How good the policy is on these problems: how often one try succeeds (pass@1), and whether one of k does. "
@@ -53,19 +54,9 @@ def _row(summary: Summary, ks: list[int]) -> list[CellValue]:
     return [
         summary.level or "(none)",
         summary.problems,
-        *(cell for interval in intervals for cell in _cells(interval)),
+        *(part for interval in intervals for part in interval_cells(interval, ".3f")),
         summary.samples or None,
-        *(_known(share) for share in (summary.truncated, summary.unparseable)),
+        *map(cell, (summary.truncated, summary.unparseable)),
         (summary.samples - summary.scorable) or None,
-        _known(summary.length) if summary.generated_tokens else None,
+        cell(summary.length) if summary.generated_tokens else None,
     ]
-
-
-def _cells(interval: Interval) -> list[CellValue]:
-    if np.isnan(interval.value):
-        return [None, None]
-    return [interval.value, None if np.isnan(interval.low) else f"{interval.low:.3f} … {interval.high:.3f}"]
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from outrider.measure.quality import RULES, Faults, faults
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, Columns, RunData
-from outrider.report.sections.seen import ask, ends, split
+from outrider.report.sections.seen import ask, cell, ends, split
 
 _MOST = 1000  # responses that are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
@@ -74,7 +72,7 @@ def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
     for i, rule in enumerate(RULES):
         cells: list[CellValue] = [rule.name]
         for found in told.values():
-            cells += [None if np.isnan(found[i].share) else found[i].share, found[i].judged]
+            cells += [cell(found[i].share), found[i].judged]
         body.append([*cells, rule.definition, rule.threshold])
     marked = (
         f"answers begin with `{marker}`, as most successes have it"

@@ -109,19 +109,19 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
     for change in (*found.levels, found.overall):
         cells: list[CellValue] = [change.level or "(none)", change.pass_at[ks[0]].problems]
         for k in ks:
-            cells += signed(change.pass_at[k])
-        body.append([*cells, *signed(change.greedy)])
+            cells += interval_cells(change.pass_at[k])
+        body.append([*cells, *interval_cells(change.greedy)])
     names = [f"pass@{k}" for k in ks] + ["greedy"]
     columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]
     note = f"Step {last} minus step {first}, paired by problem."
     return [TableBlock("frontier-changes", "What training changed", columns, body, note)]
 
 
-def signed(interval: Interval) -> list[CellValue]:
-    """Two cells of a table: a difference and its interval; empty where they are not known."""
+def interval_cells(interval: Interval, form: str = "+.3f") -> list[CellValue]:
+    """Two cells of a table: a number and its interval; empty where they are not known."""
     if np.isnan(interval.value):
         return [None, None]
-    return [interval.value, None if np.isnan(interval.low) else f"{interval.low:+.3f} … {interval.high:+.3f}"]
+    return [interval.value, None if np.isnan(interval.low) else f"{interval.low:{form}} … {interval.high:{form}}"]
 
 
 def _training(run: RunData) -> dict[str, Curve]:

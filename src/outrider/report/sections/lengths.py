@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, by, known, one, series, split
+from outrider.report.sections.seen import ask, by, cell, known, one, series, split
 
 _BARS = 12  # more do not fit side by side on a phone
 
@@ -113,9 +113,7 @@ def _table(run: RunData, unit: str) -> TableBlock:
         at = found["phase"] == phase
         outcomes = found["outcome"][at].tolist()
         for told in lengths_by_outcome(found["size"][at], outcomes, found["cut"][at]) if outcomes else []:
-            numbers = (told.mean, told.std, told.p10, told.median, told.p90, told.longest, told.truncated)
-            cells = [None if np.isnan(value) else value for value in numbers]
-            body.append([name, told.outcome, told.responses, *cells])
+            body.append([name, *map(cell, told)])
     columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
     title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
     return TableBlock("lengths-table", title, columns, body, _drift(run, unit))
@@ -124,11 +122,11 @@ def _table(run: RunData, unit: str) -> TableBlock:
 def _drift(run: RunData, unit: str) -> str:
     found = ask(run, "SELECT upto, avg(size) AS mean FROM measured GROUP BY upto ORDER BY upto")
     moved = drift(found["upto"], found["mean"])
-    if np.isnan(moved.per_doubling_error):
+    if np.isnan(moved.error):
         return ""
     return (
         f"Whenever the number of steps doubled, the mean changed by {moved.per_doubling:+.2g} {unit} (standard error "
-        f"{moved.per_doubling_error:.1g})."
+        f"{moved.error:.1g})."
     )
 
 

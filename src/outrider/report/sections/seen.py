@@ -115,7 +115,7 @@ def rows(columns: Columns) -> list[list[Any]]:
     >>> rows({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
     [[1, 0.5], [2, None]]
     """
-    return [[_plain(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    return [[cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
 
 
 def series(name: str, x: NDArray[Any], y: NDArray[Any], **more: Any) -> Series:
@@ -156,6 +156,7 @@ def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> lis
         return [series(kind, at, values / total) for kind, values in counts.items() if values.any()]
 
 
-def _plain(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """A value of a table, plain; None for NaN: a table leaves it empty."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and value != value else value

@@ -1,0 +1,27 @@
+"""Records as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+def json_data(value: Any) -> Any:
+    """Records (dataclasses and named tuples) as objects; NaN and infinities, which JSON does not have, as null.
+
+    >>> json_data({1: (0.5, math.nan)})
+    {'1': [0.5, None]}
+    """
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {str(key): json_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_data(item) for item in value]
+    if hasattr(value, "item"):  # NumPy scalars
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
