@@ -53,7 +53,7 @@ def one_of_each(folder: Path) -> dict[str, Path]:
 def test_every_format_is_told_from_every_other_by_content_alone(tmp_path):
     for name, path in one_of_each(tmp_path).items():
         assert detect(path) == name.partition("/")[0], name
-        assert [FORMATS[n].name for n in FORMATS if FORMATS[n].recognises(look(path))] == [name.partition("/")[0]]
+        assert [n for n in FORMATS if FORMATS[n].recognises(look(path))] == [name.partition("/")[0]]
         assert len(rows(path)) == 1
 
 

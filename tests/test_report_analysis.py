@@ -77,11 +77,10 @@ def sites(step: int) -> tuple[list[Site], list[Fate], list[Fate]]:
 def write(folder: Path, kind: str, asked: Any, make: Any) -> None:
     """One part for each step, as the command leaves them."""
     names = [f"train-{step:08d}-00000" for step in STEPS]
-    written = AnalysisFolder(folder / "analysis" / kind)
-    written.begin({"analysis": kind, **asked.model_dump(mode="json"), "parts": names}, WORDS)
-    for step, name in zip(STEPS, names, strict=True):
-        write_table(written.place(name), make(step))
-    written.close()
+    with AnalysisFolder(folder / "analysis" / kind) as written:
+        written.begin({"analysis": kind, **asked.model_dump(mode="json"), "parts": names}, WORDS)
+        for step, name in zip(STEPS, names, strict=True):
+            write_table(written.place(name), make(step))
 
 
 @pytest.fixture(scope="module")

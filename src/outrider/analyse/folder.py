@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -94,11 +94,13 @@ class AnalysisFolder:
             )
         return pa.concat_tables([pq.read_table(self.place(name), columns=columns) for name in names])
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         """Let other processes write the folder."""
         if self._lock is not None:
             self._lock.close()
-            self._lock = None
 
 
 def write_table(path: Path, table: pa.Table) -> None:

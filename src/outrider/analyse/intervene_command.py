@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -105,15 +106,7 @@ def intervene_command(run: Path, asked: Intervene, plan: AnalysisPlan, out: Path
     Raises:
         UserError: no such model, rollouts of another model or task, or ``out`` holds something else.
     """
-    return launch(
-        processes(intervention_parts(plan, asked)),
-        _intervene,
-        run,
-        asked,
-        plan,
-        out,
-        hint=SAME_COMMAND,
-    )
+    return launch(processes(intervention_parts(plan, asked)), _intervene, run, asked, plan, out, hint=SAME_COMMAND)
 
 
 def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: AnalysisPlan, out: Path) -> int:
@@ -121,25 +114,21 @@ def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: AnalysisPlan, ou
     interventions = Interventions(policy, LocalSampler(policy, asked.sample), asked.task, asked)
     parts = intervention_parts(plan, asked)
     about = about_of("intervene", asked.model_dump(mode="json"), plan, parts)
-    folder = AnalysisFolder(out)
-    try:
+
+    def work(part: WorkUnit) -> pa.Table:
+        rollouts = plan.read(run, part.step)[part.start : part.stop]
+        refuse_foreign(policy, asked.model, run, rollouts)
+        sites = interventions.sites(rollouts)
+        kept, replaced = (interventions.fates(sites, problems, branch) for branch in (KEPT, REPLACED))
+        return site_table(plan.split, part.step, sites, kept, replaced, asked.k)
+
+    with closing(asked.task), AnalysisFolder(out) as folder:
         about |= {"weights": weights_hash(policy.model), "task_data": ranks.from_main(lambda: asked.task.fingerprint)}
         problems = ranks.from_main(lambda: _problems(run, asked, plan))
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
-
-        def work(part: WorkUnit) -> pa.Table:
-            rollouts = plan.read(run, part.step)[part.start : part.stop]
-            refuse_foreign(policy, asked.model, run, rollouts)
-            sites = interventions.sites(rollouts)
-            kept, replaced = (interventions.fates(sites, problems, branch) for branch in (KEPT, REPLACED))
-            return site_table(plan.split, part.step, sites, kept, replaced, asked.k)
-
         work_off(ranks, folder, plan.split, parts, "continuations", work)
         if ranks.main:
             _tell(folder, plan)
-    finally:
-        asked.task.close()
-        folder.close()
     return 0
 
 

@@ -45,14 +45,11 @@ def _shift(ranks: Ranks, run: Path, asked: Shift, plan: AnalysisPlan, out: Path)
             found.append(token_values(policy, rollouts, asked.temperature, (), asked.micro_tokens))
         return shift_table(plan.split, part.step, rollouts, *found)
 
-    folder = AnalysisFolder(out)
-    try:
+    with AnalysisFolder(out) as folder:
         ranks.from_main(lambda: folder.begin(about, vocabulary(after)))
         work_off(ranks, folder, plan.split, parts, "tokens", work)
         if ranks.main:
             _tell(folder, plan)
-    finally:
-        folder.close()
     return 0
 
 

@@ -45,14 +45,11 @@ def _tokens(ranks: Ranks, run: Path, asked: TokensAnalysis, plan: AnalysisPlan, 
         values = token_values(policy, rollouts, asked.temperature, asked.masses, asked.micro_tokens)
         return token_table(plan.split, part.step, rollouts, values, asked)
 
-    folder = AnalysisFolder(out)
-    try:
+    with AnalysisFolder(out) as folder:
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
         work_off(ranks, folder, plan.split, parts, "tokens", work)
         if ranks.main:
             _tell(folder, plan, asked)
-    finally:
-        folder.close()
     return 0
 
 

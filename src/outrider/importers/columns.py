@@ -14,7 +14,6 @@ from pathlib import Path
 from outrider.errors import UserError
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head, look
-from outrider.importers.format import Format
 from outrider.importers.lines import Record, json_lines, opened, parquet_rows
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
@@ -78,6 +77,3 @@ def _csv_rows(path: Path) -> Iterator[Record]:
                     raise UserError(f"{where}: it has {len(row)} fields, and the header has {len(names)}.")
         except (csv.Error, UnicodeDecodeError) as error:
             raise UserError(f"{path}, line {reader.line_num}: it is no CSV ({error}).") from error
-
-
-FORMAT = Format("columns", recognises, rows)

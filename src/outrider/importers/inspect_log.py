@@ -18,7 +18,6 @@ from outrider.importers.apart import EvaluationSource, kept_apart, labels
 from outrider.importers.archive import entries
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
-from outrider.importers.format import Format
 from outrider.importers.jsonobject import CutOffError, members
 from outrider.importers.lines import in_form, opened
 from outrider.importers.notes import Notes
@@ -180,6 +179,3 @@ def _attached(value: Any, attachments: Mapping[str, str]) -> Any:
     if isinstance(value, Mapping):
         return {key: _attached(item, attachments) for key, item in value.items()}
     return [_attached(item, attachments) for item in value] if isinstance(value, list) else value
-
-
-FORMAT = Format("inspect", recognises, rows)

@@ -15,7 +15,6 @@ from typing import Any
 from outrider.importers.apart import EvaluationSource, folder_below, kept_apart, labels
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
-from outrider.importers.format import Format
 from outrider.importers.lines import Record, in_form, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.success import outcome_of
@@ -129,6 +128,3 @@ def _request(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _greedy(settings: Mapping[str, Any]) -> bool:
     return settings.get("do_sample") is False or settings.get("temperature") == 0
-
-
-FORMAT = Format("lm-eval", recognises, rows)

@@ -14,7 +14,6 @@ from typing import Any
 from outrider.importers.apart import OneRun
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
-from outrider.importers.format import Format
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
@@ -63,6 +62,3 @@ def _values(data: Mapping[str, Any]) -> dict[str, Any]:
         "advantage": data.get("advantage"),
         "stop": STOPS.get(str(data.get("finish_reason"))),
     }
-
-
-FORMAT = Format("open-instruct", recognises, rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -13,13 +13,30 @@ from outrider.importers import columns as any_columns
 from outrider.importers import inspect_log, lm_eval, open_instruct, trl, verifiers, verl
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head, files_of, look
-from outrider.importers.format import Format
 from outrider.importers.notes import Notes
-from outrider.importers.table import summed_up, table
+from outrider.importers.table import ImportedRow, summed_up, table
+
+
+class Format(Protocol):
+    """What each file of a framework's dump is: whether a file that begins like this is one, and the rollouts of some.
+
+    What is taken as what and what is left out goes into the notes. What the user asked for is applied to the rows
+    afterwards, so most formats need not look at it.
+    """
+
+    def recognises(self, head: Head) -> bool: ...
+
+    def rows(self, paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]: ...
+
 
 FORMATS: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT
-    for module in (trl, verl, verifiers, open_instruct, lm_eval, inspect_log, any_columns)
+    "trl": trl,
+    "verl": verl,
+    "verifiers": verifiers,
+    "open-instruct": open_instruct,
+    "lm-eval": lm_eval,
+    "inspect": inspect_log,
+    "columns": any_columns,
 }
 _READABLE = {"columns": ("parquet", "json", "text")}
 

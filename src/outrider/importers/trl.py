@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from outrider.importers.apart import OneRun
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
-from outrider.importers.format import Format
 from outrider.importers.lines import BATCH, parquet_rows
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
@@ -81,6 +80,3 @@ def _same(one: Path, other: Path) -> bool:
         columns = [name for name in first.schema_arrow.names if name != "step"]
         pairs = zip_longest(first.iter_batches(BATCH, columns=columns), second.iter_batches(BATCH, columns=columns))
         return first.metadata.num_rows > 0 and all(a is not None and b is not None and a.equals(b) for a, b in pairs)
-
-
-FORMAT = Format("trl", recognises, rows)

@@ -17,7 +17,6 @@ from outrider.errors import UserError
 from outrider.importers.apart import EvaluationSource, OneRun, folder_below, kept_apart, labels
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
-from outrider.importers.format import Format
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
@@ -196,6 +195,3 @@ def _dig(data: Any, *keys: str, default: Any = None) -> Any:
             return default
         data = data[key]
     return data
-
-
-FORMAT = Format("verifiers", recognises, rows)

@@ -16,7 +16,6 @@ from typing import Any
 from outrider.importers.apart import OneRun
 from outrider.importers.asked import Asked
 from outrider.importers.files import Head
-from outrider.importers.format import Format
 from outrider.importers.lines import Record, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.success import missing, outcome_of
@@ -134,6 +133,3 @@ def _rollout(record: Record) -> tuple[str, str] | None:
     uid = record.data.get("uid")
     parts = _UID.fullmatch(uid) if isinstance(uid, str) else None
     return (parts[1], parts[2]) if parts else None
-
-
-FORMAT = Format("verl", recognises, rows)
