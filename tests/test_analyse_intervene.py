@@ -134,7 +134,7 @@ def one_by_one(work: Interventions, site: Site, problem: Problem, branch: str, k
                     prompt_ids=site.rollout.prompt_ids,
                     group_id=f"{branch}:{site.rollout.group_id}",
                     first_member=j,
-                    seed=work.asked.seed,
+                    seed=work.options.seed,
                 )
             ]
         )

@@ -75,7 +75,7 @@ def test_each_run_ends_with_the_first_step_that_reaches_the_smallest_total():
     assert [(one.step, one.tokens_at(one.step)) for one in found] == [(10, 100), (4, 120), (1, 60), (0, 0)]
     assert [list(one.run.evaluations) for one in found[1:3]] == [[0, 3, 4], [0, 1]]
     assert [len(one.run.metrics.get("step", [])) for one in found] == [10, 4, 2, 0]
-    steps = [one.run.ask("SELECT max(step) AS s FROM rollouts")["s"][0] for one in found]
+    steps = [one.run.query("SELECT max(step) AS s FROM rollouts")["s"][0] for one in found]
     assert steps == [10, 4, 2, 0]
     assert [one.total_tokens for one in found[:3]] == [100, 180, 540]
     text = compared_settings.section(found, budget).text
@@ -118,7 +118,7 @@ def test_a_run_on_disk_and_a_table_in_memory_are_cut_alike(tmp_path):
     budget, found = at_equal_tokens([open_run(tmp_path / "short"), open_run(tmp_path / "long"), dump])
     assert budget == 4
     for one in found:
-        assert one.run.ask("SELECT DISTINCT step FROM rollouts ORDER BY step")["step"].tolist() == [1, 2]
+        assert one.run.query("SELECT DISTINCT step FROM rollouts ORDER BY step")["step"].tolist() == [1, 2]
     assert {name: len(values) for name, values in found[1].run.metrics.items()} == {"step": 2, "reward": 2}
 
 

@@ -47,7 +47,7 @@ def tries(name: str, seed: int, problems: int = 24, n: int = 5) -> RunData:
 def judged(run: RunData, k: int) -> dict[str, list[tuple[bool, str, str]]]:
     """The first ``k`` judged tries at each problem."""
     found: dict[str, list[tuple[bool, str, str]]] = {}
-    rows = run.ask("SELECT problem_id, outcome, answer, text FROM rollouts ORDER BY member")
+    rows = run.query("SELECT problem_id, outcome, answer, text FROM rollouts ORDER BY member")
     for problem, outcome, *rest in zip(*rows.values(), strict=True):
         if outcome in ("correct", "incorrect"):
             found.setdefault(problem, []).append((outcome == "correct", *rest))

@@ -12,7 +12,7 @@ from outrider.tasks.table import Table
 
 def table(tmp_path, **options) -> Table:
     for name in ("train", "test"):
-        row = {"problem": f"{name} {{x}}?", "question": f"Asked by {name}: $\\frac{{1}}{{2}}$?", "answer": "3"}
+        row = {"problem": f"{name} {{x}}?", "question": f"ColumnMapping by {name}: $\\frac{{1}}{{2}}$?", "answer": "3"}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
     files = {"train_data": str(tmp_path / "train.jsonl"), "heldout_data": str(tmp_path / "test.jsonl")}
     return Table(**files, **options)
@@ -20,7 +20,7 @@ def table(tmp_path, **options) -> Table:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_shows_the_problem_once_and_leaves_no_brace_behind(tmp_path, name):
-    for question, shown in (("problem", "train {x}?"), ("question", "Asked by train: $\\frac{1}{2}$?")):
+    for question, shown in (("problem", "train {x}?"), ("question", "ColumnMapping by train: $\\frac{1}{2}$?")):
         problem = table(tmp_path, prompt=name, question=question).train(0)
         assert problem.prompt.count(shown) == 1
         assert problem.metadata == {"question": shown}

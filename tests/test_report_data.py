@@ -50,7 +50,7 @@ def stored(path: Path, steps: int = 3) -> Path:
 
 
 def column(run: RunData, sql: str) -> list[object]:
-    return run.ask(f"SELECT {sql} AS x FROM rollouts ORDER BY split, step, member")["x"].tolist()
+    return run.query(f"SELECT {sql} AS x FROM rollouts ORDER BY split, step, member")["x"].tolist()
 
 
 def test_a_run_folder_has_the_plain_columns(tmp_path):

@@ -182,7 +182,7 @@ def test_a_verifier_that_accepts_anything_is_shown(files, tmp_path):
 
 def test_the_share_that_may_be_rejected_decides(report):
     for share, passes in ((0.19, False), (0.2, True)):
-        assert report._replace(asked=report.asked.model_copy(update={"rejected": share})).passes == passes
+        assert report._replace(options=report.options.model_copy(update={"rejected": share})).passes == passes
 
 
 def test_a_task_without_right_answers_says_so(files):

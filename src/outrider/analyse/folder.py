@@ -69,12 +69,12 @@ class AnalysisFolder:
         """
         file = self.path / _ABOUT
         try:
-            found: dict[str, Any] = json.loads(file.read_bytes())
+            result: dict[str, Any] = json.loads(file.read_bytes())
         except FileNotFoundError:
             raise UserError(f"{self.path} holds no analysis: it has no {_ABOUT}") from None
         except ValueError as error:
             raise UserError(f"{file} is damaged: {error}") from error
-        return found
+        return result
 
     def place(self, name: str) -> Path:
         return self.path / "parts" / f"{name}.parquet"

@@ -78,11 +78,11 @@ def token_values(
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)
     ]
-    found = [_nothing(len(masses))] * len(rollouts)
+    result = [_nothing(len(masses))] * len(rollouts)
     for micro in micro_batches([s for s in sequences if len(s.token_ids)], micro_tokens):
         for sequence, values in zip(micro, _forward(policy, micro, temperature, masses), strict=True):
-            found[sequence.place] = values
-    return found
+            result[sequence.place] = values
+    return result
 
 
 def head_values(

@@ -47,18 +47,18 @@ class Interventions:
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
 
-    def __init__(self, policy: Policy, sampler: Sampler, task: Task, asked: Intervene) -> None:
-        self.policy, self.sampler, self.task, self.asked = policy, sampler, task, asked
-        self.stops = stops_of(policy, asked.sample.stop)
+    def __init__(self, policy: Policy, sampler: Sampler, task: Task, options: Intervene) -> None:
+        self.policy, self.sampler, self.task, self.options = policy, sampler, task, options
+        self.stops = stops_of(policy, options.sample.stop)
         self.context = context_length(policy.model)
 
     def sites(self, rollouts: Sequence[Rollout]) -> list[Site]:
         """The chosen positions of responses, in order."""
-        every = token_values(self.policy, rollouts, micro_tokens=self.asked.micro_tokens)
+        every = token_values(self.policy, rollouts, micro_tokens=self.options.micro_tokens)
         return [
             Site(rollout, at, values)
             for rollout, values in zip(rollouts, every, strict=True)
-            for at in chosen_positions(rollout, values.entropies, self.asked)
+            for at in chosen_positions(rollout, values.entropies, self.options)
         ]
 
     def fates(self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str) -> list[Fate]:
@@ -67,7 +67,7 @@ class Interventions:
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))
         drawn = iter(self.sampler.sample([self._request(s, p, problems, branch) for s, p, goes in every if goes]))
-        endings = [[next(drawn) for _ in range(self.asked.k)] if goes else [] for goes in going]
+        endings = [[next(drawn) for _ in range(self.options.k)] if goes else [] for goes in going]
         items: list[tuple[Problem, str, bool]] = []
         for (site, path, _), ending in zip(every, endings, strict=True):
             # decoded as a whole: a token may end within a character
@@ -78,66 +78,66 @@ class Interventions:
         return [self._fate(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
 
     def _goes_on(self, site: Site, path: Ids) -> bool:
-        room = min(self.asked.sample.max_tokens, self.context - len(site.rollout.prompt_ids))
+        room = min(self.options.sample.max_tokens, self.context - len(site.rollout.prompt_ids))
         return not self.stops.ends(path) and len(path) < room
 
     def _request(self, site: Site, path: Ids, problems: Mapping[str, Problem], branch: str) -> SampleRequest:
         return SampleRequest(
             problems[site.rollout.problem_id],
-            n=self.asked.k,
+            n=self.options.k,
             prefix=Prefix(site.rollout.id, path),
             prompt_ids=site.rollout.prompt_ids,
-            params=self.asked.sample.params(),
+            params=self.options.sample.params(),
             stage="intervene",
             group_id=f"{branch}:{site.rollout.group_id}",  # else the two tokens would share their random numbers
-            seed=self.asked.seed,
+            seed=self.options.seed,
         )
 
     def _fate(self, ending: Sequence[Rollout], verdicts: Sequence[Verdict]) -> Fate:
-        times = 1 if ending else self.asked.k
+        times = 1 if ending else self.options.k
         unscorable = sum(v.outcome in (Outcome.TIMEOUT, Outcome.ERROR) for v in verdicts)
         tokens = sum(len(r.token_ids) for r in ending)
         return Fate(times * sum(v.success for v in verdicts), times * unscorable, tokens)
 
 
-def intervene_command(run: Path, asked: Intervene, plan: AnalysisPlan, out: Path) -> int:
+def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
     """Replace chosen tokens of the chosen rollouts, write successes per position, and say what they come to.
 
     Raises:
         UserError: no such model, rollouts of another model or task, or ``out`` holds something else.
     """
-    return launch(processes(intervention_parts(plan, asked)), _intervene, run, asked, plan, out, hint=SAME_COMMAND)
+    return launch(processes(intervention_parts(plan, options)), _intervene, run, options, plan, out, hint=SAME_COMMAND)
 
 
-def _intervene(ranks: Ranks, run: Path, asked: Intervene, plan: AnalysisPlan, out: Path) -> int:
-    policy = open_policy(run, asked.model)
-    interventions = Interventions(policy, LocalSampler(policy, asked.sample), asked.task, asked)
-    parts = intervention_parts(plan, asked)
-    about = about_of("intervene", asked.model_dump(mode="json"), plan, parts)
+def _intervene(ranks: Ranks, run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
+    policy = open_policy(run, options.model)
+    interventions = Interventions(policy, LocalSampler(policy, options.sample), options.task, options)
+    parts = intervention_parts(plan, options)
+    about = about_of("intervene", options.model_dump(mode="json"), plan, parts)
 
     def work(part: WorkUnit) -> pa.Table:
         rollouts = plan.read(run, part.step)[part.start : part.stop]
-        refuse_foreign(policy, asked.model, run, rollouts)
+        refuse_foreign(policy, options.model, run, rollouts)
         sites = interventions.sites(rollouts)
         kept, replaced = (interventions.fates(sites, problems, branch) for branch in (KEPT, REPLACED))
-        return site_table(plan.split, part.step, sites, kept, replaced, asked.k)
+        return site_table(plan.split, part.step, sites, kept, replaced, options.k)
 
-    with closing(asked.task), AnalysisFolder(out) as folder:
-        about |= {"weights": weights_hash(policy.model), "task_data": ranks.from_main(lambda: asked.task.fingerprint)}
-        problems = ranks.from_main(lambda: _problems(run, asked, plan))
+    with closing(options.task), AnalysisFolder(out) as folder:
+        about |= {"weights": weights_hash(policy.model), "task_data": ranks.from_main(lambda: options.task.fingerprint)}
+        problems = ranks.from_main(lambda: _problems(run, options, plan))
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
         work_off(ranks, folder, plan.split, parts, "continuations", work)
         if ranks.main:
-            _tell(folder, plan)
+            _print_counts(folder, plan)
     return 0
 
 
-def _problems(run: Path, asked: Intervene, plan: AnalysisPlan) -> dict[str, Problem]:
+def _problems(run: Path, options: Intervene, plan: AnalysisPlan) -> dict[str, Problem]:
     ids = {rollout.problem_id for chosen in plan.steps for rollout in plan.read(run, chosen.step)}
-    return problems_of(run, asked.task, asked.evaluate, plan.split, ids)
+    return problems_of(run, options.task, options.evaluate, plan.split, ids)
 
 
-def _tell(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
+def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     table = folder.table()
     kept, replaced, k = (table[name].to_numpy() for name in ("kept_successes", "replaced_successes", "k"))
     effects_N = effects(replaced, kept, k)

@@ -23,7 +23,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
         UserError: the task does not have one of them, so it is not the task of these rollouts.
     """
     missing = set(ids)
-    found: dict[str, Problem] = {}
+    results: dict[str, Problem] = {}
     heldout = split in ("evaluate", "greedy")
     if heldout:
         looked: Iterable[Problem] = task.heldout(evaluate.skip + evaluate.problems)
@@ -32,9 +32,9 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
     for problem in looked:
         if problem.id in missing:
             missing.remove(problem.id)
-            found[problem.id] = problem
+            results[problem.id] = problem
         if not missing:
-            return found
+            return results
     side = "held-out" if heldout else "training"
     raise UserError(
         f"{len(missing)} problems of {run}, such as {min(missing)!r}, are not among the {side} problems of task "

@@ -108,14 +108,14 @@ def token_parts(plan: AnalysisPlan) -> list[WorkUnit]:
     return plan.cut(lambda tokens: tokens, PART_TOKENS)
 
 
-def intervention_parts(plan: AnalysisPlan, asked: Intervene) -> list[WorkUnit]:
+def intervention_parts(plan: AnalysisPlan, options: Intervene) -> list[WorkUnit]:
     """The parts of an intervention; their cost is continuations."""
-    return plan.cut(lambda tokens: continuations(tokens, asked), PART_CONTINUATIONS)
+    return plan.cut(lambda tokens: continuations(tokens, options), PART_CONTINUATIONS)
 
 
-def continuations(tokens: int, asked: Intervene) -> int:
+def continuations(tokens: int, options: Intervene) -> int:
     """How many continuations the interventions in a rollout of so many sampled tokens take."""
-    return 2 * asked.k * min(tokens, asked.positions)
+    return 2 * options.k * min(tokens, options.positions)
 
 
 class Cost(NamedTuple):
@@ -128,13 +128,13 @@ class Cost(NamedTuple):
     most_tokens: int
 
 
-def intervention_cost(plan: AnalysisPlan, asked: Intervene) -> Cost:
+def intervention_cost(plan: AnalysisPlan, options: Intervene) -> Cost:
     """The cost before anything is run."""
     lengths = [length for chosen in plan.steps for length in chosen.lengths]
-    positions = sum(min(length, asked.positions) for length in lengths)
-    halves = sum(continuations(length, asked) * length for length in lengths) // 2
-    total = 2 * asked.k * positions
-    return Cost(positions, total, halves, max(halves, total * asked.sample.max_tokens - halves))
+    positions = sum(min(length, options.positions) for length in lengths)
+    halves = sum(continuations(length, options) * length for length in lengths) // 2
+    total = 2 * options.k * positions
+    return Cost(positions, total, halves, max(halves, total * options.sample.max_tokens - halves))
 
 
 def spread(items: Sequence[T], limit: int | None) -> list[T]:

@@ -22,34 +22,34 @@ from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
 
-def shift_command(run: Path, asked: Shift, plan: AnalysisPlan, out: Path) -> int:
+def shift_command(run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> int:
     """Write the change of every chosen token from ``asked.before`` to ``asked.after``, and say what it comes to.
 
     Raises:
         UserError: no such models, rollouts of another one, or ``out`` holds something else.
     """
-    return launch(processes(token_parts(plan)), _shift, run, asked, plan, out, hint=SAME_COMMAND)
+    return launch(processes(token_parts(plan)), _shift, run, options, plan, out, hint=SAME_COMMAND)
 
 
-def _shift(ranks: Ranks, run: Path, asked: Shift, plan: AnalysisPlan, out: Path) -> int:
-    before, after = open_policy(run, asked.before), open_policy(run, asked.after)
+def _shift(ranks: Ranks, run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> int:
+    before, after = open_policy(run, options.before), open_policy(run, options.after)
     parts = token_parts(plan)
-    about = about_of("shift", asked.model_dump(mode="json"), plan, parts)
+    about = about_of("shift", options.model_dump(mode="json"), plan, parts)
     about |= {"weights_before": weights_hash(before.model), "weights_after": weights_hash(after.model)}
 
     def work(part: WorkUnit) -> pa.Table:
         rollouts = plan.read(run, part.step)[part.start : part.stop]
-        found = []
-        for policy, name in ((before, asked.before), (after, asked.after)):
+        results = []
+        for policy, name in ((before, options.before), (after, options.after)):
             refuse_foreign(policy, name, run, rollouts)
-            found.append(token_values(policy, rollouts, asked.temperature, (), asked.micro_tokens))
-        return shift_table(plan.split, part.step, rollouts, *found)
+            results.append(token_values(policy, rollouts, options.temperature, (), options.micro_tokens))
+        return shift_table(plan.split, part.step, rollouts, *results)
 
     with AnalysisFolder(out) as folder:
         ranks.from_main(lambda: folder.begin(about, vocabulary(after)))
         work_off(ranks, folder, plan.split, parts, "tokens", work)
         if ranks.main:
-            _tell(folder, plan)
+            _print_counts(folder, plan)
     return 0
 
 
@@ -73,7 +73,7 @@ def shift_table(
     return pa.table(columns)
 
 
-def _tell(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
+def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     size = pc.abs(folder.table(["shift"])["shift"])
     large = pc.mean(pc.greater(size, LARGE)).as_py()
     say(

@@ -71,7 +71,7 @@ class Fate(NamedTuple):
     tokens: int
 
 
-def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], asked: Intervene) -> list[int]:
+def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], options: Intervene) -> list[int]:
     """One own token from each of ``asked.positions`` equal stretches of a rollout, ascending.
 
     That of the highest entropy (the first of several), or one at random by the rollout's identity. Observed tokens do
@@ -84,16 +84,16 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], asked:
     [1, 3]
     """
     sampled = np.arange(len(rollout.token_ids)) if rollout.trainable_T is None else np.flatnonzero(rollout.trainable_T)
-    bounds = [i * len(sampled) // asked.positions for i in range(asked.positions + 1)]
+    bounds = [i * len(sampled) // options.positions for i in range(options.positions + 1)]
     chosen = []
     for number, (start, stop) in enumerate(pairwise(bounds)):
         stretch = sampled[start:stop]
         if not len(stretch):
             continue
-        if asked.choose == "entropy":
+        if options.choose == "entropy":
             chosen.append(int(stretch[np.argmax(entropies_T[stretch])]))
         else:
-            chosen.append(int(stretch[identity_seed(asked.seed, "position", rollout.id, number) % len(stretch)]))
+            chosen.append(int(stretch[identity_seed(options.seed, "position", rollout.id, number) % len(stretch)]))
     return chosen
 
 

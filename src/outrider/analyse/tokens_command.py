@@ -25,31 +25,31 @@ from outrider.train.ranks import Ranks
 SCHEMA_VERSION = 1
 
 
-def tokens_command(run: Path, asked: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
+def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
     """Write the values of every chosen token, and say what they come to: :class:`TokenValues`, ``docs/analyse.md``.
 
     Raises:
         UserError: no such model, rollouts of another one, or ``out`` holds something else.
     """
-    return launch(processes(token_parts(plan)), _tokens, run, asked, plan, out, hint=SAME_COMMAND)
+    return launch(processes(token_parts(plan)), _tokens, run, options, plan, out, hint=SAME_COMMAND)
 
 
-def _tokens(ranks: Ranks, run: Path, asked: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    policy = open_policy(run, asked.model)
+def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
+    policy = open_policy(run, options.model)
     parts = token_parts(plan)
-    about = about_of("tokens", asked.model_dump(mode="json"), plan, parts) | {"weights": weights_hash(policy.model)}
+    about = about_of("tokens", options.model_dump(mode="json"), plan, parts) | {"weights": weights_hash(policy.model)}
 
     def work(part: WorkUnit) -> pa.Table:
         rollouts = plan.read(run, part.step)[part.start : part.stop]
-        refuse_foreign(policy, asked.model, run, rollouts)
-        values = token_values(policy, rollouts, asked.temperature, asked.masses, asked.micro_tokens)
-        return token_table(plan.split, part.step, rollouts, values, asked)
+        refuse_foreign(policy, options.model, run, rollouts)
+        values = token_values(policy, rollouts, options.temperature, options.masses, options.micro_tokens)
+        return token_table(plan.split, part.step, rollouts, values, options)
 
     with AnalysisFolder(out) as folder:
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
         work_off(ranks, folder, plan.split, parts, "tokens", work)
         if ranks.main:
-            _tell(folder, plan, asked)
+            _print_counts(folder, plan, options)
     return 0
 
 
@@ -65,7 +65,7 @@ def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts:
 
 
 def token_table(
-    split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[TokenValues], asked: TokensAnalysis
+    split: str, step: int, rollouts: Sequence[Rollout], values: Sequence[TokenValues], options: TokensAnalysis
 ) -> pa.Table:
     """One row for every token that a policy sampled, in order of rollout and position; observed tokens have none.
 
@@ -74,7 +74,7 @@ def token_table(
     columns = key_columns(split, step, rollouts)
     columns |= {
         "logprob": own(rollouts, [v.logprobs for v in values]),
-        "sampled_logprob": _sampled(rollouts, asked.temperature),
+        "sampled_logprob": _sampled(rollouts, options.temperature),
         "entropy": own(rollouts, [v.entropies for v in values]),
         "error_norm": own(rollouts, [v.error_norms for v in values]),
         "hidden_norm": own(rollouts, [v.hidden_norms for v in values]),
@@ -83,7 +83,7 @@ def token_table(
         "alternative_id": own(rollouts, [v.alternatives for v in values], np.int32),
         "alternative_logprob": own(rollouts, [v.alternative_logprobs for v in values]),
     }
-    for i, mass in enumerate(asked.masses):
+    for i, mass in enumerate(options.masses):
         columns[branching_column(mass)] = own(rollouts, [v.branching_TM[:, i] for v in values], np.int32)
     return pa.table(columns)
 
@@ -136,14 +136,14 @@ def _sampled(rollouts: Sequence[Rollout], temperature: float) -> pa.Array:
     return pa.array(logprobs, mask=otherwise.to_numpy(zero_copy_only=False))
 
 
-def _tell(folder: AnalysisFolder, plan: AnalysisPlan, asked: TokensAnalysis) -> None:
+def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAnalysis) -> None:
     names = {"entropy": "entropy", "gradient_norm": "gradient norm"}
-    names |= {branching_column(mass): f"branching factor at {mass:g}" for mass in asked.masses}
+    names |= {branching_column(mass): f"branching factor at {mass:g}" for mass in options.masses}
     table = folder.table([*names, "sampled_logprob"])
     means = [f"{name} {pc.mean(table[column]).as_py():.4g}" for column, name in names.items()]
     say(f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts, means: {', '.join(means)}")
     if otherwise := table["sampled_logprob"].null_count:
-        say(f"{otherwise:,} tokens were not drawn at temperature {asked.temperature:g}: no sampled_logprob")
+        say(f"{otherwise:,} tokens were not drawn at temperature {options.temperature:g}: no sampled_logprob")
     tell_place(folder, plan)
 
 

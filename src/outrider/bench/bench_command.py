@@ -52,7 +52,7 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
         tune, names = bench.tune, bench.recipes
         tries = {name: [tuning_cells(out, bench, tune, name, value) for value in tune.values] for name in names}
         rows = [cells for of_recipe in tries.values() for cells in of_recipe]
-        failures += run_cells(in_turn(rows), cores, _told, "tuning")
+        failures += run_cells(in_turn(rows), cores, _finished_line, "tuning")
         for name, of_recipe in tries.items():
             arms = [read_arm(name, cells, [1.0]) for cells in of_recipe]
             choices[name] = choose([tried(tune, v, arm) for v, arm in zip(tune.values, arms, strict=True)])
@@ -62,7 +62,7 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
         for name in bench.recipes
         if bench.tune is None or name in chosen
     }
-    failures += run_cells([before, *in_turn(list(cells.values()))], cores, _told)
+    failures += run_cells([before, *in_turn(list(cells.values()))], cores, _finished_line)
     start = read_arm("before training", [before], [0.0])
     if start is None:
         raise UserError(failures[-1].sentence() if failures else f"{before.path} holds no evaluation")
@@ -121,15 +121,15 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     if began.tune and bench.tune and all(value in bench.tune.values for value in began.tune.values):
         old["tune"]["values"] = new["tune"]["values"]
     may_grow = ("seeds", "recipes")
-    found = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]
+    results = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]
     if bench.seeds < began.seeds:
-        found.append(f"seeds: {began.seeds} -> {bench.seeds}")
-    found += [f"without {name}" for name in began.recipes if name not in recipes]
+        results.append(f"seeds: {began.seeds} -> {bench.seeds}")
+    results += [f"without {name}" for name in began.recipes if name not in recipes]
     for name, recipe in recipes.items():
         if recipe_file(out, name).exists():
             kept = recipe_of_run(read_yaml(recipe_file(out, name).read_text("utf-8"), name))
-            found += [f"{name}: {line}" for line in kept.difference(recipe)]
-    return found
+            results += [f"{name}: {line}" for line in kept.difference(recipe)]
+    return results
 
 
 def _refuse_others(out: Path) -> None:
@@ -157,7 +157,7 @@ def _refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
         )
 
 
-def _told(cell: Cell) -> str:
+def _finished_line(cell: Cell) -> str:
     """The line of a finished run."""
     folder = RunFolder(cell.path)
     overall = Evaluation.from_json(folder.evaluations()[max(folder.evaluations())]).overall

@@ -106,7 +106,7 @@ def cells_of(out: Path, bench: Bench, name: str, chosen: Any = None) -> list[Cel
 def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, value: Any) -> list[Cell]:
     """The runs that try a value for a recipe."""
     held = load_recipe(str(recipe_file(out, name))).evaluate.problems
-    asked = (
+    overrides = (
         override(tune.key, value),
         f"train={{tokens: {tune.tokens}, steps: null, seconds: null, evaluate_at: []}}",
         f"evaluate={{problems: {tune.problems}, skip: {held}}}",
@@ -115,7 +115,7 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, value: Any) -> 
         Cell(
             label=f"{name}, {tune.key}={value}, seed {seed}",
             recipe=recipe_file(out, name),
-            overrides=(*asked, *_seeded(out, name, seed)),
+            overrides=(*overrides, *_seeded(out, name, seed)),
             path=out / "tuning" / name / str(value).replace("/", "_") / str(seed),
             seed=seed,
             unit="tokens",

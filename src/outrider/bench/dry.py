@@ -35,7 +35,7 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
             f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
             f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
         ]
-    lines += [f"warning: {name}: {said}" for name, recipe in recipes.items() for said in recipe_warnings(recipe)]
+    lines += [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
     settings = dump_yaml(bench.model_dump(mode="json"))
     return "\n".join([*lines, "", settings])
 

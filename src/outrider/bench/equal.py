@@ -86,5 +86,5 @@ def _line(before: Arm, arm: Arm, k: int, known_P: NDArray[np.bool_]) -> _Line:
 
 def _along(before: Arm, arm: Arm, k: int) -> Floats:
     """pass@k along training, the policy before training first; ``[points, S, P]``, NaN where it is unknown."""
-    found = [point.measured(f"pass@{k}") for point in (*before.points, *arm.points)]
-    return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in found)))
+    results = [point.measured(f"pass@{k}") for point in (*before.points, *arm.points)]
+    return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))

@@ -29,9 +29,9 @@ def differences(report: BenchReport, change: Callable[[Arm, str], Estimate]) -> 
     """Paired changes, bold where the interval excludes 0; from the base recipe, or from before training."""
     rows = []
     for arm in report.arms:
-        found = [change(arm, q) for q in report.policy]
-        if any(not math.isnan(e.value) for e in found):
-            rows.append([arm.name, str(found[0].seeds), *map(_change, found)])
+        results = [change(arm, q) for q in report.policy]
+        if any(not math.isnan(e.value) for e in results):
+            rows.append([arm.name, str(results[0].seeds), *map(_change, results)])
     return _markdown(["recipe", "seeds", *report.policy], rows)
 
 
@@ -116,9 +116,9 @@ def _equal(report: BenchReport) -> str:
     rows = []
     for arm in report.arms:
         if arm is not report.base:
-            found = [report.at_equal_pass1(arm, k) for k in ks]
-            place = f"{found[0].pass1:.3f}" if math.isfinite(found[0].pass1) else _NONE
-            rows.append([arm.name, str(found[0].change.seeds), place, *(_change(f.change) for f in found)])
+            results = [report.at_equal_pass1(arm, k) for k in ks]
+            place = f"{results[0].pass1:.3f}" if math.isfinite(results[0].pass1) else _NONE
+            rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
     return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(report, ks[-1])
 
 
@@ -133,8 +133,8 @@ def _left_out(report: BenchReport, k: int) -> str:
 def _reached(report: BenchReport) -> str:
     rows = []
     for arm in report.arms:
-        found = report.reached(arm)
-        rows.append([arm.name, *(_plain(x) for x in (found.steps, found.tokens, found.seconds))])
+        result = report.reached(arm)
+        rows.append([arm.name, *(_plain(x) for x in (result.steps, result.tokens, result.seconds))])
     return _markdown(["recipe", "steps", "tokens", "seconds"], rows)
 
 
@@ -173,12 +173,12 @@ def _tuning(report: BenchReport) -> list[str]:
             cells = [_number(t.scores[name], name) if name in t.scores else _NONE for name in ["criterion", *shown]]
             rows.append([recipe, f"{t.value:g}" if isinstance(t.value, float) else str(t.value), *cells, mark])
     seeds = f"{tune.seeds} seed{'s' if tune.seeds > 1 else ''}"
-    told = (
+    sentence = (
         f"`{tune.key}`, for each recipe by the same budget: {seeds} of its own x {tune.tokens:,} generated tokens per "
         f"value, measured on {tune.problems} held-out problems that the comparison does not use. Chosen is the "
         f"first value whose {_CRITERIA[tune.by]} is within one standard error of the largest, paired by problem."
     )
-    return [told, _markdown(["recipe", tune.key, "criterion", *shown, ""], rows)]
+    return [sentence, _markdown(["recipe", tune.key, "criterion", *shown, ""], rows)]
 
 
 _CRITERIA = {
@@ -200,23 +200,23 @@ def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
     )
 
 
-def _number(found: Estimate, quantity: str) -> str:
-    if math.isnan(found.value):
+def _number(result: Estimate, quantity: str) -> str:
+    if math.isnan(result.value):
         return _NONE
     whole = quantity in ("tokens", "steps", "seconds")
-    half = (found.high - found.low) / 2
+    half = (result.high - result.low) / 2
     if whole:
-        return f"{found.value:,.0f}" + ("" if math.isnan(half) else f" ±{half:,.0f}")
-    return f"{found.value:.3f}" + ("" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±."))
+        return f"{result.value:,.0f}" + ("" if math.isnan(half) else f" ±{half:,.0f}")
+    return f"{result.value:.3f}" + ("" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±."))
 
 
-def _change(found: Estimate) -> str:
-    if math.isnan(found.value):
+def _change(result: Estimate) -> str:
+    if math.isnan(result.value):
         return _NONE
-    half = (found.high - found.low) / 2
-    value = f"{found.value:+.3f}"
+    half = (result.high - result.low) / 2
+    value = f"{result.value:+.3f}"
     spread = "" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±.")
-    return (f"**{value}**" if found.excludes_zero else value) + spread
+    return (f"**{value}**" if result.excludes_zero else value) + spread
 
 
 def _plain(value: float) -> str:

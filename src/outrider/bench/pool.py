@@ -33,12 +33,12 @@ class Failure(NamedTuple):
 
     cell: Cell
     status: int
-    said: str
+    last_line: str
 
     def sentence(self) -> str:
         """What the user is told."""
         ended = f"signal {-self.status}" if self.status < 0 else f"status {self.status}"
-        return f"{self.cell.label} failed ({ended}): {self.said or 'it printed nothing'} [{self.cell.log}]"
+        return f"{self.cell.label} failed ({ended}): {self.last_line or 'it printed nothing'} [{self.cell.log}]"
 
 
 @dataclass(slots=True)

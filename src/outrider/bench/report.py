@@ -115,7 +115,7 @@ class BenchReport:
 
     def to_json(self) -> dict[str, Any]:
         """Every estimate as plain data; NaN is null."""
-        found = {
+        results = {
             "schema_version": SCHEMA_VERSION,
             "bench": self.bench.model_dump(mode="json"),
             "before": {q: self.value(self.before, q) for q in self.policy},
@@ -123,7 +123,7 @@ class BenchReport:
             "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
             "failures": self.failures,
         }
-        return dict(json_data(found))
+        return dict(json_data(results))
 
     def _of_arm(self, arm: Arm) -> dict[str, Any]:
         points = [
@@ -134,8 +134,8 @@ class BenchReport:
             "points": points,
             "minus_base": {q: self.against_base(arm, q) for q in self.policy},
             "minus_base_at_equal_pass@1": {
-                f"pass@{k}": found.change._asdict() | {"at_pass@1": found.pass1}
-                for k, found in ((k, self.at_equal_pass1(arm, k)) for k in self.before.ks if k > 1)
+                f"pass@{k}": one.change._asdict() | {"at_pass@1": one.pass1}
+                for k, one in ((k, self.at_equal_pass1(arm, k)) for k in self.before.ks if k > 1)
             },
             "minus_before": {q: self.against_before(arm, q) for q in self.policy},
             "spent": arm.spent,

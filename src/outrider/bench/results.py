@@ -111,13 +111,13 @@ def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, 
     used = dict(spent(cell.path, cell.unit))
     tokens = {0: 0.0} | {int(row["step"]): row["tokens"] for row in folder.metrics()}
     clock = {int(row["step"]): training_seconds(row) for row in folder.timing()}
-    found = []
+    results = []
     for share in shares:
         last = max(evaluations)  # a run of seconds may have used a hair less by the clock of its folder
         step = min((s for s in evaluations if used[s] >= share * cell.budget), default=last)
         seconds = sum(taken for s, taken in clock.items() if s <= step)
-        found.append((evaluations[step], step, tokens[step], seconds))
-    return found
+        results.append((evaluations[step], step, tokens[step], seconds))
+    return results
 
 
 def _row(quantity: str) -> Callable[[Sequence[Tally]], tuple[Floats, Floats]]:

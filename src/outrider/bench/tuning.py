@@ -73,13 +73,13 @@ def choose(options: Sequence[Tried]) -> Choice:
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)
-    chosen = next((place for place, found in whole.items() if best is not None and _as_good(found, best)), None)
+    chosen = next((place for place, one in whole.items() if best is not None and _as_good(one, best)), None)
     return Choice(tuple(options), chosen)
 
 
-def _as_good(found: Measured, best: Measured) -> bool:
-    behind = difference(found, best)
-    return found is best or behind.value <= behind.error
+def _as_good(result: Measured, best: Measured) -> bool:
+    behind = difference(result, best)
+    return result is best or behind.value <= behind.error
 
 
 def _criterion(tune: Tune, arm: Arm) -> Measured:

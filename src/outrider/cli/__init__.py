@@ -51,11 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise
     except OSError as error:
         if error.errno in NO_ROOM and error.filename is None and let_go_of_full():
-            return _told(f"standard output cannot be written: {error.strerror}")
+            return _print_mistake(f"standard output cannot be written: {error.strerror}")
         raise
 
 
-def _told(mistake: object) -> int:
+def _print_mistake(mistake: object) -> int:
     """A user's mistake in one sentence, and its exit status."""
     sys.stderr.write(f"outrider: {mistake}\n")
     return 2
@@ -74,7 +74,7 @@ def _run(argv: Sequence[str] | None) -> int:
             status: int = arguments.run(arguments)
             return status
     except UserError as error:
-        return _told(error)
+        return _print_mistake(error)
     except KeyboardInterrupt:
         sys.stderr.write("outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint\n")
         return 130

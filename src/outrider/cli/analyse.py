@@ -49,13 +49,13 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     from outrider.config import load_options
 
     data = _given(arguments, "model", "temperature") | ({} if arguments.mass is None else {"masses": arguments.mass})
-    asked = load_options(TokensAnalysis, data, [], "analyse tokens")
-    plan = select(arguments.run_folder, asked)
+    options = load_options(TokensAnalysis, data, [], "analyse tokens")
+    plan = select(arguments.run_folder, options)
     if arguments.dry_run:
         return _dry(plan, f"1 pass in {_parts(token_parts(plan))}")
     from outrider.analyse.tokens_command import tokens_command
 
-    return _interruptible(lambda: tokens_command(arguments.run_folder, asked, plan, _out(arguments, "tokens")))
+    return _interruptible(lambda: tokens_command(arguments.run_folder, options, plan, _out(arguments, "tokens")))
 
 
 def run_shift(arguments: argparse.Namespace) -> int:
@@ -64,13 +64,13 @@ def run_shift(arguments: argparse.Namespace) -> int:
     from outrider.analyse.selection import select, token_parts
     from outrider.config import load_options
 
-    asked = load_options(Shift, _given(arguments, "before", "after", "temperature"), [], "analyse shift")
-    plan = select(arguments.run_folder, asked)
+    options = load_options(Shift, _given(arguments, "before", "after", "temperature"), [], "analyse shift")
+    plan = select(arguments.run_folder, options)
     if arguments.dry_run:
         return _dry(plan, f"2 passes in {_parts(token_parts(plan))}")
     from outrider.analyse.shift_command import shift_command
 
-    return _interruptible(lambda: shift_command(arguments.run_folder, asked, plan, _out(arguments, "shift")))
+    return _interruptible(lambda: shift_command(arguments.run_folder, options, plan, _out(arguments, "shift")))
 
 
 def run_intervene(arguments: argparse.Namespace) -> int:
@@ -84,11 +84,11 @@ def run_intervene(arguments: argparse.Namespace) -> int:
     recipe: Mapping[str, Any] = read_yaml(config.read_text("utf-8"), str(config))
     data = _given(arguments, "model", "positions", "choose", "k", "seed")
     data |= {key: recipe[key] for key in ("task", "sample", "evaluate") if key in recipe}
-    asked = load_options(Intervene, data, arguments.overrides, "analyse intervene")
-    plan = select(arguments.run_folder, asked)
+    options = load_options(Intervene, data, arguments.overrides, "analyse intervene")
+    plan = select(arguments.run_folder, options)
     if arguments.dry_run:
-        cost = intervention_cost(plan, asked)
-        parts = _parts(intervention_parts(plan, asked))
+        cost = intervention_cost(plan, options)
+        parts = _parts(intervention_parts(plan, options))
         return _dry(
             plan,
             f"{cost.positions:,} positions, {cost.continuations:,} continuations, about {cost.tokens:,} tokens to "
@@ -96,7 +96,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
         )
     from outrider.analyse.intervene_command import intervene_command
 
-    return _interruptible(lambda: intervene_command(arguments.run_folder, asked, plan, _out(arguments, "intervene")))
+    return _interruptible(lambda: intervene_command(arguments.run_folder, options, plan, _out(arguments, "intervene")))
 
 
 def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:

@@ -57,10 +57,10 @@ def columns(arguments: argparse.Namespace) -> dict[str, str]:
     Raises:
         UserError: one of them is not ``NAME=FIELD``.
     """
-    found = {}
+    results = {}
     for text in arguments.column:
         name, equals, field = text.partition("=")
         if not (name and equals and field):
             raise UserError(f"--column {text}: name a column and a field, such as --column problem=prompt")
-        found[name.strip()] = field.strip()
-    return found
+        results[name.strip()] = field.strip()
+    return results

@@ -53,9 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     names, overrides = [w for w in words if "=" not in w], [w for w in words if "=" in w]
     if not names:
         raise UserError("bench needs at least one recipe, as in `outrider bench grpo dr-grpo --out runs/bench-1`")
-    found = load_recipes(names, overrides, arguments.setting)
-    bench = load_options(Bench, _asked(arguments, list(found)), [], "bench")
-    recipes = {name: settle(recipe, bench) for name, recipe in found.items()}
+    result = load_recipes(names, overrides, arguments.setting)
+    bench = load_options(Bench, _bench_options(arguments, list(result)), [], "bench")
+    recipes = {name: settle(recipe, bench) for name, recipe in result.items()}
     refuse_unlike(recipes, bench.base)
     _refuse_untunable(bench.tune, recipes)
     if arguments.dry_run:
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Terminated(f"{stop}; {SAME_COMMAND}") from stop
 
 
-def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+def _bench_options(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     """The options of the command line as data; what was not given is left to the defaults."""
     given = {
         key: getattr(arguments, key)
@@ -81,7 +81,7 @@ def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     }
     if not given.keys() & {"tokens", "steps", "seconds"}:
         given["tokens"] = 1_600_000
-    asked: dict[str, Any] = {"recipes": names, "base": arguments.base or names[0], **given}
+    options: dict[str, Any] = {"recipes": names, "base": arguments.base or names[0], **given}
     tune = {
         key: getattr(arguments, f"tune_{key}")
         for key in ("tokens", "seeds", "problems", "by")
@@ -90,13 +90,13 @@ def _asked(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     if arguments.tune is None:
         if tune:
             raise UserError(f"--tune-{next(iter(tune))} is given, but --tune is not")
-        return asked
+        return options
     from outrider.bench.spec import parse_tuned
 
     key, values = parse_tuned(arguments.tune)
     if "tokens" not in tune and "tokens" not in given:
         raise UserError("--tune needs --tune-tokens where the budget is not in tokens")
-    return {**asked, "tune": {"key": key, "values": values, "tokens": given.get("tokens"), **tune}}
+    return {**options, "tune": {"key": key, "values": values, "tokens": given.get("tokens"), **tune}}
 
 
 def _refuse_untunable(tune: Tune | None, recipes: dict[str, Recipe]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
-from outrider.cli.task import add_task, task_asked
+from outrider.cli.task import add_task, task_options
 
 
 def add_to(commands: Commands) -> None:
@@ -31,10 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.config.protocol import protocol
     from outrider.tasks import Suite
 
-    data = {"model": arguments.model, "task": task_asked(arguments), **protocol(arguments.protocol)}
+    data = {"model": arguments.model, "task": task_options(arguments), **protocol(arguments.protocol)}
     short = {"n": arguments.n, "problems": arguments.problems}
-    said = {key: value for key, value in short.items() if value is not None}
-    data["evaluate"] = {**data.get("evaluate", {}), **said}
+    given = {key: value for key, value in short.items() if value is not None}
+    data["evaluate"] = {**data.get("evaluate", {}), **given}
     evaluation = load_options(Evaluate, data, arguments.overrides, "evaluate")
     task = evaluation.task
     if (

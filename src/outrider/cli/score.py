@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from outrider.cli.arguments import Commands, add_columns, columns, folder
-from outrider.cli.task import add_task, task_asked
+from outrider.cli.task import add_task, task_options
 
 
 def add_to(commands: Commands) -> None:
@@ -26,14 +26,14 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.config import load_options
     from outrider.config.score import Score
 
-    data = {"task": task_asked(arguments)}
+    data = {"task": task_options(arguments)}
     if arguments.problems is not None:
         data["problems"] = arguments.problems
-    asked = load_options(Score, data, [], "score")
+    options = load_options(Score, data, [], "score")
     from rich.console import Console
 
     from outrider.score.score_command import score_command
 
     return score_command(
-        arguments.file, asked.task, asked.problems, columns(arguments), arguments.out, Console(stderr=True)
+        arguments.file, options.task, options.problems, columns(arguments), arguments.out, Console(stderr=True)
     )

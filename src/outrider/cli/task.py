@@ -16,7 +16,7 @@ def add_task(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="DIR", help="folder with the files of --suite; without it, the hub")
 
 
-def task_asked(arguments: argparse.Namespace) -> Any:
+def task_options(arguments: argparse.Namespace) -> Any:
     """The task as a recipe has it.
 
     Raises:

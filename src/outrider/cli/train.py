@@ -46,6 +46,8 @@ def _print_estimate(recipe: Recipe) -> int:
     from outrider.train.estimate import estimate
     from outrider.train.recipe_warnings import recipe_warnings
 
-    warnings = [f"warning: {said}" for said in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]]
+    warnings = [
+        f"warning: {warning}" for warning in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]
+    ]
     sys.stdout.writelines(f"# {line}\n" for line in [*estimate(recipe, local_config(recipe.model)), *warnings])
     return 0

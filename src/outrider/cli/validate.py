@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Put the checks together and run them, or show them."""
     from outrider.config import Validate, load_options
 
-    data = asked(arguments.task, arguments.setting)
+    data = task_data(arguments.task, arguments.setting)
     if arguments.model is not None:
         data["model"] = arguments.model
     validate = load_options(Validate, data, arguments.overrides, "validate")
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     return validate_command(validate, arguments.out)
 
 
-def asked(text: str, setting: str | None) -> dict[str, Any]:
+def task_data(text: str, setting: str | None) -> dict[str, Any]:
     """The task that is meant, and with a recipe its model and length of responses.
 
     Raises:

@@ -50,10 +50,10 @@ class Corpus:
         """
         evicted = 0
         for group in sorted(groups, key=lambda g: g.problem.id):
-            found = [(without_thinking(r.response_text), r) for r in group.rollouts if r.success]
-            told = [(text, r) for text, r in found if text]
-            if told:
-                text, rollout = told[-1]
+            responses = [(without_thinking(r.response_text), r) for r in group.rollouts if r.success]
+            answers = [(text, r) for text, r in responses if text]
+            if answers:
+                text, rollout = answers[-1]
                 entry = Exemplar(question_of(group.problem), text, rollout.context.kind == "seeded")
                 evicted += self.store(group.problem.id, entry)
         return evicted

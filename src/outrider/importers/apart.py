@@ -36,23 +36,23 @@ def labels(sources: Mapping[Path, EvaluationSource], runs: str, notes: Notes) ->
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1
     times = Counter((source.run, source.task) for source in sources.values())
-    found = {}
+    results = {}
     for path, source in sources.items():
         again = times[source.run, source.task] > 1
         parts = [source.run] * several_runs + [source.task] * several_tasks + [source.file] * again
-        found[path] = "/".join(filter(None, parts))
-    told = list(dict.fromkeys(filter(None, found.values())))
-    if told:
+        results[path] = "/".join(filter(None, parts))
+    kept = list(dict.fromkeys(filter(None, results.values())))
+    if kept:
         repeated = any(source.file and times[source.run, source.task] > 1 for source in sources.values())
         kinds = [f"{len({s.run for s in sources.values()})} {runs}"] * several_runs
         kinds += [f"{len({s.task for s in sources.values()})} tasks"] * several_tasks
         kinds += ["several files of one task"] * repeated
         mixed = several_runs or repeated
         notes.say(
-            f"Samples of {' and '.join(kinds)} are kept apart, by level: {', '.join(told)}"
+            f"Samples of {' and '.join(kinds)} are kept apart, by level: {', '.join(kept)}"
             + ("; what is told of all problems mixes them: to compare them, read them one by one." if mixed else ".")
         )
-    return found
+    return results
 
 
 def kept_apart(values: dict[str, Any], label: str) -> dict[str, Any]:

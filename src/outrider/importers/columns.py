@@ -1,6 +1,7 @@
-"""Any other dump: JSON lines, Parquet or CSV, of which the user says which field is the problem and which the success.
+"""Any other dump: JSON lines, Parquet or CSV, whose fields for problem and success the user names.
 
-``{"problem": "prompt", "success": "is_correct"}`` is enough; :data:`outrider.importers.asked.COLUMNS` names the rest.
+``{"problem": "prompt", "success": "is_correct"}`` is enough; the other names are in
+:data:`outrider.importers.column_mapping.COLUMNS`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from outrider.errors import UserError
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head, look
 from outrider.importers.lines import Record, json_lines, opened, parquet_rows
 from outrider.importers.notes import Notes
@@ -24,7 +25,7 @@ def recognises(head: Head) -> bool:
     return False
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Records as they are; what they mean is said by what was asked for.
 
     With a field for the step they are taken as training, without one as an evaluation.
@@ -32,10 +33,10 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Imported
     Raises:
         UserError: no field was named for the problem, or a file is of none of the three kinds.
     """
-    if "problem" not in asked.fields and "prompt" not in asked.fields:
+    if "problem" not in mapping.fields and "prompt" not in mapping.fields:
         raise UserError("a dump of no known format needs to be told at least its problem, such as problem: 'prompt'.")
-    split = "train" if "step" in asked.fields else "evaluate"
-    if "split" not in asked.fields and paths:
+    split = "train" if "step" in mapping.fields else "evaluate"
+    if "split" not in mapping.fields and paths:
         notes.say(f"All is taken as split {split}, as {'there is a' if split == 'train' else 'no'} field for the step.")
     if len(paths) > 1:
         notes.say(

@@ -67,8 +67,8 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UserError(f"there is nothing at {path}.")
-    found = [file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
-    return sorted(found, key=lambda file: natural(file.relative_to(path).as_posix()))
+    results = [file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
+    return sorted(results, key=lambda file: natural(file.relative_to(path).as_posix()))
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:

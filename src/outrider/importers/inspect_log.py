@@ -16,7 +16,7 @@ from typing import Any
 
 from outrider.importers.apart import EvaluationSource, kept_apart, labels
 from outrider.importers.archive import entries
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.jsonobject import CutOffError, members
 from outrider.importers.lines import in_form, opened
@@ -37,7 +37,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"version", "status", "eval"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Samples of Inspect; the epochs of a sample are its group. A problem is known by the task's name and the id.
 
     Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
@@ -143,15 +143,15 @@ def _judged(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str, 
         return {}
     ((name, score),) = scores.items()
     value = score.get("value")
-    found = {"answer": score.get("answer")}
+    results = {"answer": score.get("answer")}
     if isinstance(value, float) and math.isnan(value):
         model = score.get("reason") in OF_THE_MODEL
-        return {**found, "outcome": (Outcome.UNPARSEABLE if model else Outcome.ERROR).value}
+        return {**results, "outcome": (Outcome.UNPARSEABLE if model else Outcome.ERROR).value}
     outcome = outcome_of(value)
     notes.say(f"Success is the score {name}.")
     if outcome is None:
         notes.count("score states neither success nor failure", "scores state neither success nor failure")
-    return {**found, "outcome": outcome}
+    return {**results, "outcome": outcome}
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:

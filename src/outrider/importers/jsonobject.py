@@ -97,11 +97,11 @@ class _Text:
 
     def expect(self, characters: str) -> str:
         """Step over the next character, which must be one of some."""
-        found = self.peek()
-        if found not in characters:
-            raise ValueError(f"{found!r} stands where one of {characters!r} is expected")
+        result = self.peek()
+        if result not in characters:
+            raise ValueError(f"{result!r} stands where one of {characters!r} is expected")
         self._at += 1
-        return found
+        return result
 
     def value(self) -> Any:
         """Step over the next value, however long; the window doubles, so reading stays linear."""

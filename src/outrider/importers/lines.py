@@ -126,8 +126,8 @@ def in_form(where: str, framework: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        told = f"{type(error).__name__}: {error}"
-        raise UserError(f"{where}: the record is not built as {framework} builds it ({told}).") from error
+        message = f"{type(error).__name__}: {error}"
+        raise UserError(f"{where}: the record is not built as {framework} builds it ({message}).") from error
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.importers.apart import EvaluationSource, folder_below, kept_apart, labels
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.lines import Record, in_form, json_lines
 from outrider.importers.notes import Notes
@@ -29,7 +29,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"doc_id", "doc", "resps", "filtered_resps"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Responses of a task's documents; a problem is known by its document's hash.
 
     A file has every response once per filter. The first filter of a file is read, or the one that success names as
@@ -43,7 +43,7 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Imported
     Files of several models, tasks or dates are kept apart, as their names and folders tell them.
     """
     apart = labels(_sources(paths), "models", notes)
-    named = asked.success.field.rpartition(",")[2] if asked.success and "," in asked.success.field else None
+    named = mapping.success.field.rpartition(",")[2] if mapping.success and "," in mapping.success.field else None
     for path in paths:
         chosen = named
         for record in json_lines(path, notes):
@@ -56,17 +56,17 @@ def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[Imported
                 )
                 continue
             with in_form(record.where, "lm-eval"):
-                found = _responses(record, apart[path], notes)
-            yield from found
+                result = _responses(record, apart[path], notes)
+            yield from result
 
 
 def _sources(paths: Sequence[Path]) -> dict[Path, EvaluationSource]:
     """The model is a folder's name, task and date are in the file's."""
-    folders, found = folder_below(paths), {}
+    folders, one = folder_below(paths), {}
     for path in paths:
         named = _NAME.fullmatch(path.stem)
-        found[path] = EvaluationSource(folders[path], named[1] if named else path.stem, named[2] if named else "")
-    return found
+        one[path] = EvaluationSource(folders[path], named[1] if named else path.stem, named[2] if named else "")
+    return one
 
 
 def _responses(record: Record, label: str, notes: Notes) -> list[ImportedRow]:

@@ -15,12 +15,12 @@ class Notes:
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, None] = {}
+        self._sentences: dict[str, None] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
     def say(self, sentence: str) -> None:
         """Note a sentence; said again, it stays one."""
-        self._said[sentence] = None
+        self._sentences[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
         """Count something under its words for one and for many, without their full stop."""
@@ -29,4 +29,4 @@ class Notes:
     def sentences(self) -> list[str]:
         """All of it; counts last."""
         counts = [f"1 {one}." if n == 1 else f"{n:,} {many}." for (one, many), n in self._counts.items() if n]
-        return [*self._said, *counts]
+        return [*self._sentences, *counts]

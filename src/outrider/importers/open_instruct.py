@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.importers.apart import OneRun
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
@@ -26,7 +26,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"prompt_tokens", "response_tokens", "reward"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Rollouts of open-instruct; a group is one prompt of one step's batch.
 
     Texts are token ids in decimal: equal where the tokens are, so duplicates and problems are found all the same.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from outrider.errors import UserError, nearest
 from outrider.importers import columns as any_columns
 from outrider.importers import inspect_log, lm_eval, open_instruct, trl, verifiers, verl
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head, files_of, look
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow, summed_up, table
@@ -26,7 +26,7 @@ class Format(Protocol):
 
     def recognises(self, head: Head) -> bool: ...
 
-    def rows(self, paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]: ...
+    def rows(self, paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]: ...
 
 
 FORMATS: dict[str, Format] = {
@@ -74,21 +74,22 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
     Args:
         path: file or folder.
         format: a name of ``FORMATS``; None detects it, and takes ``columns`` where nothing is detected.
-        columns: which field of a record is which column, see :class:`outrider.importers.asked.Asked`. Needed by the
-            format ``columns``; with another it overrides what that format takes, ``{"success": "reward >= 1"}``.
+        columns: the field of a record for each column, see
+            :class:`outrider.importers.column_mapping.ColumnMapping`. Needed by the format ``columns``; another format's
+            own fields are overridden, as by ``{"success": "reward >= 1"}``.
 
     Raises:
         UserError: an unknown format, files of several formats, a field that no record has, or a record that cannot be
             read, with its file and line.
     """
-    asked, notes = Asked(columns), Notes()
+    mapping, notes = ColumnMapping(columns), Notes()
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise UserError(f"there is no format {format!r}; {nearest(format, FORMATS)}.")
     files = [(file, look(file)) for file in files_of(path)]
     name = format or _only_format(path, files, bool(columns))
     paths = _chosen(path, files, name, notes)
-    done = table(asked.applied(FORMATS[name].rows(paths, notes, asked), notes), notes)
+    done = table(mapping.applied(FORMATS[name].rows(paths, notes, mapping), notes), notes)
     summed_up(done, notes)
     return Imported(done, name, notes.sentences())
 
@@ -97,18 +98,18 @@ def _format_of(head: Head) -> str | None:
     return next((name for name, format in FORMATS.items() if format.recognises(head)), None)
 
 
-def _only_format(path: Path, files: Iterable[tuple[Path, Head]], told: bool) -> str:
+def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) -> str:
     """The one format that occurs.
 
     Raises:
         UserError: none does and there is no mapping either, or several do.
     """
-    found = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
-    if len(found) > 1:
-        raise UserError(f"{path} holds dumps of several formats, {', '.join(found)}: name the one to read.")
-    if found:
-        return next(iter(found))
-    if told:
+    result = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
+    if len(result) > 1:
+        raise UserError(f"{path} holds dumps of several formats, {', '.join(result)}: name the one to read.")
+    if result:
+        return next(iter(result))
+    if named:
         return "columns"
     heads = [head for _, head in files]
     names = next((sorted(head.names) for head in heads if head.kind in ("json", "parquet", "text") and head.names), [])

@@ -85,10 +85,10 @@ class SuccessRule(NamedTuple):
         >>> SuccessRule.parse("exact_match,strict-match").field
         'exact_match,strict-match'
         """
-        found = _RULE.fullmatch(text.strip())
-        if not found:
+        match = _RULE.fullmatch(text.strip())
+        if not match:
             return SuccessRule(text.strip())
-        field, symbol, right = found[1], found[2], found[3].strip("'\"")
+        field, symbol, right = match[1], match[2], match[3].strip("'\"")
         limit = _number(right)
         if limit is not None:
             return SuccessRule(field, symbol, limit)

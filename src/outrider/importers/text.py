@@ -125,5 +125,5 @@ def _call(call: Any) -> str:
     call = inner if isinstance(inner, Mapping) else call
     name = call.get("name") or inner or "?"
     arguments = call.get("arguments", "")
-    told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-    return f"[call {name}({told})]"
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return f"[call {name}({written})]"

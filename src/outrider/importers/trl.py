@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from outrider.importers.apart import OneRun
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.lines import BATCH, parquet_rows
 from outrider.importers.notes import Notes
@@ -28,7 +28,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "parquet" and {"step", "prompt", "completion"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Rollouts of TRL, a file a step.
 
     The reward is the sum of the columns of the reward functions, as TRL adds them where no ``reward_weights`` are set;

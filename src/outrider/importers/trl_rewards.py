@@ -48,9 +48,9 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
     if not floats:
         return Rewards((), "")
     if functions := _functions(paths[0].parent.parent):
-        found = tuple(name for name in floats if name in functions)
-        if found:
-            return Rewards(found, _told(found, floats, "as trainer_state.json names the reward functions"))
+        result = tuple(name for name in floats if name in functions)
+        if result:
+            return Rewards(result, _note(result, floats, "as trainer_state.json names the reward functions"))
     if len(floats) == 1:
         return Rewards(floats, f"reward is {floats[0]}.")
     given = _that_give_the_advantages(paths[:LOOK], floats)
@@ -63,17 +63,17 @@ def rewards_of(paths: Sequence[Path]) -> Rewards:
             f"reward is left out: no sum of {', '.join(floats)} gives the advantages, so they are weighted, or are not "
             f"rewards; {_NAME_IT}.",
         )
-    return Rewards(given, _told(given, floats, "which gives the advantages"))
+    return Rewards(given, _note(given, floats, "which gives the advantages"))
 
 
 _NAME_IT = "name the column, such as reward: 'accuracy_reward'"
 
 
-def _told(found: Sequence[str], floats: Sequence[str], why: str) -> str:
-    others = [name for name in floats if name not in found]
-    of = f"the sum of {', '.join(found)}" if len(found) > 1 else found[0]
+def _note(result: Sequence[str], floats: Sequence[str], why: str) -> str:
+    others = [name for name in floats if name not in result]
+    of = f"the sum of {', '.join(result)}" if len(result) > 1 else result[0]
     left = f"; {', '.join(others)} {'is' if len(others) == 1 else 'are'} not taken for rewards" if others else ""
-    weights = ", without TRL's reward_weights, which are not in its files" if len(found) > 1 else ""
+    weights = ", without TRL's reward_weights, which are not in its files" if len(result) > 1 else ""
     return f"reward is {of}, {why}{weights}{left}."
 
 
@@ -157,11 +157,11 @@ def _groups(prompts: Sequence[str]) -> list[slice]:
     runs = list(zip(starts, [*starts[1:], len(prompts)], strict=True))
     sizes = Counter(end - start for start, end in runs)
     usual = min(sizes, key=lambda size: (-sizes[size], size), default=1)
-    found = []
+    results = []
     for start, end in runs:
         size = usual if usual > 1 and (end - start) % usual == 0 else end - start
-        found += [slice(at, at + size) for at in range(start, end, size)]
-    return found
+        results += [slice(at, at + size) for at in range(start, end, size)]
+    return results
 
 
 def reward(data: Mapping[str, Any], columns: Sequence[str]) -> float | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from outrider.errors import UserError
 from outrider.importers.apart import EvaluationSource, OneRun, folder_below, kept_apart, labels
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
@@ -34,7 +34,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and (episode or trace or is_result(head.first))
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Rollouts of verifiers or prime-rl; each trace of an agent that is trained, or each result, is one.
 
     No record says which reward is a success, but ``pass_threshold`` beside a ``results.jsonl``. A rollout that ended in
@@ -71,29 +71,29 @@ def _file(path: Path, notes: Notes) -> Iterator[ImportedRow]:
     for data, where in json_lines(path, notes):
         with in_form(where, "verifiers"):
             if "traces" in data:
-                found = _episode(data, where, notes)
+                result = _episode(data, where, notes)
             elif "nodes" in data:
-                found = [_trace(data, {}, where)]
+                result = [_trace(data, {}, where)]
             elif is_result(data):
-                found = [result_row(path, data, where, notes)]
+                result = [result_row(path, data, where, notes)]
             else:
                 raise UserError(f"{where}: it is neither an episode, a trace nor a result of verifiers.")
-        yield from found
+        yield from result
 
 
 def _episode(data: Mapping[str, Any], where: str, notes: Notes) -> list[ImportedRow]:
-    found = []
+    results = []
     if not data["traces"]:
         notes.count("episode without a trace was left out", "episodes without a trace were left out")
     for trace in data["traces"]:
         if _dig(trace, "agent", "trainable", default=True):
-            found.append(_trace(trace, data, where))
+            results.append(_trace(trace, data, where))
         else:
             notes.count(
                 "trace of an agent that is not trained was left out",
                 "traces of agents that are not trained were left out",
             )
-    return found
+    return results
 
 
 def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> ImportedRow:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.importers.apart import OneRun
-from outrider.importers.asked import Asked
+from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
 from outrider.importers.lines import Record, json_lines
 from outrider.importers.notes import Notes
@@ -30,7 +30,7 @@ def recognises(head: Head) -> bool:
     return head.kind == "json" and {"input", "output", "score"} <= head.names
 
 
-def rows(paths: Sequence[Path], notes: Notes, asked: Asked) -> Iterator[ImportedRow]:
+def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Rollouts of verl, a file a step.
 
     Success is ``acc``, where it is 0 or 1; reward managers fill it with a shaped score where the reward function has
@@ -70,13 +70,13 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
     More than usual and no multiple is told, and left as it is: then nobody knows.
     """
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
-    found: dict[PromptKey, int] = {}
+    results: dict[PromptKey, int] = {}
     for step in dict.fromkeys((at, validated) for at, validated, _ in sizes):
         here = {key: size for key, size in sizes.items() if key[:2] == step}
         usual, times = min(Counter(here.values()).items(), key=lambda item: (-item[1], item[0]))
         more = {key: size for key, size in here.items() if size > usual}
         split = {key for key, size in more.items() if size % usual == 0 and (usual > 1 or times > len(here) / 2)}
-        found |= dict.fromkeys(split, usual)
+        results |= dict.fromkeys(split, usual)
         for known, what in (
             (split, "came up again in its step, by the number of its responses, and is a group of its own each time"),
             (
@@ -85,7 +85,7 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
             ),
         ):
             notes.count(f"prompt {what}", f"times a prompt {what}", len(known))
-    return found
+    return results
 
 
 def _values(data: Any, notes: Notes) -> dict[str, Any]:

@@ -56,12 +56,12 @@ def result_row(path: Path, data: Mapping[str, Any], where: str, notes: Notes) ->
 
 
 def _place(path: Path, notes: Notes) -> dict[str, Any]:
-    found = re.fullmatch(r"step_(\d+)", path.parent.name)
-    if not found:
+    match = re.fullmatch(r"step_(\d+)", path.parent.name)
+    if not match:
         return {"split": "evaluate"}
     split = "train" if path.name.startswith("train") else "evaluate"
     notes.say("Steps are those in the names of prime-rl's folders, and files that begin with train hold training.")
-    return {"split": split, "step": int(found[1])}
+    return {"split": split, "step": int(match[1])}
 
 
 @lru_cache(maxsize=64)

@@ -87,8 +87,8 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
         mask_BT = response_mask.bool().cpu().numpy()
         rewards_B = (token_level_rewards * response_mask).sum(-1).double().cpu().numpy()
         success_B = None if success_above is None else rewards_B > success_above
-        found_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
-        advantages = token_level_rewards.new_tensor(found_BT)
+        advantages_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
+        advantages = token_level_rewards.new_tensor(advantages_BT)
         return advantages, advantages.clone()
 
     return outrider_advantages
@@ -117,8 +117,8 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         rows, width = log_prob.shape
         live = response_mask.bool().reshape(-1)
         _, bounded = log_ratio_of(log_prob.reshape(-1), old_log_prob.reshape(-1), live)
-        told = torch.where(live, advantages.reshape(-1), 0)
-        ratios = TokenRatios(bounded, log_prob.reshape(-1), told, live, [width] * rows)
+        advantages_N = torch.where(live, advantages.reshape(-1), 0)
+        ratios = TokenRatios(bounded, log_prob.reshape(-1), advantages_N, live, [width] * rows)
         gain, marks = options.gain(ratios)
         losses = -gain.reshape(rows, width)
         if rollout_is_weights is not None:

@@ -175,14 +175,14 @@ def _summarise(level: str, tallies: Sequence[Tally], ks: Sequence[int], resample
 
 
 def _by_problem(problems: Sequence[Problem], rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
-    found: dict[str, list[Rollout]] = {p.id: [] for p in problems}
-    if len(found) < len(problems):
+    results: dict[str, list[Rollout]] = {p.id: [] for p in problems}
+    if len(results) < len(problems):
         raise ValueError("two problems of the evaluation share an id")
     for rollout in rollouts:
-        if rollout.problem_id not in found:
+        if rollout.problem_id not in results:
             raise ValueError(f"rollout {rollout.id} belongs to no problem of the evaluation")
-        found[rollout.problem_id].append(rollout)
-    return found
+        results[rollout.problem_id].append(rollout)
+    return results
 
 
 def _natural(label: str) -> list[tuple[int, str]]:

@@ -140,7 +140,7 @@ def shaped_lengths(
     chosen = shaped & known
     of_group = np.unique(group, return_inverse=True)[1]
     members = {"correct": known & (success == 1), "group": known, "unshaped": known & (success == 1) & ~shaped}
-    found = {}
+    results = {}
     for name in REFERENCES:
         mean, std = _moments(tokens, of_group, members[name])
         mean, std = mean[of_group[chosen]], std[of_group[chosen]]
@@ -148,8 +148,8 @@ def shaped_lengths(
             z = ((tokens[chosen] - mean) / std)[std > 0]
             ratio = (tokens[chosen] / mean)[mean > 0]
         error = z.std(ddof=1) / np.sqrt(len(z)) if len(z) > 1 else np.nan
-        found[name] = Shaped(name, _mean(z), float(error), len(z), _mean(ratio), len(ratio))
-    return found
+        results[name] = Shaped(name, _mean(z), float(error), len(z), _mean(ratio), len(ratio))
+    return results
 
 
 def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Flags) -> tuple[Floats, Floats]:

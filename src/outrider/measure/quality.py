@@ -112,11 +112,11 @@ def faults(
     size = len(texts)
     rows = zip(texts, outcomes or [None] * size, stops or [None] * size, strict=True)
     responses = [Response(text, outcome, stop, marker) for text, outcome, stop in rows]
-    found = []
+    results = []
     for rule in RULES:
         number_R = np.array([rule.number(response) for response in responses], dtype=np.float64)
-        found.append(Faults(rule, number_R, number_R > rule.threshold))  # NaN is larger than nothing
-    return found
+        results.append(Faults(rule, number_R, number_R > rule.threshold))  # NaN is larger than nothing
+    return results
 
 
 def answers_missing(response: Response) -> float:
@@ -144,8 +144,8 @@ def redundancy(response: Response, n: int = 3, least: int = 50) -> float:
     >>> redundancy(Response("one two three four " * 25)).__round__(2)  # 98 trigrams, 4 distinct
     0.96
     """
-    said = response.text.split()
-    grams = list(zip(*(said[i:] for i in range(n)), strict=False))
+    words = response.text.split()
+    grams = list(zip(*(words[i:] for i in range(n)), strict=False))
     return 1 - len(set(grams)) / len(grams) if len(grams) >= least else np.nan
 
 

@@ -223,8 +223,8 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
     ends = (np.log(1e-3), np.log(1e4))
     mean = c_P.sum() / n_P.sum()
-    found = minimize(loss, np.log([mean, 1 - mean]), jac=True, bounds=[ends, ends], options={"gtol": 1e-9})
-    a, b = np.exp(found.x)
+    result = minimize(loss, np.log([mean, 1 - mean]), jac=True, bounds=[ends, ends], options={"gtol": 1e-9})
+    a, b = np.exp(result.x)
     return PassRates(float(a), float(b), len(n_P))
 
 

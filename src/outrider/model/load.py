@@ -156,19 +156,19 @@ def _refuse_unreachable(name: str) -> None:
 def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     """Transformers draws at random whatever a folder lacks, and says so in a table among others."""
     model: PreTrainedModel
-    found: dict[str, Any]
+    info: dict[str, Any]
     try:
         quiet = looks_local(folder)  # a download takes long, and its bar says how long
         with _without_bars() if quiet else nullcontext():
-            model, found = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # what the stub does not know
+            model, info = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]  # what the stub does not know
                 folder, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
             )
     except (OSError, ValueError, SafetensorError, ImportError) as error:  # the last of packages for quantised weights
         raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
-    lacking = [f"no {key}" for key in sorted(found["missing_keys"])]
+    lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
     lacking += [
         f"{key} of shape {list(there)} instead of {list(needed)}"
-        for key, there, needed in sorted(found["mismatched_keys"])
+        for key, there, needed in sorted(info["mismatched_keys"])
     ]
     if lacking:
         more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""

@@ -59,14 +59,14 @@ def build(run: RunData) -> Report:
     gather(run)
     run = with_evaluations(run)
     evaluation = is_evaluation(run)
-    found = examine(run)
+    result = examine(run)
     facts = _facts(run, evaluation) | {"Outrider": outrider.__version__}
     making = [make for make in SECTIONS if not (evaluation and make in OF_A_TRAINING)]
     sections = [section for make in making if (section := make(run)) is not None]
-    if evaluation and len(run.ask("SELECT DISTINCT step FROM rollouts")["step"]) == 1:
+    if evaluation and len(run.query("SELECT DISTINCT step FROM rollouts")["step"]) == 1:
         sections = [replace(one, figures=[_at_one_step(figure) for figure in one.figures]) for one in sections]
     title = f"Evaluation of {run.name}" if evaluation else f"Report of {run.name}"
-    return Report(title, facts, found.findings, found.checked, found.skipped, sections)
+    return Report(title, facts, result.findings, result.checked, result.skipped, sections)
 
 
 def _at_one_step(figure: Figure) -> Figure:
@@ -81,7 +81,7 @@ def _at_one_step(figure: Figure) -> Figure:
 
 def _facts(run: RunData, evaluation: bool) -> dict[str, CellValue]:
     total = one(
-        run.ask(
+        run.query(
             "SELECT count(DISTINCT step) FILTER (split = 'train') AS steps, count(*) AS rollouts, "
             "count(DISTINCT problem_id) AS problems, sum(tokens)::DOUBLE AS tokens FROM rollouts"
         )

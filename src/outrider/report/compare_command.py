@@ -47,7 +47,7 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     console = Console()
     written = write(made, out or Path(), "compare")
     tell_notices(notices)
-    _tell(made, sentences, console)
+    _print(made, sentences, console)
     console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
     return 0
 
@@ -60,32 +60,32 @@ def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Re
     for run in runs:
         gather(run)
     budget, compared = at_equal_tokens(runs)
-    told, sentences = differences.section(compared)
+    compared_section, sentences = differences.section(compared)
     made = [
         settings.section(compared, budget),
-        told,
+        compared_section,
         frontier.section(compared),
         *training.sections(compared),
         unsolved.section(compared),
         answers.section(compared),
         branching.section(folders),
     ]
-    found = {one.name: examine(one.run) for one in compared}
-    findings = [replace(finding, run=name) for name, of in found.items() for finding in of.findings]
+    results = {one.name: examine(one.run) for one in compared}
+    findings = [replace(finding, run=name) for name, of in results.items() for finding in of.findings]
     names = [run.name for run in runs]
     facts: dict[str, CellValue] = {"Outrider": outrider.__version__}
     report = Report(
         title=f"Comparison of {differences.joined(names)}" if len(names) < 4 else f"Comparison of {len(names)} runs",
         facts=settings.facts(compared) | facts,
         findings=sorted(findings, key=lambda finding: finding.severity),
-        checked=[f"{name}: {check}" for name, of in found.items() for check in of.checked],
-        skipped={f"{name}: {check}": why for name, of in found.items() for check, why in of.skipped.items()},
+        checked=[f"{name}: {check}" for name, of in results.items() for check in of.checked],
+        skipped={f"{name}: {check}": why for name, of in results.items() for check, why in of.skipped.items()},
         sections=[section for section in made if section is not None],
     )
     return report, sentences
 
 
-def _tell(made: Report, sentences: Sequence[str], console: Console) -> None:
+def _print(made: Report, sentences: Sequence[str], console: Console) -> None:
     """Print how runs were compared, what differs from the first, and the names of the findings in each."""
     console.print(Text(made.title, "bold"))
     for sentence in (*made.sections[0].text.split("\n\n"), *sentences):
@@ -93,6 +93,6 @@ def _tell(made: Report, sentences: Sequence[str], console: Console) -> None:
     by_run: dict[str, list[tuple[str, str]]] = {}
     for finding in made.findings:
         by_run.setdefault(finding.run, []).append((f"{finding.severity}: {finding.name}", COLOURS[finding.severity]))
-    for name, found in by_run.items():
-        parts = [part for one in found for part in (one, ", ")][:-1]
+    for name, item in by_run.items():
+        parts = [part for one in item for part in (one, ", ")][:-1]
         console.print(Text.assemble((f"\nfindings in {name}: ", "bold"), *parts))

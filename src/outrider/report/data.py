@@ -73,15 +73,15 @@ class RunData:
         db.register("rollouts", rollouts)
         return RunData(name, db, config or {}, metrics or {}, evaluations or {})
 
-    def ask(self, sql: str, values: Sequence[Any] = ()) -> Columns:
+    def query(self, sql: str, values: Sequence[Any] = ()) -> Columns:
         """The answer of a query as columns; null is NaN in a column of numbers and None in one of text."""
         columns = self.db.execute(sql, list(values)).fetchnumpy()
         return {name: _filled(column) for name, column in columns.items()}
 
     def has(self, relation: str) -> bool:
         """Whether there is a table or view of that name."""
-        found = self.db.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
-        return bool(found.fetchall()[0][0])
+        columns = self.db.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = ?", [relation])
+        return bool(columns.fetchall()[0][0])
 
 
 def _filled(column: Any) -> NDArray[Any]:

@@ -27,7 +27,7 @@ def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
         if columns:
             raise UserError(f"{path} is no dump of another framework, so its columns cannot be named")
         return open_run(path)
-    found = read(path, columns=columns)
-    run = RunData.of(named(path), found.rollouts)
-    run.notices.extend([f"{path} was read as rollouts of the format {found.format!r}.", *found.notes])
+    result = read(path, columns=columns)
+    run = RunData.of(named(path), result.rollouts)
+    run.notices.extend([f"{path} was read as rollouts of the format {result.format!r}.", *result.notes])
     return run

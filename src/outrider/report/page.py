@@ -131,11 +131,11 @@ def _by_run(named: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
     >>> _by_run({"a: steps": 1, "b: steps": 2, "version": 3})
     {'a': {'steps': 1}, 'b': {'steps': 2}, '': {'version': 3}}
     """
-    found: dict[str, dict[str, Value]] = {}
+    results: dict[str, dict[str, Value]] = {}
     for name, value in named.items():
         run, _, thing = name.rpartition(": ")
-        found.setdefault(run, {})[thing] = value
-    return found
+        results.setdefault(run, {})[thing] = value
+    return results
 
 
 def _runs(facts: Mapping[str, Mapping[str, CellValue]]) -> TableBlock:
@@ -151,14 +151,14 @@ def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, st
     >>> _alike({"a": {"x": ""}, "b": {"y": ""}, "c": {"x": ""}})
     [('a, c', {'x': ''}), ('b', {'y': ''})]
     """
-    said: list[tuple[list[str], dict[str, str]]] = []
+    shared: list[tuple[list[str], dict[str, str]]] = []
     for run, things in by_run.items():
-        same = next((runs for runs, other in said if other == things), None)
+        same = next((runs for runs, other in shared if other == things), None)
         if same is None:
-            said.append(([run], things))
+            shared.append(([run], things))
         else:
             same.append(run)
-    return [(", ".join(runs), things) for runs, things in said]
+    return [(", ".join(runs), things) for runs, things in shared]
 
 
 def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
@@ -168,9 +168,9 @@ def _anchors(report: Report) -> dict[tuple[str | int, ...], str]:
     def unique(*words: str) -> str:
         plain = re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()).strip("-") or "part"
         numbered = (plain if copy == 1 else f"{plain}-{copy}" for copy in count(1))
-        found = next(name for name in numbered if name not in taken)
-        taken.add(found)
-        return found
+        result = next(name for name in numbered if name not in taken)
+        taken.add(result)
+        return result
 
     anchors: dict[tuple[str | int, ...], str] = {}
     for i, section in enumerate(report.sections):  # chapters choose first: their links are passed on most

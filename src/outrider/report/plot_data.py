@@ -31,7 +31,7 @@ def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str
     [{'a': 'blue', 'solved': 'green'}, {'b': 'vermilion', 'a': 'blue'}]
     """
     known = dict(zip(first, PALETTE, strict=False)) | MEANINGS
-    found = []
+    results = []
     for figure in figures:
         names = list(dict.fromkeys(series.name for series in figure.series))
         here: dict[str, str] = {}
@@ -40,8 +40,8 @@ def slots(figures: Iterable[Figure], first: Sequence[str] = ()) -> list[dict[str
             free = [slot for slot in PALETTE if slot not in taken] or [PALETTE[len(here) % len(PALETTE)]]
             here[name] = known[name] if known.get(name, "") in free else free[0]
             known.setdefault(name, here[name])
-        found.append({name: here[name] for name in names})
-    return found
+        results.append({name: here[name] for name in names})
+    return results
 
 
 def has_data(figure: Figure) -> bool:

@@ -91,8 +91,8 @@ def tell(made: Report, console: Console) -> None:
         console.print(Padding(Text(finding.sentence), (0, 0, 0, 2)))
         for advice in finding.advice:
             console.print(Padding(Text(f"- {advice}", "dim"), (0, 0, 0, 2)))
-    found = {finding.name for finding in made.findings}
-    quiet = [name for name in made.checked if name not in found]
+    result = {finding.name for finding in made.findings}
+    quiet = [name for name in made.checked if name not in result]
     if quiet:
         console.print(Text.assemble("\n", ("checked and not found: ", "bold"), ", ".join(quiet)))
     for why in dict.fromkeys(made.skipped.values()):

@@ -74,8 +74,8 @@ def open_run(path: str | Path) -> RunData:
     return RunData(
         name,
         db,
-        config=_told(notices, {}, lambda: _config(folder.config)),
-        metrics=_told(notices, {}, lambda: columns(folder.metrics())),
+        config=_or_notice(notices, {}, lambda: _config(folder.config)),
+        metrics=_or_notice(notices, {}, lambda: columns(folder.metrics())),
         evaluations=_evaluations(path / "evaluations", notices),
         notices=notices,
         prompts=partial(_prompts, db, tokenizer),
@@ -160,25 +160,25 @@ def columns(rows: Sequence[Mapping[str, float]]) -> Columns:
 
 def _files(path: Path, notices: list[str]) -> _Files:
     """Readable Parquet files of one kind, in order; a sentence for each of the others."""
-    found = _found(path)
+    result = _rollout_files(path)
     kinds: dict[Path, str] = {}
-    for file in found:
+    for file in result:
         kind = _kind(file)
         if kind in ("run", "plain"):
             kinds[file] = kind
         else:
             notices.append(f"{file} was left out: {kind}")
-    if found and not kinds:
+    if result and not kinds:
         raise UserError(f"nothing at {path} can be read; {notices[0]}")
     runs, plain = ([file for file in kinds if kinds[file] == kind] for kind in ("run", "plain"))
     if runs and plain:
         notices += [f"{file} was left out: it is of the plain form, and the others are of a run" for file in plain]
     if notices:
-        notices[:] = [f"{sentence} ({len(runs or plain)} of {len(found)} files are read)" for sentence in notices]
+        notices[:] = [f"{sentence} ({len(runs or plain)} of {len(result)} files are read)" for sentence in notices]
     return _Files("run", runs) if runs or not plain else _Files("plain", plain)
 
 
-def _found(path: Path) -> list[Path]:
+def _rollout_files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.exists():
@@ -198,11 +198,11 @@ def _kind(path: Path) -> str:
         return f"it is no whole Parquet file ({str(error).splitlines()[0][:120]})"
     version = (schema.metadata or {}).get(_VERSION)
     if version is not None:
-        told = version.decode("utf-8", "replace")
+        text = version.decode("utf-8", "replace")
         missing = [name for name in SCHEMA.names if name not in schema.names]
-        if told == str(SCHEMA_VERSION):
+        if text == str(SCHEMA_VERSION):
             return f"it has no column {missing[0]}" if missing else "run"
-        return f"it has rollout schema version {told}, and this Outrider reads {SCHEMA_VERSION}"
+        return f"it has rollout schema version {text}, and this Outrider reads {SCHEMA_VERSION}"
     missing = [f.name for f in PLAIN if not f.nullable and f.name not in schema.names]
     return f"it holds no rollouts of the plain form (no column {', '.join(missing)})" if missing else "plain"
 
@@ -246,7 +246,7 @@ def _expression(field: pa.Field, kind: str, there: Iterable[str]) -> str:
     return f"CAST({value} AS {names[field.type]}) AS {field.name}"
 
 
-def _told(notices: list[str], otherwise: Any, read: Callable[[], Any]) -> Any:
+def _or_notice(notices: list[str], otherwise: Any, read: Callable[[], Any]) -> Any:
     """What ``read`` returns, or ``otherwise`` and a notice where it refuses."""
     try:
         return read()
@@ -263,13 +263,13 @@ def _config(path: Path) -> dict[str, Any]:
 
 
 def _evaluations(folder: Path, notices: list[str]) -> dict[int, Evaluation]:
-    found = {}
+    results = {}
     for path in sorted(folder.glob("step-*.json")):
         try:
-            found[int(path.stem.removeprefix("step-"))] = Evaluation.from_json(json.loads(path.read_bytes()))
+            results[int(path.stem.removeprefix("step-"))] = Evaluation.from_json(json.loads(path.read_bytes()))
         except (ValueError, UserError) as error:
             notices.append(f"{path} was left out: {error}")
-    return found
+    return results
 
 
 def _prompts(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, problem_ids: Sequence[str]) -> dict[str, str]:
@@ -289,8 +289,8 @@ def _beginnings(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: S
         if not places:
             return []
         steps, ids = list({step for step, _, _ in places}), list({id for _, id, _ in places})
-        found = dict(db.execute(f"SELECT * FROM ({tokens}) WHERE id IN (SELECT unnest(?))", [steps, ids]).fetchall())
-        return [(place, found[place[1]][: place[2]]) for place in places if place[1] in found]
+        records = dict(db.execute(f"SELECT * FROM ({tokens}) WHERE id IN (SELECT unnest(?))", [steps, ids]).fetchall())
+        return [(place, records[place[1]][: place[2]]) for place in places if place[1] in records]
 
     return _decoded(tokenizer, read)
 

@@ -67,7 +67,7 @@ class Served:
     html: bytes = b""
     version: str = ""
     error: str = ""
-    asked: threading.Event = field(default_factory=threading.Event)
+    visited: threading.Event = field(default_factory=threading.Event)
 
     def take(self, html: str) -> None:
         """Hand out this page from now on, marked with its version for page/live.js."""
@@ -99,21 +99,21 @@ def serving(served: Served, port: int) -> Iterator[str]:
 
 def files_in(folders: Sequence[Path]) -> Files:
     """Size and time of change of every file that is not hidden, by path; a file stands for itself."""
-    found = {}
+    results = {}
     for folder in folders:
         for path in (folder, *folder.rglob("[!.]*")):
             with suppress(FileNotFoundError):  # it was replaced between the list and the look
                 now = path.stat()
                 if stat.S_ISREG(now.st_mode):
-                    found[str(path)] = (now.st_size, now.st_mtime_ns)
-    return found
+                    results[str(path)] = (now.st_size, now.st_mtime_ns)
+    return results
 
 
 def _follow(make: Callable[[], str], folders: Sequence[Path], served: Served, seen: Files) -> Files:
     """One look at the folders, when somebody asks; what was there."""
-    while not served.asked.wait(LOOK):
+    while not served.visited.wait(LOOK):
         pass
-    served.asked.clear()
+    served.visited.clear()
     time.sleep(LOOK)
     now = files_in(folders)
     if now != seen:
@@ -136,7 +136,7 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
                 case "/":
                     self._answer(200, "text/html; charset=utf-8", served.html)
                 case "/version":
-                    served.asked.set()
+                    served.visited.set()
                     news = {"version": served.version, "error": served.error}
                     self._answer(200, "application/json", json.dumps(news).encode())
                 case _:

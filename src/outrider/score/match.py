@@ -23,7 +23,7 @@ class Matcher:
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self._ids = {problem.id: problem for problem in problems}
         self._texts: dict[str, Problem | None] = {}  # None where several problems share the text
         self._questions: set[str] = set()
@@ -53,7 +53,7 @@ class Matcher:
         )
         for way, problem in ways:
             if problem is not None:
-                self.found[way] += 1
+                self.counts[way] += 1
                 return problem
         return None
 

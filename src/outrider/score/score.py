@@ -54,7 +54,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
             f"{run.name}: none of its {len(rows)} responses is to one of the {len(problems)} problems of {task.name}; "
             "name what tells its problems apart, as in --column problem=id or --column prompt=question"
         )
-    notes += _told(rows, taken, match)
+    notes += _matching_notes(rows, taken, match)
     verdicts = _judged(run, task, taken, notes)
     notes += _disagreements([row["outcome"] for row, _ in taken], verdicts)
     answered = {problem.id for _, problem in taken}
@@ -90,22 +90,24 @@ def _judged(
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
     """The roots of the last step, of evaluations where there are any, and what was left out."""
     evaluated = "split IN ('evaluate', 'greedy')"
-    if not run.ask(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
+    if not run.query(f"SELECT count(*) AS n FROM rollouts WHERE {evaluated}")["n"][0]:
         evaluated = "true"
     last = f"{evaluated} AND step = (SELECT max(step) FROM rollouts WHERE {evaluated})"
-    found = run.db.execute(f"SELECT {', '.join(PLAIN.names)} FROM rollouts WHERE {last} AND parent IS NULL").fetchall()
-    rows = [dict(zip(PLAIN.names, row, strict=True)) for row in found]
-    others = int(run.ask("SELECT count(*) AS n FROM rollouts")["n"][0]) - len(rows)
+    records = run.db.execute(
+        f"SELECT {', '.join(PLAIN.names)} FROM rollouts WHERE {last} AND parent IS NULL"
+    ).fetchall()
+    rows = [dict(zip(PLAIN.names, row, strict=True)) for row in records]
+    others = int(run.query("SELECT count(*) AS n FROM rollouts")["n"][0]) - len(rows)
     notes = [f"{others} rollouts are of other steps or splits, or branches, and were left out."] if others else []
     return rows, notes
 
 
-def _told(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -> list[str]:
+def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -> list[str]:
     notes = []
     if len(taken) < len(rows):
         notes.append(f"{len(rows) - len(taken)} of {len(rows)} responses are to no problem of the task: left out.")
-    if match.found["within"]:
-        notes.append(f"{match.found['within']} problems were found by their question standing inside the prompt.")
+    if match.counts["within"]:
+        notes.append(f"{match.counts['within']} problems were found by their question standing inside the prompt.")
     return notes
 
 
@@ -130,7 +132,7 @@ def _apart(taken: Sequence[tuple[Mapping[str, Any], Problem]], notes: list[str])
     levels: dict[str, set[str]] = {}
     for row, problem in taken:
         levels.setdefault(problem.id, set()).add(row["level"] or "")
-    several = any(len(found) > 1 for found in levels.values())
+    several = any(len(one) > 1 for one in levels.values())
     if several:
         notes.append("One problem has responses of several levels of the file: they are scored apart, by these levels.")
     return several
@@ -146,6 +148,6 @@ def _table(taken: Sequence[tuple[Mapping[str, Any], Problem]], verdicts: Sequenc
         identity = {"problem_id": name, "group_id": f"{split}:{name}", "member": members[split, name]}
         members[split, name] += 1
         judged = {key: getattr(verdict, key) for key in ("answer", "detail", "seconds")}
-        found = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": level}
-        rows.append({**row, "split": split, "step": 0, **identity, **judged, **found})
+        results = {"outcome": verdict.outcome.value, "reward": verdict.score, "level": level}
+        rows.append({**row, "split": split, "step": 0, **identity, **judged, **results})
     return pa.Table.from_pylist(rows, PLAIN)

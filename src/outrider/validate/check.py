@@ -52,34 +52,34 @@ class Checked(NamedTuple):
 class TaskReport(NamedTuple):
     """What was found in a task: on each side, and from what is trained on to what is held out, where both are."""
 
-    asked: Validate
+    options: Validate
     sides: list[Checked]
     across: Repeats | None
 
     @property
     def passes(self) -> bool:
         """Whether every row can be used and few enough right answers are rejected, on each side."""
-        share = self.asked.rejected
+        share = self.options.rejected
         return all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
 
 
-def check(asked: Validate) -> TaskReport:
+def check(options: Validate) -> TaskReport:
     """Check a task. Its processes are ended.
 
     Raises:
         UserError: a file or the model cannot be read, or a side holds nothing.
     """
-    ruler = None if asked.model is None else Ruler(asked.model, asked.policy, asked.max_tokens)
-    task = asked.task
+    ruler = None if options.model is None else Ruler(options.model, options.policy, options.max_tokens)
+    task = options.task
     try:
-        sides = read_sides(task, asked.problems)
-        n = asked.ngram if isinstance(task, Table | Suite) else None  # others write texts by a pattern
+        sides = read_sides(task, options.problems)
+        n = options.ngram if isinstance(task, Table | Suite) else None  # others write texts by a pattern
         texts = [texts_of(side.entries, n) for side in sides]
-        checked = [check_side(task, side, of, asked.near, ruler) for side, of in zip(sides, texts, strict=True)]
+        checked = [check_side(task, side, of, options.near, ruler) for side, of in zip(sides, texts, strict=True)]
     finally:
         task.close()
-    across = repeats(texts[0], texts[1], asked.near) if len(texts) == 2 else None
-    return TaskReport(asked, checked, across)
+    across = repeats(texts[0], texts[1], options.near) if len(texts) == 2 else None
+    return TaskReport(options, checked, across)
 
 
 def check_side(task: Task, side: Side, texts: SideTexts, least: float, ruler: Ruler | None) -> Checked:
@@ -106,5 +106,5 @@ def repeats(texts: SideTexts, others: SideTexts | None, least: float) -> Repeats
         pair for pair in pairs
         if normalised(first_texts[pair.first]) != normalised(second.entries[pair.second].text)
     )  # fmt: skip
-    found = list(islice(different, MOST_PAIRS + 1))
-    return Repeats(equal, found[:MOST_PAIRS], len(found) > MOST_PAIRS, texts.entries, second.entries)
+    results = list(islice(different, MOST_PAIRS + 1))
+    return Repeats(equal, results[:MOST_PAIRS], len(results) > MOST_PAIRS, texts.entries, second.entries)

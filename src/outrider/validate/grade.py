@@ -48,11 +48,11 @@ def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)
     foreign = [(entry, response, right) for (entry, right), (_, response) in pairs if response != right]
     judged = _judge(task, [*((entry, right, right) for entry, right in own), *foreign])
-    rejected = [found for found in judged[: len(own)] if not found.verdict.success]
-    accepted = [found for found in judged[len(own) :] if found.verdict.success]
+    rejected = [one for one in judged[: len(own)] if not one.verdict.success]
+    accepted = [one for one in judged[len(own) :] if one.verdict.success]
     return Graded(len(own), len(entries) - len(own), rejected, accepted)
 
 
-def _judge(task: Task, asked: Sequence[tuple[SideEntry, str, str]]) -> list[Judged]:
-    verdicts = task.verify_all([(entry.problem, response, True) for entry, response, _ in asked])
-    return [Judged(entry, response, v, right) for (entry, response, right), v in zip(asked, verdicts, strict=True)]
+def _judge(task: Task, items: Sequence[tuple[SideEntry, str, str]]) -> list[Judged]:
+    verdicts = task.verify_all([(entry.problem, response, True) for entry, response, _ in items])
+    return [Judged(entry, response, v, right) for (entry, response, right), v in zip(items, verdicts, strict=True)]

@@ -36,8 +36,8 @@ def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[Near
     firsts: dict[str, int] = {}
     for i, text in enumerate(texts):
         firsts.setdefault(normalised(text), i)
-    found = ((firsts.get(normalised(text)), j) for j, text in enumerate(texts if others is None else others))
-    return [NearPair(i, j, 1.0) for i, j in found if i is not None and not (others is None and i == j)]
+    result = ((firsts.get(normalised(text)), j) for j, text in enumerate(texts if others is None else others))
+    return [NearPair(i, j, 1.0) for i, j in result if i is not None and not (others is None and i == j)]
 
 
 def grams(text: str, n: int) -> Grams:

@@ -33,7 +33,7 @@ HEADINGS = (
 
 def as_table(report: TaskReport) -> Table:
     """The counts of each side, for the screen."""
-    table = Table(box=box.SIMPLE_HEAD, title=f"{report.asked.task.name}: {verdict(report)}", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title=f"{report.options.task.name}: {verdict(report)}", title_justify="left")
     for k, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if k == 0 else "right")
     for checked in report.sides:
@@ -45,13 +45,13 @@ def as_table(report: TaskReport) -> Table:
 
 def as_markdown(report: TaskReport, title: str = "") -> str:
     """The page: counts, every rejected answer and refused row, repetitions, levels, prompts that are too long."""
-    asked = report.asked
+    options = report.options
     parts = [
-        f"# {title or f'Validation of the task {asked.task.name}'}",
-        f"**{verdict(report).capitalize()}.** Up to {asked.rejected:.1%} of a side's right answers may be rejected. "
+        f"# {title or f'Validation of the task {options.task.name}'}",
+        f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of a side's right answers may be rejected. "
         "Refused are rows that the task cannot use; judged, right answers that there are to judge; foreign, those of "
         "the next problem, written otherwise, that are judged correct too. Same and near are "
-        f"pairs of texts: near where at least {asked.near:.0%} of the {asked.ngram}-grams of either are in both. "
+        f"pairs of texts: near where at least {options.near:.0%} of the {options.ngram}-grams of either are in both. "
         "Tokens: the median of the prompts' lengths; too long are those that leave too little room to respond.",
         markdown(HEADINGS, [counts(checked) for checked in report.sides]),
     ]
@@ -67,10 +67,10 @@ def side_sections(checked: Checked) -> list[str]:
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
-        rows = [judged_row(found) for found in checked.graded.rejected]
+        rows = [judged_row(one) for one in checked.graded.rejected]
         parts += ["Right answers that the task's own verifier rejects:", markdown(JUDGED, rows)]
     if checked.graded.foreign:
-        rows = [judged_row(found) for found in checked.graded.foreign[:SHOWN]]
+        rows = [judged_row(one) for one in checked.graded.foreign[:SHOWN]]
         some = f", the first {SHOWN} of {len(checked.graded.foreign):,}" if len(checked.graded.foreign) > SHOWN else ""
         parts += [f"Right answers of the next problem that are judged correct here{some}:", markdown(JUDGED, rows)]
     if checked.graded.without:
@@ -149,9 +149,9 @@ JUDGED = ("place", "id", "right answer", "response", "verdict", "reason")
 PAIRS = ("first", "second", "similarity", "right answers", "text of the second")
 
 
-def judged_row(found: Judged) -> tuple[str, ...]:
+def judged_row(judged_response: Judged) -> tuple[str, ...]:
     """One response and what became of it."""
-    entry, response, judged, right = found
+    entry, response, judged, right = judged_response
     answers = (code(right), "the same" if response == right else code(response))
     return (entry.place, entry.problem.id, *answers, judged.outcome.value, code(judged.detail))
 
@@ -182,7 +182,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def as_data(report: TaskReport) -> dict[str, Any]:
     """Everything that was found, as plain JSON data."""
     return {
-        "asked": report.asked.model_dump(mode="json"),
+        "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,
         "sides": [side_data(checked) for checked in report.sides],
         "across": None if report.across is None else repeat_data(report.across),
@@ -200,8 +200,8 @@ def side_data(checked: Checked) -> dict[str, Any]:
         "skipped": side.skipped,
         "judged": graded.judged,
         "without": graded.without,
-        "rejected": [judged_data(found) for found in graded.rejected],
-        "foreign": [judged_data(found) for found in graded.foreign],
+        "rejected": [judged_data(one) for one in graded.rejected],
+        "foreign": [judged_data(one) for one in graded.foreign],
         "within": repeat_data(checked.within),
         "levels": dict(sorted(checked.levels.items())),
         "tokens": None if lengths is None else lengths.tokens,
@@ -209,10 +209,15 @@ def side_data(checked: Checked) -> dict[str, Any]:
     }
 
 
-def judged_data(found: Judged) -> dict[str, Any]:
+def judged_data(judged_response: Judged) -> dict[str, Any]:
     """A response and its verdict as plain data."""
-    problem, verdict = found.entry.problem, found.verdict
-    named = {"place": found.entry.place, "id": problem.id, "right": found.right, "response": found.response}
+    problem, verdict = judged_response.entry.problem, judged_response.verdict
+    named = {
+        "place": judged_response.entry.place,
+        "id": problem.id,
+        "right": judged_response.right,
+        "response": judged_response.response,
+    }
     return {**named, "verdict": verdict.outcome.value, "detail": verdict.detail}
 
 

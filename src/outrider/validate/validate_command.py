@@ -17,7 +17,7 @@ SHOWN = 10  # rejected answers and refused rows on the screen
 FAILED = 3  # exit status
 
 
-def validate_command(asked: Validate, out: Path | None) -> int:
+def validate_command(options: Validate, out: Path | None) -> int:
     """Check and print; with ``out``, write ``validate.md`` and ``validate.json`` there. 0 if the task passes, else 3.
 
     Raises:
@@ -25,7 +25,7 @@ def validate_command(asked: Validate, out: Path | None) -> int:
     """
     if out is not None and out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; choose a folder for the report")
-    report = check(asked)
+    report = check(options)
     if out is not None:
         write_atomically(out / "validate.md", as_markdown(report).encode())
         write_atomically(out / "validate.json", json.dumps(as_data(report), indent=1).encode())

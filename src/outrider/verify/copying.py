@@ -126,10 +126,10 @@ def _question(prompt: str) -> tuple[Tree, ...]:
     """All parts of all formulas of a prompt, each once."""
     pieces = {
         piece.strip(" .")
-        for found in _FORMULA.finditer(prompt)
-        for piece in split(plain(_PROSE.sub(", ", next(filter(None, found.groups()), ""))), _BETWEEN)
+        for one in _FORMULA.finditer(prompt)
+        for piece in split(plain(_PROSE.sub(", ", next(filter(None, one.groups()), ""))), _BETWEEN)
     }
-    pieces |= {found[0] for found in _IN_PROSE.finditer(prompt)}
+    pieces |= {one[0] for one in _IN_PROSE.finditer(prompt)}
     usable = sorted((p for p in pieces if _OPERATION.search(p) and len(p) <= LONGEST), key=len, reverse=True)
     parts: dict[str, Tree] = {}
     for piece in usable[:MOST_PIECES]:

@@ -140,9 +140,9 @@ def process_count(facts: ProbeFacts) -> str:
 
 def output(facts: ProbeFacts) -> str:
     """A file holds so much, and no more."""
-    found = "" if not _writes("/tmp/probe", bytes(facts["file"] + 1)) else "the size of files is not limited"
+    result = "" if not _writes("/tmp/probe", bytes(facts["file"] + 1)) else "the size of files is not limited"
     _succeeds(os.unlink, "/tmp/probe")
-    return found
+    return result
 
 
 def open_files(facts: ProbeFacts) -> str:
@@ -178,8 +178,8 @@ def main() -> None:
     """Print the first promise that is broken, of those in ``only`` or of all, or ``kept``."""
     facts = json.load(sys.stdin)
     for name in facts.get("only", PROBES):
-        if found := PROBES[name](facts):
-            sys.stdout.write(f"its promise is broken ({name}): {found}\n")
+        if result := PROBES[name](facts):
+            sys.stdout.write(f"its promise is broken ({name}): {result}\n")
             return
     sys.stdout.write("kept\n")
 

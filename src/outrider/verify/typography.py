@@ -109,16 +109,16 @@ def plain(text: str) -> str:
     return _SHORT_FRACTION.sub(_fraction, _INDEX.sub(r"_{\1}", _BOXED.sub(r"\1", text)))
 
 
-def _script(found: re.Match[str]) -> str:
-    raised = found[0][0] in _RAISED
-    return f"^{{{found[0].translate(_PLAIN_RAISED)}}}" if raised else f"_{{{found[0].translate(_PLAIN_LOWERED)}}}"
+def _script(match: re.Match[str]) -> str:
+    raised = match[0][0] in _RAISED
+    return f"^{{{match[0].translate(_PLAIN_RAISED)}}}" if raised else f"_{{{match[0].translate(_PLAIN_LOWERED)}}}"
 
 
-def _root(found: re.Match[str]) -> str:
-    under = next((group for group in found.groups() if group is not None), None)
+def _root(match: re.Match[str]) -> str:
+    under = next((group for group in match.groups() if group is not None), None)
     return r"\sqrt" if under is None else rf"\sqrt{{{under}}}"
 
 
-def _fraction(found: re.Match[str]) -> str:
-    above, below = (f"{{{part}}}" if part else "" for part in found.groups())
+def _fraction(match: re.Match[str]) -> str:
+    above, below = (f"{{{part}}}" if part else "" for part in match.groups())
     return rf"\frac{above}{below}"

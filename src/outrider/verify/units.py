@@ -83,10 +83,10 @@ def split(text: str) -> tuple[str, str]:
     text = text.strip()
     if degrees := _DEGREES.search(text):
         return text[: degrees.start()].strip(), "degree"
-    found = _FONTED.search(text) or _BARE.search(text)
-    if found is None or not text[: found.start()].strip() or not is_unit(found[1]):
+    match = _FONTED.search(text) or _BARE.search(text)
+    if match is None or not text[: match.start()].strip() or not is_unit(match[1]):
         return text, ""
-    quantity, unit = text[: found.start()].strip(), " ".join(found[1].split()) + (f"^{found[2]}" if found[2] else "")
+    quantity, unit = text[: match.start()].strip(), " ".join(match[1].split()) + (f"^{match[2]}" if match[2] else "")
     if degrees := _DEGREES.search(quantity):
         scale = {"C": "celsius", "F": "fahrenheit"}.get(unit.strip("."))
         return (quantity[: degrees.start()].strip(), f"degree {scale}") if scale else (text, "")

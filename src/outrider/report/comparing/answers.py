@@ -72,13 +72,14 @@ def _row(one: ComparedRun, k: int, curve: Mapping[int, Interval], chosen: Sequen
     differ = _less_one(curve[2]) if 2 in curve else Interval(np.nan, np.nan, np.nan, 0)
     texts = _texts(one, min(k, _TRIES), chosen)
     flat = [(problem, text) for problem, tries in texts.items() for text in tries]
-    found = text_diversity([text for _, text in flat], [problem for problem, _ in flat], order=_ORDER)
-    repeated = float(found.duplicates_P.sum() / found.responses_P.sum()) if flat else None  # no texts: nothing is known
+    result = text_diversity([text for _, text in flat], [problem for problem, _ in flat], order=_ORDER)
+    # no texts: nothing is known
+    repeated = float(result.duplicates_P.sum() / result.responses_P.sum()) if flat else None
     return [
         one.name,
         *interval_cells(differ),
-        *interval_cells(bootstrap_mean(found.novelty_P)),
-        *interval_cells(bootstrap_mean(found.overlap_P)),
+        *interval_cells(bootstrap_mean(result.novelty_P)),
+        *interval_cells(bootstrap_mean(result.overlap_P)),
         repeated,
     ]
 
@@ -92,10 +93,10 @@ def _less_one(interval: Interval) -> Interval:
 def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
     """The answers of the first ``k`` tries at each problem; without one: ``""``."""
     columns = ask_tries(one, "SELECT problem_id, answer FROM tries WHERE try < ? ORDER BY problem_id, try", [k])
-    found: dict[str, list[str]] = defaultdict(list)
+    results: dict[str, list[str]] = defaultdict(list)
     for problem, answer in zip(columns["problem_id"].tolist(), columns["answer"].tolist(), strict=True):
-        found[problem].append(answer or "")
-    return found
+        results[problem].append(answer or "")
+    return results
 
 
 def _curve(answers: Sequence[Sequence[str]], k: int) -> dict[int, Interval]:
@@ -111,7 +112,7 @@ def _texts(one: ComparedRun, k: int, chosen: Sequence[str]) -> TextsByProblem:
         "ORDER BY problem_id, try",
         [k, list(chosen)],
     )
-    found: dict[str, list[list[str]]] = defaultdict(list)
+    results: dict[str, list[list[str]]] = defaultdict(list)
     for problem, text in zip(columns["problem_id"].tolist(), columns["text"].tolist(), strict=True):
-        found[problem].append(words(text))
-    return found
+        results[problem].append(words(text))
+    return results

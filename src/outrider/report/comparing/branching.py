@@ -28,14 +28,16 @@ def section(folders: Mapping[str, Path]) -> Section | None:
 
     The mass is 0.95 if all have it, else the largest that all have.
     """
-    parts = {name: (path, *found) for name, path in folders.items() if (found := _parts(path / "analysis" / "tokens"))}
+    parts = {
+        name: (path, *result) for name, path in folders.items() if (result := _parts(path / "analysis" / "tokens"))
+    }
     if not parts:
         return None
     columns = set.intersection(*(_columns(files) for _, _, files in parts.values()))
     if not columns:
         return None
     column = _USUAL if _USUAL in columns else max(columns, key=_mass)
-    rows = [_row(name, *found, column) for name, found in parts.items()]
+    rows = [_row(name, *result, column) for name, result in parts.items()]
     bars = [Series(str(row[0]), [str(row[0])], [row[5]], [row[6]], [row[7]]) for row in rows]  # type: ignore[list-item]
     without = [name for name in folders if name not in parts]
     text = _TEXT.format(mass=f"{_mass(column):g}")
@@ -73,20 +75,20 @@ def _mass(column: str) -> float:
 
 
 def _row(name: str, path: Path, about: dict[str, Any], files: Sequence[str], column: str) -> list[CellValue]:
-    found = duckdb.execute(
+    columns = duckdb.execute(
         f"SELECT split, group_id, list({column} ORDER BY position) AS sizes, len(sizes) AS n FROM read_parquet(?) "
         "GROUP BY split, step, group_id, member ORDER BY ALL",
         [list(files)],
     ).fetchnumpy()
-    sizes_T = np.concatenate(found["sizes"])
-    tokens = means_by_group(sizes_T, np.zeros(len(sizes_T)), owners(found["n"]), ["all"])
-    problems_R = np.unique(_problems(path, found["group_id"].tolist()), return_inverse=True)[1]
+    sizes_T = np.concatenate(columns["sizes"])
+    tokens = means_by_group(sizes_T, np.zeros(len(sizes_T)), owners(columns["n"]), ["all"])
+    problems_R = np.unique(_problems(path, columns["group_id"].tolist()), return_inverse=True)[1]
     mean = tokens.over_problems(problems_R)["all"]
     return [
         name,
         about.get("model"),
-        str(found["split"][0]),
-        len(found["n"]),
+        str(columns["split"][0]),
+        len(columns["n"]),
         mean.n,
         mean.value,
         mean.low,
@@ -98,8 +100,10 @@ def _problems(path: Path, groups_R: Sequence[str]) -> list[str]:
     """The problem of each response, by its group; the group itself where the rollouts are not at hand."""
     files = [str(file) for file in (path / "rollouts").glob("[!.]*.parquet")]
     try:
-        found = duckdb.execute("SELECT DISTINCT group_id, problem_id FROM read_parquet(?)", [files]) if files else None
-        known = dict(found.fetchall()) if found else {}
+        columns = (
+            duckdb.execute("SELECT DISTINCT group_id, problem_id FROM read_parquet(?)", [files]) if files else None
+        )
+        known = dict(columns.fetchall()) if columns else {}
     except duckdb.Error:  # damaged: said where the rollouts are read
         known = {}
     return [known.get(group, group) for group in groups_R]

@@ -25,12 +25,12 @@ def section(compared: Sequence[ComparedRun]) -> tuple[Section, list[str]]:
     """
     first, *others = compared
     changes = {one.name: _paired(first, one) for one in others}
-    found = {name: change for name, change in changes.items() if isinstance(change, Comparison)}
+    results = {name: change for name, change in changes.items() if isinstance(change, Comparison)}
     sentences = [_sentence(first.name, name, c) if isinstance(c, Comparison) else c for name, c in changes.items()]
-    text = "\n\n".join([_TEXT.format(first=first.name), *sentences] if found else sentences)
-    if not found:
+    text = "\n\n".join([_TEXT.format(first=first.name), *sentences] if results else sentences)
+    if not results:
         return Section("differences", "Differences", text), sentences
-    return Section("differences", "Differences", text, _figures(found), _tables(first.name, found)), sentences
+    return Section("differences", "Differences", text, _figures(results), _tables(first.name, results)), sentences
 
 
 def _paired(first: ComparedRun, one: ComparedRun) -> Comparison | str:
@@ -49,22 +49,22 @@ def _paired(first: ComparedRun, one: ComparedRun) -> Comparison | str:
 
 
 def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
-    """What is told of a change: pass@1, pass@8 and that of the largest k, greedy, majority, entropy; those known."""
+    """The quantities of a change: pass@1, pass@8 and that of the largest k, greedy, majority, entropy; those known."""
     ks = sorted(k for k in change.pass_at if k in (1, 8, max(change.pass_at)))
     known = [(f"pass@{k}", change.pass_at[k]) for k in ks]
     known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
     return ((name, interval) for name, interval in known if interval.value == interval.value)
 
 
-def _sentence(first: str, name: str, found: Comparison) -> str:
-    told = list(quantities(found.overall))
-    differ = [f"{what} ({i.value:+.3f}, {i.low:+.3f} to {i.high:+.3f})" for what, i in told if i.excludes_zero]
-    same = [what for what, i in told if not i.excludes_zero]
+def _sentence(first: str, name: str, comparison: Comparison) -> str:
+    named = list(quantities(comparison.overall))
+    differ = [f"{what} ({i.value:+.3f}, {i.low:+.3f} to {i.high:+.3f})" for what, i in named if i.excludes_zero]
+    same = [what for what, i in named if not i.excludes_zero]
     parts = [f"the interval excludes 0 for {joined(differ)}"] * bool(differ)
     parts += [f"it does not for {joined(same)}" if differ else f"no interval excludes 0 ({joined(same)})"] * bool(same)
-    paired = f"{found.problems:,} problems are paired"
-    if found.unpaired:
-        paired += f", and {found.unpaired:,} that only one of the two has are left out"
+    paired = f"{comparison.problems:,} problems are paired"
+    if comparison.unpaired:
+        paired += f", and {comparison.unpaired:,} that only one of the two has are left out"
     return (
         f"`{name}` minus `{first}`: {'; '.join(parts) or 'nothing is known of both'}. {paired[0].upper()}{paired[1:]}."
     )
@@ -79,16 +79,16 @@ def joined(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def _figures(found: dict[str, Comparison]) -> list[Figure]:
+def _figures(results: dict[str, Comparison]) -> list[Figure]:
     lines = []
-    for name, change in found.items():
+    for name, change in results.items():
         curve = defined(change.overall.pass_at)
         lines.append(interval_series(name, list(curve), list(curve.values())))
     figures = [Figure("over-k", "Difference of pass@k", "line", "k", "difference", lines, x_log=True)]
     for k in sorted(
-        {min(c.overall.pass_at) for c in found.values()} | {max(c.overall.pass_at) for c in found.values()}
+        {min(c.overall.pass_at) for c in results.values()} | {max(c.overall.pass_at) for c in results.values()}
     ):
-        bars = [_by_level(name, change, k) for name, change in found.items()]
+        bars = [_by_level(name, change, k) for name, change in results.items()]
         if any(len(series.x) > 1 for series in bars):
             figures.append(
                 Figure(f"level-pass-{k}", f"Difference of pass@{k} by level", "bars", "level", "difference", bars)
@@ -96,8 +96,8 @@ def _figures(found: dict[str, Comparison]) -> list[Figure]:
     return figures
 
 
-def _by_level(name: str, found: Comparison, k: int) -> Series:
-    there = [change for change in found.levels if k in change.pass_at]
+def _by_level(name: str, comparison: Comparison, k: int) -> Series:
+    there = [change for change in comparison.levels if k in change.pass_at]
     intervals = [change.pass_at[k] for change in there]
     return Series(
         name,
@@ -109,11 +109,11 @@ def _by_level(name: str, found: Comparison, k: int) -> Series:
     )
 
 
-def _tables(first: str, found: dict[str, Comparison]) -> list[TableBlock]:
-    overall = [(name, "", change.problems, change.overall) for name, change in found.items()]
+def _tables(first: str, results: dict[str, Comparison]) -> list[TableBlock]:
+    overall = [(name, "", change.problems, change.overall) for name, change in results.items()]
     levels = [
         (name, change.level or "(none)", max((i.problems for _, i in quantities(change)), default=0), change)
-        for name, comparison in found.items()
+        for name, comparison in results.items()
         for change in comparison.levels
     ]
     tables = [_table("all", f"Minus {first}: all problems", overall)]
@@ -121,12 +121,12 @@ def _tables(first: str, found: dict[str, Comparison]) -> list[TableBlock]:
 
 
 def _table(id: str, title: str, changes: Sequence[tuple[str, str, int, Change]]) -> TableBlock:
-    told = [(name, level, problems, dict(quantities(change))) for name, level, problems, change in changes]
-    names = list(dict.fromkeys(what for *_, known in told for what in known))
+    named = [(name, level, problems, dict(quantities(change))) for name, level, problems, change in changes]
+    names = list(dict.fromkeys(what for *_, known in named for what in known))
     names.sort(key=lambda what: (not what.startswith("pass@"), int(what[5:]) if what.startswith("pass@") else 0))
-    levels = any(level for _, level, *_ in told)
+    levels = any(level for _, level, *_ in named)
     rows: list[list[CellValue]] = []
-    for name, level, problems, known in told:
+    for name, level, problems, known in named:
         cells = [cell for what in names for cell in (interval_cells(known[what]) if what in known else [None, None])]
         rows.append([name, *([level] if levels else []), problems, *cells])
     columns = ["run", *(["level"] if levels else []), "problems"]

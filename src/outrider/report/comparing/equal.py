@@ -72,13 +72,13 @@ def _spent(run: RunData) -> tuple[Floats, Floats]:
         steps_S, tokens_S = run.metrics["step"], run.metrics["tokens"]
         known_S = ~np.isnan(tokens_S)
         return steps_S[known_S], tokens_S[known_S]
-    found = run.ask(
+    columns = run.query(
         "SELECT step, sum(tokens)::DOUBLE AS tokens, count(*) = count(tokens) AS known FROM rollouts "
         "WHERE split = 'train' GROUP BY step ORDER BY step"
     )
-    if not found["known"].all() or judged_split(run) == "train":
+    if not columns["known"].all() or judged_split(run) == "train":
         return np.zeros(0), np.zeros(0)
-    return found["step"].astype(np.float64), np.cumsum(found["tokens"])
+    return columns["step"].astype(np.float64), np.cumsum(columns["tokens"])
 
 
 def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) -> ComparedRun:
@@ -86,7 +86,9 @@ def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) ->
     if kept < len(tokens_S):
         run = _stopped(run, int(steps_S[kept - 1]))
     run = replace(run, evaluations=evaluations_of(run))
-    steps = len(steps_S) or int(run.ask("SELECT count(DISTINCT step) AS n FROM rollouts WHERE split = 'train'")["n"][0])
+    steps = len(steps_S) or int(
+        run.query("SELECT count(DISTINCT step) AS n FROM rollouts WHERE split = 'train'")["n"][0]
+    )
     return ComparedRun(
         run=run,
         steps_S=steps_S[:kept],
@@ -111,5 +113,5 @@ def _stopped(run: RunData, step: int) -> RunData:
     return replace(
         run,
         metrics={name: values_S[kept_S] for name, values_S in run.metrics.items()},
-        evaluations={at: found for at, found in run.evaluations.items() if at <= step},
+        evaluations={at: one for at, one in run.evaluations.items() if at <= step},
     )

@@ -21,8 +21,8 @@ _CUT = tuple(stop for stop in StopReason if stop.truncates)
 def judged_split(run: RunData) -> str:
     """The rollouts that tell how good a policy is: those drawn to evaluate it. In a dump that has none and a single
     step, all there is: it is taken for an evaluation, whatever it calls itself."""
-    found = run.ask("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
-    steps = dict(zip(found["split"].tolist(), found["steps"].tolist(), strict=True))
+    columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
+    steps = dict(zip(columns["split"].tolist(), columns["steps"].tolist(), strict=True))
     alone = set(steps) == {"train"} and steps["train"] == 1 and not run.config and not run.metrics
     return "train" if alone else "evaluate"
 
@@ -32,12 +32,12 @@ def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
     if run.evaluations:
         return run.evaluations
     split = judged_split(run)
-    found = run.ask("SELECT DISTINCT step FROM rollouts WHERE split IN (?, 'greedy') ORDER BY step", [split])
-    return {step: _evaluation(run, split, step) for step in found["step"].tolist()}
+    columns = run.query("SELECT DISTINCT step FROM rollouts WHERE split IN (?, 'greedy') ORDER BY step", [split])
+    return {step: _evaluation(run, split, step) for step in columns["step"].tolist()}
 
 
 def _evaluation(run: RunData, split: str, step: int) -> Evaluation:
-    columns = run.ask(_ROWS, [split, step])
+    columns = run.query(_ROWS, [split, step])
     problems: dict[str, list[dict[str, Any]]] = {}
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))

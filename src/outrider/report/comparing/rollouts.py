@@ -31,7 +31,7 @@ def common_tries(compared: Sequence[ComparedRun]) -> int:
 def ask_tries(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
     """Ask about ``tries``: problem_id, level, member, answer, text, success and try, which numbers the judged responses
     to a problem from 0, so that ``try < k`` is the first k of them."""
-    return one.run.ask(f"WITH tries AS ({_TRIES}) {sql}", [one.split, one.step, *values])
+    return one.run.query(f"WITH tries AS ({_TRIES}) {sql}", [one.split, one.step, *values])
 
 
 def _sizes(one: ComparedRun) -> np.ndarray:

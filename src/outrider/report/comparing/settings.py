@@ -25,7 +25,7 @@ _LABELS = ("paper", "summary", "from_setting", "from_profile")
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
     """What is compared with what, what could not be made equal, and the settings that differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
-    sentences += [told for one in compared if (told := _unequal(one, budget))]
+    sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)
     return Section("compared", "How they are compared", "\n\n".join(sentences), [], [table] if table else [])
 
@@ -37,20 +37,20 @@ def facts(compared: Sequence[ComparedRun]) -> dict[str, CellValue]:
 
 def _facts(one: ComparedRun) -> dict[str, CellValue]:
     config, evaluation = one.run.config, one.evaluation
-    found: dict[str, CellValue] = {key: str(config[key]) for key in _TOLD if key in config}
-    found = {"recipe" if key == "name" else key: value for key, value in found.items()}
+    facts: dict[str, CellValue] = {key: str(config[key]) for key in _TOLD if key in config}
+    facts = {"recipe" if key == "name" else key: value for key, value in facts.items()}
     if one.total_steps:
-        found["steps"] = one.total_steps
-        found["tokens"] = None if math.isnan(one.total_tokens) else int(one.total_tokens)
+        facts["steps"] = one.total_steps
+        facts["tokens"] = None if math.isnan(one.total_tokens) else int(one.total_tokens)
     if evaluation is not None:
-        found["read at step"] = one.step
+        facts["read at step"] = one.step
         if len(one.tokens_S):
-            found["tokens there"] = int(one.tokens_at(one.step or 0))
-        found["held-out problems"] = evaluation.overall.problems
-        found["samples of each"] = max((t.samples for t in evaluation.tallies), default=0)
+            facts["tokens there"] = int(one.tokens_at(one.step or 0))
+        facts["held-out problems"] = evaluation.overall.problems
+        facts["samples of each"] = max((t.samples for t in evaluation.tallies), default=0)
     if one.run.notices:
-        found["not read" if one.run.has("files") else "notes"] = " ".join(one.run.notices)
-    return found
+        facts["not read" if one.run.has("files") else "notes"] = " ".join(one.run.notices)
+    return facts
 
 
 def _unequal(one: ComparedRun, budget: float) -> str:

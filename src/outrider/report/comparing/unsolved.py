@@ -47,13 +47,13 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     decided = frozenset.intersection(*(s.found.unsolved | s.found.solved for s in sets.values()))
     if not decided:
         return None
-    asked = frozenset().union(*(s.found.unsolved | s.found.solved | s.found.undecided for s in sets.values()))
-    text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _left_out(decided, asked)]
+    problems = frozenset().union(*(s.found.unsolved | s.found.solved | s.found.undecided for s in sets.values()))
+    text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _left_out(decided, problems)]
     text += [f"`{one.name}` is not among them: its rollouts are not at hand." for one in compared if one not in there]
     figures, tables = [], [_sizes(sets, decided)]
     if MODELS[0] <= len(sets) <= MODELS[1]:
-        found = overlap({name: s.found for name, s in sets.items()})
-        figures, tables = [_picture(found, k)], [*tables, _regions(found)]
+        result = overlap({name: s.found for name, s in sets.items()})
+        figures, tables = [_picture(result, k)], [*tables, _regions(result)]
     tables.append(_members(sets, decided))
     return Section(
         "unsolved", f"Problems that {k} tries do not solve", "\n\n".join(filter(None, text)), figures, tables
@@ -64,17 +64,19 @@ def sets_of(one: ComparedRun, k: int) -> Sets:
     """What the first ``k`` judged tries of each problem leave unsolved."""
     columns = ask_tries(one, _COUNTS, [k])
     problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
-    found = unsolved(problems, n, c, k)
+    result = unsolved(problems, n, c, k)
     luck = fit_pass_rates(n, c).unlucky([k], more=k)
     levels = zip(problems, (level or "" for level in columns["level"].tolist()), strict=True)
-    return Sets(found, luck, dict(levels))
+    return Sets(result, luck, dict(levels))
 
 
-def _left_out(decided: frozenset[str], asked: frozenset[str]) -> str:
-    missing = len(asked) - len(decided)
-    told = f"{len(decided):,} problems are compared"
+def _left_out(decided: frozenset[str], problems: frozenset[str]) -> str:
+    missing = len(problems) - len(decided)
+    compared = f"{len(decided):,} problems are compared"
     return (
-        f"{told}; {missing:,} that a run was not asked, or not often enough, are left out." if missing else f"{told}."
+        f"{compared}; {missing:,} that a run was not asked, or not often enough, are left out."
+        if missing
+        else f"{compared}."
     )
 
 
@@ -94,20 +96,20 @@ def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
     return TableBlock("sizes", "Unsolved problems of each run", columns, rows, note)
 
 
-def _picture(found: Overlap, k: int) -> Figure:
+def _picture(overlaps: Overlap, k: int) -> Figure:
     """One series per run over all regions: the region's size where the run is among those that fail, else a gap."""
-    names = [" and ".join(region) for region in found.regions]
+    names = [" and ".join(region) for region in overlaps.regions]
     series = [
-        Series(model, names, [float(size) if model in region else np.nan for region, size in found.sizes.items()])
-        for model in found.models
+        Series(model, names, [float(size) if model in region else np.nan for region, size in overlaps.sizes.items()])
+        for model in overlaps.models
     ]
-    note = f"{len(found.solved_by_all):,} problems are solved by every run."
+    note = f"{len(overlaps.solved_by_all):,} problems are solved by every run."
     return Figure("sets", f"Unsolved by {k} tries", "sets", "runs that fail", "problems", series, note=note)
 
 
-def _regions(found: Overlap) -> TableBlock:
-    rows: list[list[CellValue]] = [[", ".join(region), size] for region, size in found.sizes.items()]
-    rows.append(["none", len(found.solved_by_all)])
+def _regions(overlaps: Overlap) -> TableBlock:
+    rows: list[list[CellValue]] = [[", ".join(region), size] for region, size in overlaps.sizes.items()]
+    rows.append(["none", len(overlaps.solved_by_all)])
     return TableBlock(
         "regions", "Problems by the runs that leave them unsolved", ["unsolved by exactly", "problems"], rows
     )

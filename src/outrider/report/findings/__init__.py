@@ -61,13 +61,13 @@ def examine(run: RunData) -> Examined:
     findings, checked, skipped = [], [], {}
     for name, check in CHECKS.items():
         try:
-            found = check.find(run)
+            result = check.find(run)
         except Lacking as lacking:
             skipped[name] = str(lacking)
             continue
         checked.append(name)
-        if found is not None:
-            findings.append(found)
+        if result is not None:
+            findings.append(result)
     return Examined(sorted(findings, key=lambda finding: finding.severity), checked, skipped)
 
 

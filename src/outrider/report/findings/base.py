@@ -96,9 +96,9 @@ class Proportion(NamedTuple):
     of: int
 
 
-def numbers(name: str, found: Proportion) -> dict[str, float]:
+def numbers(name: str, proportion: Proportion) -> dict[str, float]:
     """A share and its interval as numbers of a finding."""
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+    return {name: proportion.value, f"{name}_low": proportion.low, f"{name}_high": proportion.high}
 
 
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:

@@ -96,7 +96,7 @@ def _visits(run: RunData) -> Seen:
         raise Lacking("two evaluations: the stage skip chose which problems came back by how they went")
     if "train" not in splits(run):
         raise Lacking(NEEDS)
-    rows = run.ask(
+    rows = run.query(
         f"""
         WITH visits AS (
             SELECT problem_id, group_id, min(step) AS step,

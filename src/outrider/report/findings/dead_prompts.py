@@ -43,7 +43,7 @@ def find(run: RunData) -> Finding | None:
     if not (dead.low > MANY or hopeless["share"] > HOPELESS):
         return None
     tokens = np.nan_to_num(groups["tokens"])
-    told = {
+    shares = {
         **numbers("dead", dead),
         "groups": dead.of,
         "all_failed": float(failed.sum() / judged.sum()),
@@ -58,8 +58,8 @@ def find(run: RunData) -> Finding | None:
         else f"of the last {dead.of} groups teach nothing"
     )
     sentence = (
-        f"{percent(dead.value)} {what} ({percent(told['all_failed'])} all failed, {percent(told['all_solved'])} "
-        f"all solved), with {percent(told['dead_tokens'])} of the tokens."
+        f"{percent(dead.value)} {what} ({percent(shares['all_failed'])} all failed, {percent(shares['all_solved'])} "
+        f"all solved), with {percent(shares['dead_tokens'])} of the tokens."
     )
     if hopeless["share"] >= 0.01:
         sentence += (
@@ -71,7 +71,7 @@ def find(run: RunData) -> Finding | None:
         name="dead prompts",
         severity="act" if dead.low > MOST else "watch",
         sentence=sentence,
-        numbers=told,
+        numbers=shares,
         threshold=f"More than {percent(MANY)} of the groups in the last quarter of the steps without a signal, "
         f"interval included (act: {percent(MOST)}); or more than {percent(HOPELESS)} of all tokens spent on problems "
         f"never solved in {VISITS} or more visits. By verdicts: where rewards are shaped, or the baseline is not "
@@ -100,7 +100,7 @@ def _of_evaluation(mostly_failed: bool) -> list[str]:
 
 
 def _hopeless(run: RunData) -> dict[str, float]:
-    rows = run.ask(
+    rows = run.query(
         f"""
         WITH problems AS (
             SELECT problem_id, count(DISTINCT group_id) AS visits, count(*) FILTER ({SCORABLE}) AS n,

@@ -41,8 +41,10 @@ def find(run: RunData) -> Finding | None:
     pairs = size * (size - 1) / 2
     seen = share(groups["equal"], pairs, groups["problem"])
     unique = float(distinct.sum() / size.sum())
-    told = ~np.isnan(groups["p"])
-    expected, excess, error = _excess(groups["equal"][told], pairs[told], groups["p"][told], groups["problem"][told])
+    known = ~np.isnan(groups["p"])
+    expected, excess, error = _excess(
+        groups["equal"][known], pairs[known], groups["p"][known], groups["problem"][known]
+    )
     beyond = excess - error > 0 and seen.value > EXCESS * expected and seen.low > PAIRS
     if not (beyond or seen.low > COPIES):
         return None
@@ -60,8 +62,8 @@ def find(run: RunData) -> Finding | None:
             **numbers("equal_pairs", seen),
             "expected_pairs": expected,
             "excess_low": excess - error,
-            "groups": len(told),
-            "groups_with_logprobs": int(told.sum()),
+            "groups": len(known),
+            "groups_with_logprobs": int(known.sum()),
             "distinct": unique,
         },
         threshold=f"In the last quarter of the steps more than {EXCESS:g} times as many equal pairs within a group as "
@@ -98,9 +100,9 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
 def _groups(run: RunData) -> Columns:
     """Rollouts of one beginning: how many, how many texts, equal pairs, and the mean probability of a response."""
     split = main_split(run)
-    if not run.ask(f"SELECT count(*) AS texts FROM rollouts WHERE split = '{split.name}' AND text <> ''")["texts"][0]:
+    if not run.query(f"SELECT count(*) AS texts FROM rollouts WHERE split = '{split.name}' AND text <> ''")["texts"][0]:
         raise Lacking(NEEDS)  # a dump without texts, not responses that are all empty
-    groups = run.ask(
+    groups = run.query(
         f"""
         WITH texts AS (
             SELECT problem_id, group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,

@@ -31,10 +31,10 @@ def find(run: RunData) -> Finding | None:
     drifts = {name: _drift(rows[column]) for name, column in columns.items()}
     if math.isnan(drifts["everything"].value):
         raise Lacking(NEEDS)
-    found = {name: d for name in ("everything", "failures") if _beyond(d := drifts[name], SOME)}
-    if not found:
+    results = {name: d for name in ("everything", "failures") if _beyond(d := drifts[name], SOME)}
+    if not results:
         return None
-    which, drift = next(iter(found.items()))
+    which, drift = next(iter(results.items()))
     before, after, ratio = math.exp(drift.before), math.exp(drift.after), math.exp(drift.value)
     grows = drift.value > 0
     subject = "Responses" if which == "everything" else "Failed responses"

@@ -68,8 +68,8 @@ def _held_out(run: RunData) -> Interval | None:
     before = {tally.problem: tally for tally in first}
     pairs = [(before[tally.problem], tally) for tally in last if tally.problem in before]
     one, other = (pass_values([pair[i] for pair in pairs], 1) for i in (0, 1))
-    found = bootstrap_difference(one, other)
-    return found if found.problems > 1 else None
+    result = bootstrap_difference(one, other)
+    return result if result.problems > 1 else None
 
 
 def _reward_rises(run: RunData) -> bool:
@@ -82,5 +82,5 @@ def _reward_rises(run: RunData) -> bool:
     return change(rewards).low > 0
 
 
-def _ends(found: FirstAndLast | Interval) -> str:
-    return f"{found.low:+.3f}, {found.high:+.3f}"
+def _ends(result: FirstAndLast | Interval) -> str:
+    return f"{result.low:+.3f}, {result.high:+.3f}"

@@ -26,7 +26,7 @@ def find(run: RunData) -> Finding | None:
     """
     if "train" not in splits(run):
         raise Lacking(NEEDS)
-    rows = run.ask(
+    rows = run.query(
         """
         WITH groups AS (
             SELECT step, group_id, min(problem_id) AS problem_id, coalesce(min(prompt), min(problem_id)) AS problem

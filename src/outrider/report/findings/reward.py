@@ -28,8 +28,8 @@ def find(run: RunData) -> Finding | None:
     Raises:
         Lacking: see ``NEEDS``.
     """
-    if (found := _unreached(run)) is not None:
-        return found
+    if (result := _unreached(run)) is not None:
+        return result
     rows = by_step(run)
     n, c = rows["paid"], rows["paid_successes"]
     if not (n.all() and 0 < c.sum() < n.sum()):
@@ -84,7 +84,7 @@ def find(run: RunData) -> Finding | None:
 
 def _unreached(run: RunData) -> Finding | None:
     """Rewards that differ, over responses none of which is a success."""
-    rows = run.ask(
+    rows = run.query(
         f"SELECT count(*) AS n, count(*) FILTER ({SUCCESS}) AS c, min(reward) AS low, max(reward) AS high, "
         "avg(reward) AS mean, count(DISTINCT step) AS steps FROM rollouts "
         f"WHERE {main_split(run).first_tries} AND {SCORABLE} AND reward IS NOT NULL AND isfinite(reward)"

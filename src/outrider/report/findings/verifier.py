@@ -56,7 +56,7 @@ def find(run: RunData) -> Finding | None:
         name="verifier suspicion",
         severity="act" if any(act for _, act, _ in signs) else "watch",
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
-        numbers={name: value for _, _, told in signs for name, value in told.items()},
+        numbers={name: value for _, _, values in signs for name, value in values.items()},
         threshold=f"Any of these, intervals included: more than {percent(UNJUDGED)} timeouts and errors (act: "
         f"{percent(UNJUDGED_ACT)}); late in the run more than {percent(UNPARSEABLE)} unparseable responses that were "
         f"not cut; more than {percent(DISAGREE)} of repeated answers to a problem, or {percent(UNSTABLE)} of repeated "
@@ -78,22 +78,22 @@ def find(run: RunData) -> Finding | None:
 
 def _unjudged(run: RunData) -> Sign | None:
     groups = by_group(run)
-    found = share(groups["timeouts"] + groups["errors"], groups["judged"], groups["problem"])
-    if not found.low > UNJUDGED:
+    result = share(groups["timeouts"] + groups["errors"], groups["judged"], groups["problem"])
+    if not result.low > UNJUDGED:
         return None
     timeouts, errors = int(groups["timeouts"].sum()), int(groups["errors"].sum())
-    text = f"{percent(found.value)} of the responses could not be judged ({timeouts} timeouts, {errors} errors)"
-    return text, found.low > UNJUDGED_ACT, {**numbers("unjudged", found), "timeouts": timeouts, "errors": errors}
+    text = f"{percent(result.value)} of the responses could not be judged ({timeouts} timeouts, {errors} errors)"
+    return text, result.low > UNJUDGED_ACT, {**numbers("unjudged", result), "timeouts": timeouts, "errors": errors}
 
 
 def _unparseable(run: RunData) -> Sign | None:
     groups = late_groups(run)
-    found = share(groups["ended_unparseable"], groups["ended"], groups["problem"])
-    if not found.low > UNPARSEABLE:
+    result = share(groups["ended_unparseable"], groups["ended"], groups["problem"])
+    if not result.low > UNPARSEABLE:
         return None
     which = "responses" if main_split(run).cut is None else "responses that were not cut"
-    text = f"{percent(found.value)} of the late {which} have no answer that can be read"
-    return text, False, numbers("unparseable", found)
+    text = f"{percent(result.value)} of the late {which} have no answer that can be read"
+    return text, False, numbers("unparseable", result)
 
 
 def _disagreement(run: RunData) -> Sign | None:
@@ -121,25 +121,25 @@ def _unstable(run: RunData) -> Sign | None:
 
 
 def _both_ways(run: RunData, where: str, key: str, most: float, what: str, name: str) -> Sign | None:
-    rows = run.ask(
+    rows = run.query(
         f"SELECT problem_id, count(*) AS repeated, count(*) FILTER (low < high) AS both FROM (SELECT problem_id, "
         f"min({SUCCESS}) AS low, max({SUCCESS}) AS high FROM rollouts WHERE {where} GROUP BY {key} "
         "HAVING count(*) > 1) GROUP BY problem_id"
     )
-    found = share(rows["both"], rows["repeated"])
-    if not found.low > most:
+    result = share(rows["both"], rows["repeated"])
+    if not result.low > most:
         return None
-    text = f"{found.hits} of {found.of} {what} were judged both correct and not"
-    return text, True, {name: found.value, f"{name}_cases": found.hits, f"{name}_repeated": found.of}
+    text = f"{result.hits} of {result.of} {what} were judged both correct and not"
+    return text, True, {name: result.value, f"{name}_cases": result.hits, f"{name}_repeated": result.of}
 
 
 def _empty(run: RunData) -> Sign | None:
     groups = by_group(run)
-    found = share(groups["silent"], groups["answering"], groups["problem"])
-    if not (found.low > EMPTY and found.value < 0.5):  # else this verifier names no answers at all
+    result = share(groups["silent"], groups["answering"], groups["problem"])
+    if not (result.low > EMPTY and result.value < 0.5):  # else this verifier names no answers at all
         return None
-    text = f"{percent(found.value)} of the successes have no answer, where the others have one"
-    return text, True, numbers("empty", found)
+    text = f"{percent(result.value)} of the successes have no answer, where the others have one"
+    return text, True, numbers("empty", result)
 
 
 def _jump(run: RunData) -> Sign | None:

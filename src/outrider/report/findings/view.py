@@ -71,14 +71,14 @@ def splits(run: RunData) -> dict[str, Split]:
 
     Without stop reasons a response counts as cut if it is as long as the longest.
     """
-    rows = run.ask(
+    rows = run.query(
         "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
         "max(branch_at + tokens)::DOUBLE AS longest, count(outcome) AS judged FROM rollouts GROUP BY split"
     )
-    found = {}
+    results = {}
     for name, stage, steps, stops, longest, judged in zip(*rows.values(), strict=True):
         by_length = None if np.isnan(longest) else f"(branch_at + tokens >= {longest:.0f})"
-        found[name] = Split(
+        results[name] = Split(
             name=name,
             first_stage=stage,
             steps=len(steps),
@@ -87,7 +87,7 @@ def splits(run: RunData) -> dict[str, Split]:
             inferred=not stops,
             judged=int(judged),
         )
-    return found
+    return results
 
 
 def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
@@ -101,10 +101,10 @@ def main_split(run: RunData) -> Split:
     Raises:
         Lacking: neither is there.
     """
-    found = splits(run)
+    result = splits(run)
     for name in ("train", "evaluate"):
-        if name in found:
-            return found[name]
+        if name in result:
+            return result[name]
     raise Lacking("sampled rollouts")
 
 
@@ -126,7 +126,7 @@ def by_step(run: RunData) -> Columns:
         raise Lacking(f"at least {MIN_STEPS} training steps, not {train.steps if train else 0}")
     failure = f"{SCORABLE} AND NOT {SUCCESS}"
     paid = f"{SCORABLE} AND reward IS NOT NULL AND NOT isnan(reward)"
-    rows = run.ask(
+    rows = run.query(
         f"""
         SELECT step,
             count(*) FILTER ({SCORABLE})::DOUBLE AS scorable, count(*) FILTER ({SUCCESS})::DOUBLE AS successes,
@@ -142,7 +142,7 @@ def by_step(run: RunData) -> Columns:
         FROM rollouts WHERE {train.first_tries} GROUP BY step ORDER BY step
         """
     )
-    spent = run.ask(
+    spent = run.query(
         "SELECT step, sum(tokens) AS tokens FROM rollouts WHERE split = 'train' GROUP BY step ORDER BY step"
     )
     at = np.isin(spent["step"], rows["step"])
@@ -178,7 +178,7 @@ def by_group(run: RunData) -> Columns:
     split = main_split(run)
     cut = split.cut or "(NULL::BOOLEAN)"
     ended = f"outcome IS NOT NULL AND NOT coalesce({cut}, false)"
-    rows = run.ask(
+    rows = run.query(
         f"""
         SELECT min(problem_id) AS problem, min(step) AS step, sum(tokens) AS tokens, count(outcome) AS judged,
             count(*) FILTER ({SCORABLE}) AS scorable, count(*) FILTER ({SUCCESS}) AS successes,

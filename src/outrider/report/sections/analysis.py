@@ -71,12 +71,12 @@ class Analysed:
         """Means by relative position in the whole response, one series for each kind of token that occurs."""
         places_T = self.rows["position"].astype(np.int64) * PLACES // np.maximum(self.rows["length"], 1)
         middles = [(i + 0.5) / PLACES for i in range(PLACES)]
-        found = []
+        results = []
         for kind, name in enumerate(names):
             profile = self.means(values_T, np.where(kinds_T == kind, places_T, -1), middles)
             if any(mean.n for mean in profile.means):
-                found.append(mean_series(name, middles, profile.means))
-        return found
+                results.append(mean_series(name, middles, profile.means))
+        return results
 
     def categories(self) -> tuple[Ints, tuple[str, ...]]:
         """The category of every token of the first ``_CATEGORISED`` responses by the built-in lexicon; -1 elsewhere."""
@@ -105,12 +105,12 @@ def analysis_section(
         return None
     broken: list[str] = []
     about = _about(folder, broken)
-    found, said = _read(folder, about, columns, broken)
+    one, sentences = _read(folder, about, columns, broken)
     run.notices.extend(broken)
-    text = " ".join([text, *said, *broken])
-    if found is None:
+    text = " ".join([text, *sentences, *broken])
+    if one is None:
         return Section(f"analysis-{kind}", title, text)
-    figures, tables = show(_judged(run, about, found, _words(folder)))
+    figures, tables = show(_judged(run, about, one, _words(folder)))
     return Section(f"analysis-{kind}", title, text, figures, tables)
 
 
@@ -150,16 +150,16 @@ def _read(
     """The rows of the parts that are there, None if there are none, and what a reader must know of the others."""
     names = about["parts"]
     there = [path for name in names if (path := folder / "parts" / f"{name}.parquet").is_file()]
-    said = []
+    sentences = []
     if not names and not broken:
-        said.append(f"`{folder}` has only begun: nothing is there yet.")
+        sentences.append(f"`{folder}` has only begun: nothing is there yet.")
     elif len(there) < len(names):
-        said.append(f"`{folder}` is not finished: {len(there):,} of {len(names):,} parts are there.")
+        sentences.append(f"`{folder}` is not finished: {len(there):,} of {len(names):,} parts are there.")
     if len(there) > _MOST_PARTS:
-        said.append(f"Of {len(there):,} parts, {_MOST_PARTS} are read, spread evenly.")
+        sentences.append(f"Of {len(there):,} parts, {_MOST_PARTS} are read, spread evenly.")
         there = [there[i * len(there) // _MOST_PARTS] for i in range(_MOST_PARTS)]
     tables = [table for path in there if (table := _part(path, columns, broken)) is not None and len(table)]
-    return (pa.concat_tables(tables, promote_options="default") if tables else None), said
+    return (pa.concat_tables(tables, promote_options="default") if tables else None), sentences
 
 
 def _part(path: Path, columns: Sequence[str], broken: list[str]) -> pa.Table | None:
@@ -191,7 +191,7 @@ def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[st
     new_T = np.ones(len(codes_T), dtype=bool)
     new_T[1:] = (np.diff(codes_T) != 0) | (np.diff(rows["member"]) != 0) | (np.diff(rows["step"]) != 0)
     first_R = np.flatnonzero(new_T)
-    known = run.ask(
+    known = run.query(
         f"SELECT group_id, member, problem_id, (outcome = 'correct')::INT AS success "
         f"FROM {'gathered' if run.has('gathered') else 'rollouts'} "
         "WHERE split = ? AND step IN (SELECT unnest(?))",

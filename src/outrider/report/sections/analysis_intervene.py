@@ -31,11 +31,11 @@ def section(run: RunData) -> Section | None:
     return analysis_section(run, "intervene", "What single tokens decide", _TEXT, (*_COLUMNS, *_COUNTS), _show)
 
 
-def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
-    kept_N, replaced_N, k_N = (found.rows[name] for name in ("kept_successes", "replaced_successes", "k"))
+def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
+    kept_N, replaced_N, k_N = (analysis.rows[name] for name in ("kept_successes", "replaced_successes", "k"))
     effect_N = effects(replaced_N, kept_N, k_N)
-    named = _profiles(found, effect_N)
-    squares = _profiles(found, squared_effects(replaced_N, kept_N, k_N))
+    named = _profiles(analysis, effect_N)
+    squares = _profiles(analysis, squared_effects(replaced_N, kept_N, k_N))
     there = [
         (by, str(label), mean, squares[by].means[i].value)
         for by, profile in named.items()
@@ -53,11 +53,11 @@ def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
         for by, label, mean, square in there
     ]
     columns = ["by", "", "positions", "responses", "effect", "95 %", "typical size"]
-    return [figure] if there else [], [TableBlock("intervene-table", title, columns, body, _note(found, effect_N))]
+    return [figure] if there else [], [TableBlock("intervene-table", title, columns, body, _note(analysis, effect_N))]
 
 
-def _profiles(found: Analysed, values_N: Floats) -> dict[str, Profile]:
-    rows, owners_N = found.rows, found.owners_T
+def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
+    rows, owners_N = analysis.rows, analysis.owners_T
     success_N = np.nan_to_num(rows["success"].astype(np.float64), nan=-1).astype(np.int64)
     every_N = np.zeros(len(owners_N), dtype=np.int64)
     profiles = {
@@ -67,7 +67,7 @@ def _profiles(found: Analysed, values_N: Floats) -> dict[str, Profile]:
         "PPL": by_perplexity(values_N, rows["ppl"], owners_N),
         "response": means_by_group(values_N, success_N, owners_N, OUTCOMES),
     }
-    return {by: found.over_problems(profile, _RESAMPLES) for by, profile in profiles.items()}
+    return {by: analysis.over_problems(profile, _RESAMPLES) for by, profile in profiles.items()}
 
 
 def _size(square: float) -> float | None:
@@ -75,19 +75,19 @@ def _size(square: float) -> float | None:
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 
-def _note(found: Analysed, effect_N: Floats) -> str:
+def _note(analysis: Analysed, effect_N: Floats) -> str:
     judged_N = ~np.isnan(effect_N)
-    k = found.rows["k"]
+    k = analysis.rows["k"]
     kept, replaced = (
-        (found.rows[name][judged_N] / k[judged_N]).mean() if judged_N.any() else np.nan
+        (analysis.rows[name][judged_N] / k[judged_N]).mean() if judged_N.any() else np.nan
         for name in ("kept_successes", "replaced_successes")
     )
     lost = len(effect_N) - int(judged_N.sum())
     left = f" {lost:,} positions are left out: a continuation could not be judged." if lost else ""
-    chosen = "highest entropy of its stretch" if found.about.get("choose") == "entropy" else "random"
+    chosen = "highest entropy of its stretch" if analysis.about.get("choose") == "entropy" else "random"
     return (
-        f"{found.source}; positions: {chosen}; {int(k.max())} continuations of each token by the model "
-        f"`{found.about.get('model', '?')}`, {int(found.rows['generated_tokens'].sum()):,} tokens. Success "
+        f"{analysis.source}; positions: {chosen}; {int(k.max())} continuations of each token by the model "
+        f"`{analysis.about.get('model', '?')}`, {int(analysis.rows['generated_tokens'].sum()):,} tokens. Success "
         f"{kept:.3f} with the token, {replaced:.3f} with its replacement.{left} The typical size is the root of the "
         "mean square without sampling noise: effects of both signs cancel in a mean."
     )

@@ -35,32 +35,32 @@ def section(run: RunData) -> Section | None:
     return analysis_section(run, "shift", "What training changed in the tokens", _TEXT, _COLUMNS, _show)
 
 
-def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
-    lengths_R = np.bincount(found.owners_T)
-    ppl_R = perplexities(found.rows["logprob_before"], lengths_R)
-    figures = [*_along(found), _largest(found, lengths_R, ppl_R), *_cloud(found, lengths_R, ppl_R)]
-    return figures, [_moved(found, lengths_R), *_words(found)]
+def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
+    lengths_R = np.bincount(analysis.owners_T)
+    ppl_R = perplexities(analysis.rows["logprob_before"], lengths_R)
+    figures = [*_along(analysis), _largest(analysis, lengths_R, ppl_R), *_cloud(analysis, lengths_R, ppl_R)]
+    return figures, [_moved(analysis, lengths_R), *_words(analysis)]
 
 
-def _along(found: Analysed) -> list[Figure]:
-    lines = found.along(found.rows["shift"], found.outcome_T, OUTCOMES)
+def _along(analysis: Analysed) -> list[Figure]:
+    lines = analysis.along(analysis.rows["shift"], analysis.outcome_T, OUTCOMES)
     title, x = "Change of probability by position", "share of the response"
     return [Figure("shift-position", title, "line", x, "mean change", lines)] if lines else []
 
 
-def _largest(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
+def _largest(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
     """How large a part of each group is among the largest changes: an even spread is ``_SHARE`` everywhere."""
     quantiles = quantile_labels(_EDGES)
-    kinds_T, names = found.categories()
+    kinds_T, names = analysis.categories()
     groups: dict[str, tuple[Ints, list[Label]]] = {
-        "PPL": (quantile_groups(ppl_R, _EDGES)[found.owners_T], quantiles),
-        "entropy": (quantile_groups(found.rows["entropy_before"], _EDGES), quantiles),
+        "PPL": (quantile_groups(ppl_R, _EDGES)[analysis.owners_T], quantiles),
+        "entropy": (quantile_groups(analysis.rows["entropy_before"], _EDGES), quantiles),
         "": (kinds_T, [*names]),
     }
     labels, means = [], []
     for by, (groups_T, words) in groups.items():
-        profile = largest_by_group(found.rows["shift"], lengths_R, groups_T, words, _SHARE)
-        profile = found.over_problems(profile)
+        profile = largest_by_group(analysis.rows["shift"], lengths_R, groups_T, words, _SHARE)
+        profile = analysis.over_problems(profile)
         for word, mean in zip(words, profile.means, strict=True):
             if mean.n:
                 labels.append(f"{by} {word}".strip())
@@ -71,17 +71,19 @@ def _largest(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> Figure:
     return Figure("shift-largest", title, "bars", "", "share of the group's tokens", bars, note=note)
 
 
-def _cloud(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
+def _cloud(analysis: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
     """Perplexity of a response against the mean size of its changes."""
-    size_R = np.bincount(found.owners_T, np.abs(found.rows["shift"]), len(lengths_R)) / np.maximum(lengths_R, 1)
-    rank = perplexity_against_change(ppl_R, found.rows["shift"], lengths_R, resamples=200, problems_R=found.problems_R)
+    size_R = np.bincount(analysis.owners_T, np.abs(analysis.rows["shift"]), len(lengths_R)) / np.maximum(lengths_R, 1)
+    rank = perplexity_against_change(
+        ppl_R, analysis.rows["shift"], lengths_R, resamples=200, problems_R=analysis.problems_R
+    )
     if np.isnan(rank.value):
         return []
     chosen_R = np.zeros(len(ppl_R), dtype=bool)
     chosen_R[np.linspace(0, len(ppl_R) - 1, min(_DRAWN, len(ppl_R))).astype(int)] = True
     clouds = []
     for kind, name in enumerate(OUTCOMES):
-        at = chosen_R & (found.success_R == kind)
+        at = chosen_R & (analysis.success_R == kind)
         if at.any():
             clouds.append(Series(name, ppl_R[at].tolist(), size_R[at].tolist()))
     note = (
@@ -94,30 +96,30 @@ def _cloud(found: Analysed, lengths_R: Ints, ppl_R: Floats) -> list[Figure]:
     )
 
 
-def _moved(found: Analysed, lengths_R: Ints) -> TableBlock:
-    told = moved(found.rows["shift"], lengths_R, found.success_R)
+def _moved(analysis: Analysed, lengths_R: Ints) -> TableBlock:
+    changes = moved(analysis.rows["shift"], lengths_R, analysis.success_R)
     body: list[list[CellValue]] = [
-        [_NAMES[name], m.tokens, m.size, m.risen, m.fallen, m.beyond] for name, m in told.items() if m.tokens
+        [_NAMES[name], m.tokens, m.size, m.risen, m.fallen, m.beyond] for name, m in changes.items() if m.tokens
     ]
     columns = ["responses", "tokens", "mean size", "sum of rises", "sum of falls", f"beyond {LARGE}"]
-    before, after = (found.about.get(name, "?") for name in ("before", "after"))
-    note = f"{found.source}: from the model `{before}` to `{after}`."
+    before, after = (analysis.about.get(name, "?") for name in ("before", "after"))
+    note = f"{analysis.source}: from the model `{before}` to `{after}`."
     return TableBlock("shift-moved", "How much probability moved", columns, body, note)
 
 
 _NAMES = {"correct": "correct", "incorrect": "not correct", "all": "all"}
 
 
-def _words(found: Analysed) -> list[TableBlock]:
+def _words(analysis: Analysed) -> list[TableBlock]:
     """The tokens on which most of the change falls."""
-    if not found.words:
+    if not analysis.words:
         return []
-    ids_T, shift_T = found.rows["token_id"], found.rows["shift"].astype(np.float64)
+    ids_T, shift_T = analysis.rows["token_id"], analysis.rows["shift"].astype(np.float64)
     counts_V, sums_V = np.bincount(ids_T), np.bincount(ids_T, shift_T)
-    before_V = np.bincount(ids_T, np.exp(found.rows["logprob_before"].astype(np.float64)))
+    before_V = np.bincount(ids_T, np.exp(analysis.rows["logprob_before"].astype(np.float64)))
     order = np.argsort(-np.abs(sums_V), kind="stable")[:_WORDS]
     body: list[list[CellValue]] = [
-        [repr(found.words[v]), n, float(before_V[v]) / n, float(sums_V[v]) / n, float(sums_V[v])]
+        [repr(analysis.words[v]), n, float(before_V[v]) / n, float(sums_V[v]) / n, float(sums_V[v])]
         for v in sorted(order.tolist(), key=lambda v: -sums_V[v])
         if (n := int(counts_V[v]))
     ]

@@ -35,68 +35,68 @@ def section(run: RunData) -> Section | None:
     return analysis_section(run, "tokens", "Tokens", _TEXT, _COLUMNS, _show)
 
 
-def _show(found: Analysed) -> tuple[list[Figure], list[TableBlock]]:
-    quantiles_T = quantile_groups(found.rows["entropy"], _EDGES)
-    categories = found.categories()
-    gradient_T, note = _gradient(found)
+def _show(analysis: Analysed) -> tuple[list[Figure], list[TableBlock]]:
+    quantiles_T = quantile_groups(analysis.rows["entropy"], _EDGES)
+    categories = analysis.categories()
+    gradient_T, note = _gradient(analysis)
     figures = [
-        *_along(found, gradient_T, note),
-        _by_quantile(found, gradient_T, quantiles_T, note),
-        *_by_category(found, *categories),
+        *_along(analysis, gradient_T, note),
+        _by_quantile(analysis, gradient_T, quantiles_T, note),
+        *_by_category(analysis, *categories),
     ]
-    return figures, [_means(found, gradient_T, quantiles_T, *categories), _spread(found)]
+    return figures, [_means(analysis, gradient_T, quantiles_T, *categories), _spread(analysis)]
 
 
-def _gradient(found: Analysed) -> tuple[Floats, str]:
+def _gradient(analysis: Analysed) -> tuple[Floats, str]:
     """:math:`G_t` on-policy; where no rollout has an advantage, the norm alone."""
-    norm_T = found.rows["gradient_norm"].astype(np.float64)
-    advantage_T = found.rows["advantage"].astype(np.float64)
+    norm_T = analysis.rows["gradient_norm"].astype(np.float64)
+    advantage_T = analysis.rows["advantage"].astype(np.float64)
     if np.isnan(advantage_T).all():
         return norm_T, _BARE
     return norm_T * np.abs(advantage_T), _WEIGHED
 
 
-def _branching(found: Analysed) -> dict[str, str]:
+def _branching(analysis: Analysed) -> dict[str, str]:
     """Columns of branching factors, and what they are called."""
-    names = [name for name in found.rows if name.startswith("branching_")]
+    names = [name for name in analysis.rows if name.startswith("branching_")]
     return {name: f"branching factor at {name.removeprefix('branching_').replace('_', '.')} %" for name in names}
 
 
-def _along(found: Analysed, gradient_T: Floats, note: str) -> list[Figure]:
+def _along(analysis: Analysed, gradient_T: Floats, note: str) -> list[Figure]:
     """The three by relative position; entropy at the first and the last step where there are several."""
-    outcome_T, x = found.outcome_T, "share of the response"
-    steps_T = found.rows["step"]
+    outcome_T, x = analysis.outcome_T, "share of the response"
+    steps_T = analysis.rows["step"]
     first, last = int(steps_T.min()), int(steps_T.max())
     if first < last:
         ends_T = np.select([steps_T == first, steps_T == last], [0, 1], -1)
-        lines = found.along(found.rows["entropy"], ends_T, (f"step {first}", f"step {last}"))
+        lines = analysis.along(analysis.rows["entropy"], ends_T, (f"step {first}", f"step {last}"))
     else:
-        lines = found.along(found.rows["entropy"], outcome_T, OUTCOMES)
+        lines = analysis.along(analysis.rows["entropy"], outcome_T, OUTCOMES)
     title = "Entropy by position"
     figures = [Figure("tokens-entropy-position", title, "line", x, "nats per token", lines)]
-    for column, name in _branching(found).items():
-        lines = found.along(found.rows[column], outcome_T, OUTCOMES)
+    for column, name in _branching(analysis).items():
+        lines = analysis.along(analysis.rows[column], outcome_T, OUTCOMES)
         title = f"{name.capitalize()} of the probability, by position"
         figures.append(Figure(f"tokens-{column.replace('_', '-')}", title, "line", x, "tokens", lines))
-    lines = found.along(gradient_T, outcome_T, OUTCOMES)
+    lines = analysis.along(gradient_T, outcome_T, OUTCOMES)
     figures.append(Figure("tokens-gradient-position", "Gradient by position", "line", x, "norm", lines, note=note))
     return [figure for figure in figures if figure.series]
 
 
-def _by_quantile(found: Analysed, gradient_T: Floats, quantiles_T: Ints, note: str) -> Figure:
+def _by_quantile(analysis: Analysed, gradient_T: Floats, quantiles_T: Ints, note: str) -> Figure:
     labels = quantile_labels(_EDGES)
     bars = []
     for kind, name in enumerate(OUTCOMES):
-        profile = found.means(gradient_T, np.where(found.outcome_T == kind, quantiles_T, -1), labels)
+        profile = analysis.means(gradient_T, np.where(analysis.outcome_T == kind, quantiles_T, -1), labels)
         if any(mean.n for mean in profile.means):
             bars.append(mean_series(name, labels, profile.means))
     if not bars:
-        bars = [mean_series("all", labels, found.means(gradient_T, quantiles_T, labels).means)]
+        bars = [mean_series("all", labels, analysis.means(gradient_T, quantiles_T, labels).means)]
     return Figure("tokens-gradient-entropy", "Gradient by entropy", "bars", "entropy", "norm", bars, note=note)
 
 
-def _by_category(found: Analysed, kinds_T: Ints, names: tuple[str, ...]) -> list[Figure]:
-    means = found.means(found.rows["entropy"], kinds_T, names).means
+def _by_category(analysis: Analysed, kinds_T: Ints, names: tuple[str, ...]) -> list[Figure]:
+    means = analysis.means(analysis.rows["entropy"], kinds_T, names).means
     there = [(name, mean) for name, mean in zip(names, means, strict=True) if mean.n]
     if len(there) < 2:
         return []
@@ -105,38 +105,42 @@ def _by_category(found: Analysed, kinds_T: Ints, names: tuple[str, ...]) -> list
     return [Figure("tokens-entropy-category", title, "bars", "category", "nats per token", [bars], note=note)]
 
 
-def _means(found: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints, names: tuple[str, ...]) -> TableBlock:
+def _means(
+    analysis: Analysed, gradient_T: Floats, quantiles_T: Ints, kinds_T: Ints, names: tuple[str, ...]
+) -> TableBlock:
     """One row for each group of tokens, one column for each quantity."""
-    values = {"entropy": found.rows["entropy"]} | {name: found.rows[c] for c, name in _branching(found).items()}
-    values |= {"gradient of log p": found.rows["gradient_norm"], "times advantage": gradient_T}
-    if np.isnan(found.rows["advantage"].astype(np.float64)).all():
+    values = {"entropy": analysis.rows["entropy"]} | {
+        name: analysis.rows[c] for c, name in _branching(analysis).items()
+    }
+    values |= {"gradient of log p": analysis.rows["gradient_norm"], "times advantage": gradient_T}
+    if np.isnan(analysis.rows["advantage"].astype(np.float64)).all():
         del values["times advantage"]
     groups = {
-        "": (np.zeros(len(found.owners_T), np.int64), ("all",)),
-        "outcome": (found.outcome_T, OUTCOMES),
+        "": (np.zeros(len(analysis.owners_T), np.int64), ("all",)),
+        "outcome": (analysis.outcome_T, OUTCOMES),
         "entropy": (quantiles_T, tuple(map(str, quantile_labels(_EDGES)))),
         "category": (kinds_T, names),
     }
     body: list[list[CellValue]] = []
     for by, (groups_T, labels) in groups.items():
-        profiles = [found.means(values_T, groups_T, labels).means for values_T in values.values()]
+        profiles = [analysis.means(values_T, groups_T, labels).means for values_T in values.values()]
         for label, *means in zip(labels, *profiles, strict=True):
             if means[0].n:
                 cells = [cell for mean in means for cell in (mean.value, interval(mean))]
                 body.append([by, label, means[0].n, *cells])
     columns = ["by", "", "tokens", *(text for name in values for text in (name, "95 %"))]
-    model = found.about.get("model", "?")
-    note = f"{found.source}, under the model `{model}`. Intervals are over problems."
+    model = analysis.about.get("model", "?")
+    note = f"{analysis.source}, under the model `{model}`. Intervals are over problems."
     return TableBlock("tokens-means", "What tokens are like", columns, body, note)
 
 
-def _spread(found: Analysed) -> TableBlock:
-    told = spread(found.rows["entropy"])
+def _spread(analysis: Analysed) -> TableBlock:
+    summary = spread(analysis.rows["entropy"])
     note = (
-        f"The 20 % of tokens with the highest entropy lie above {told.threshold:.3g} nats and carry "
-        f"{told.carried:.0%} of all entropy."
+        f"The 20 % of tokens with the highest entropy lie above {summary.threshold:.3g} nats and carry "
+        f"{summary.carried:.0%} of all entropy."
     )
-    if np.isnan(told.carried):
+    if np.isnan(summary.carried):
         note = ""
-    body: list[list[CellValue]] = [[f"{100 * level:g} %", value] for level, value in told.quantiles.items()]
+    body: list[list[CellValue]] = [[f"{100 * level:g} %", value] for level, value in summary.quantiles.items()]
     return TableBlock("tokens-spread", "Entropy of tokens, by quantile", ["tokens below", "nats"], body, note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, RunData
-from outrider.report.sections.seen import KINDS, ask, known, one, rows, series, shares, split
+from outrider.report.sections.seen import KINDS, known, one, query, rows, series, shares, split
 
 _TEXT = (
     "Tokens are what exploration costs, and a success, above all the first one of a problem, is what it returns. A "
@@ -35,7 +35,7 @@ def section(run: RunData) -> Section | None:
 
 def unit_of(run: RunData) -> str:
     """What exploration is counted in, tokens or else rollouts; empty without rollouts."""
-    total = one(ask(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
+    total = one(query(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
     return "tokens" if total["counted"] else "rollouts" if total["rollouts"] else ""
 
 
@@ -48,7 +48,7 @@ def _cost(unit: str, which: str = "TRUE") -> str:
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
     """A row for each stage, stream and context: cost, success, and what 1000 tokens returned."""
-    found = ask(
+    data = query(
         run,
         f"""
         SELECT stage, stream, context, rollouts, cost, cost / nullif(sum(cost) OVER (), 0) AS share,
@@ -68,21 +68,21 @@ def by_stage(run: RunData, unit: str) -> TableBlock:
         """,
     )
     if unit == "rollouts":
-        del found["cost"]  # would say the same twice
+        del data["cost"]  # would say the same twice
     columns = ["stage", "stream", "context", "rollouts", *(["tokens"] if unit == "tokens" else [])]
     columns += [f"share of {unit}", "success", f"successes per 1000 {unit}", f"first successes per 1000 {unit}"]
     note = "First successes: groups that had none before, and got one from this stage."
-    if one(ask(run, f"SELECT count(*) AS n FROM spent WHERE NOT {SAMPLED}"))["n"]:
+    if one(query(run, f"SELECT count(*) AS n FROM spent WHERE NOT {SAMPLED}"))["n"]:
         note += (
             " Rollouts of the stage `greedy` are no samples: this table has what they cost and returned, and no "
             "statistic of groups, answers, lengths or entropy has them."
         )
     columns.append(f"share of {unit} trained on")
-    return TableBlock("budget-stages", "What each stage cost and returned", columns, rows(found), note)
+    return TableBlock("budget-stages", "What each stage cost and returned", columns, rows(data), note)
 
 
 def _unused(run: RunData, unit: str) -> TableBlock:
-    found = ask(
+    columns = query(
         run,
         f"""
         SELECT CASE WHEN unused = '' THEN 'trained on' ELSE unused END AS why, count(*) AS rollouts,
@@ -91,11 +91,11 @@ def _unused(run: RunData, unit: str) -> TableBlock:
         """,
     )
     title = "What was trained on, and why the rest was not"
-    return TableBlock("budget-unused", title, ["", "rollouts", f"share of {unit}"], rows(found))
+    return TableBlock("budget-unused", title, ["", "rollouts", f"share of {unit}"], rows(columns))
 
 
 def _splits(run: RunData, unit: str) -> TableBlock:
-    found = run.ask(
+    data = run.query(
         """
         SELECT split, count(DISTINCT step) AS steps, count(DISTINCT problem_id) AS problems, count(*) AS rollouts,
             sum(tokens)::DOUBLE AS tokens, avg(tokens) AS length
@@ -104,19 +104,19 @@ def _splits(run: RunData, unit: str) -> TableBlock:
     )
     columns = ["drawn to", "steps", "problems", "rollouts", "tokens", "tokens per rollout"]
     if unit == "rollouts":
-        del found["tokens"], found["length"]
-    return TableBlock("budget-splits", "What rollouts were drawn for", columns[: len(found)], rows(found))
+        del data["tokens"], data["length"]
+    return TableBlock("budget-splits", "What rollouts were drawn for", columns[: len(data)], rows(data))
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
     """Shares by stage, where there are several, and by what the groups turned out to be."""
-    stages = ask(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
+    stages = query(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
     if len(names) > 1:
         stack = shares(stages, "stage", "cost", names)
         figures.append(_stack("budget-by-stage", f"Share of {unit} by stage", unit, stack))
-    kinds = ask(
+    kinds = query(
         run,
         f"SELECT upto, kind, sum({_size(unit)})::DOUBLE AS cost FROM groups WHERE kind IS NOT NULL "
         "GROUP BY upto, kind ORDER BY upto",
@@ -134,7 +134,7 @@ def _stack(id: str, title: str, unit: str, stack: list[Series], note: str = "") 
 
 def returns(run: RunData, unit: str) -> list[Figure]:
     """Successes and first successes along training."""
-    found = ask(
+    columns = query(
         run,
         f"""
         SELECT upto, 1000 * sum(successes)::DOUBLE / nullif(sum({_size(unit)}), 0) AS successes,
@@ -142,9 +142,9 @@ def returns(run: RunData, unit: str) -> list[Figure]:
         FROM groups WHERE kind IS NOT NULL GROUP BY upto ORDER BY upto
         """,
     )
-    if not known(found["successes"]):
+    if not known(columns["successes"]):
         return []
-    lines = [series(name, found["upto"], found[key]) for name, key in _RETURNS.items()]
+    lines = [series(name, columns["upto"], columns[key]) for name, key in _RETURNS.items()]
     return [Figure("budget-returns", f"What 1000 {unit} returned", "line", "step", f"per 1000 {unit}", lines)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.difficulty import Weights, cumulative_advantage
 from outrider.report.content import Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, cell, known, one, series
+from outrider.report.sections.seen import cell, known, one, query, series
 
 _TEXT = (
     "The weight of a group is the sum of its absolute advantages. With one mean over equal groups it peaks where half "
@@ -22,19 +22,19 @@ def section(run: RunData) -> Section | None:
     Accuracy is that of the first stage's plain roots; the weight is that of all members that were trained on. None
     without advantages.
     """
-    if not one(ask(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
+    if not one(query(run, "SELECT count(advantage) AS n FROM seen WHERE isfinite(advantage)"))["n"]:
         return None
     weights = {name: _weights(run, phase) for phase, name in _PHASES.items()}
-    told = {name: found for name, found in weights.items() if found is not None}
-    tables = [_table(told["all steps"])] if "all steps" in told else []
-    return Section("credit", "Where the signal falls", _TEXT, [*_shape(told), *_signs(run)], tables)
+    known = {name: item for name, item in weights.items() if item is not None}
+    tables = [_table(known["all steps"])] if "all steps" in known else []
+    return Section("credit", "Where the signal falls", _TEXT, [*_shape(known), *_signs(run)], tables)
 
 
 _PHASES = {"TRUE": "all steps", "phase = 'early'": "first fifth of the steps", "phase = 'late'": "last fifth"}
 
 
 def _weights(run: RunData, which: str) -> Weights | None:
-    found = ask(
+    columns = query(
         run,
         f"""
         SELECT (hash(step, group_id) >> 1)::BIGINT AS code, (hash(problem_id) >> 1)::BIGINT AS problem, success,
@@ -43,12 +43,14 @@ def _weights(run: RunData, which: str) -> Weights | None:
         FROM seen WHERE {which}
         """,
     )
-    scorable = np.asarray(found["success"], dtype=np.float64)
-    counted = np.asarray(found["first"], dtype=bool)
+    scorable = np.asarray(columns["success"], dtype=np.float64)
+    counted = np.asarray(columns["first"], dtype=bool)
     if not (counted & ~np.isnan(scorable)).any():
         return None
-    size = int(np.median(np.unique(found["code"][counted], return_counts=True)[1]))
-    return cumulative_advantage(found["code"], scorable, found["advantage"], counted, _bins(size), found["problem"])
+    size = int(np.median(np.unique(columns["code"][counted], return_counts=True)[1]))
+    return cumulative_advantage(
+        columns["code"], scorable, columns["advantage"], counted, _bins(size), columns["problem"]
+    )
 
 
 def _bins(size: int) -> int:
@@ -64,9 +66,9 @@ def _label(low: float, high: float) -> str:
     return f"up to {high:.0%}" if high < 1 else "below 100%"
 
 
-def _shape(told: dict[str, Weights]) -> list[Figure]:
+def _shape(known: dict[str, Weights]) -> list[Figure]:
     lines = []
-    for name, w in told.items():
+    for name, w in known.items():
         there = w.groups_B > 0
         place = np.where(w.high_B < 1, w.high_B, (w.low_B + w.high_B) / 2)[there]
         half = 1.96 * w.error_B[there]
@@ -98,7 +100,7 @@ def _table(w: Weights) -> TableBlock:
 
 def _signs(run: RunData) -> list[Figure]:
     """Advantage mass that pushes up, of all of it; by rollouts and, where known, by tokens."""
-    found = ask(
+    columns = query(
         run,
         """
         SELECT upto, sum(greatest(advantage, 0)) / nullif(sum(abs(advantage)), 0) AS rollouts,
@@ -107,7 +109,7 @@ def _signs(run: RunData) -> list[Figure]:
         """,
     )
     names = {"rollouts": "each rollout once", "tokens": "each token once"}
-    lines: list[Series] = [series(names[key], found["upto"], found[key]) for key in names if known(found[key])]
+    lines: list[Series] = [series(names[key], columns["upto"], columns[key]) for key in names if known(columns[key])]
     if not lines:
         return []
     title = "Share of the advantage that pushes up"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import Figure, Section, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, known, one, rows, series
+from outrider.report.sections.seen import known, one, query, rows, series
 
 _TEXT = (
     "Many tries help only as far as they differ. Two rollouts of a group disagree if their answers differ; the chance "
@@ -18,7 +18,7 @@ def section(run: RunData) -> Section | None:
 
     None where no group has two rollouts.
     """
-    if not one(ask(run, "SELECT count(*) AS n FROM groups WHERE n > 1"))["n"]:
+    if not one(query(run, "SELECT count(*) AS n FROM groups WHERE n > 1"))["n"]:
         return None
     run.db.execute(_ANSWERS)
     figures = [*_disagreement(run), *_repeats(run)]
@@ -43,39 +43,39 @@ FROM answers GROUP BY upto, step, group_id HAVING sum(c) > 1
 
 
 def _disagreement(run: RunData) -> list[Figure]:
-    found = run.ask(
+    columns = run.query(
         "SELECT upto, avg(differ) AS differ, avg(wrong_differ) AS wrong, avg(answers / n) AS each "
         "FROM answers GROUP BY upto ORDER BY upto"
     )
     names = {"differ": "two answers differ", "wrong": "two wrong ones differ", "each": "different answers per rollout"}
-    lines = [series(name, found["upto"], found[key]) for key, name in names.items() if known(found[key])]
+    lines = [series(name, columns["upto"], columns[key]) for key, name in names.items() if known(columns[key])]
     if not lines:
         return []
     return [Figure("diversity-answers", "Answers within a group", "line", "step", "share", lines, y_range=(0.0, 1.0))]
 
 
 def _repeats(run: RunData) -> list[Figure]:
-    found = ask(
+    columns = query(
         run,
         """
         SELECT upto, 1 - sum(texts) / sum(n) AS repeated FROM (
             SELECT upto, count(*) AS texts, sum(copies) AS n FROM (
-                SELECT upto, step, group_id, hash(text), count(*) AS copies FROM told
+                SELECT upto, step, group_id, hash(text), count(*) AS copies FROM with_text
                 WHERE parent IS NULL AND text <> '' GROUP BY ALL
             ) GROUP BY upto, step, group_id HAVING sum(copies) > 1
         ) GROUP BY upto ORDER BY upto
         """,
     )
-    if not len(found["upto"]):
+    if not len(columns["upto"]):
         return []
-    lines = [series("repeated", found["upto"], found["repeated"])]
+    lines = [series("repeated", columns["upto"], columns["repeated"])]
     note = "Rollouts whose text another one of their group has already, letter by letter."
     title = "Repeated texts"
     return [Figure("diversity-repeats", title, "line", "step", "share of rollouts", lines, y_range=(0, 1), note=note)]
 
 
 def _table(run: RunData) -> list[TableBlock]:
-    found = ask(
+    data = query(
         run,
         """
         SELECT kind, count(*) AS groups, avg(answers.n) AS rollouts, avg(answers) AS answers,
@@ -83,8 +83,8 @@ def _table(run: RunData) -> list[TableBlock]:
         FROM answers JOIN groups USING (step, group_id) WHERE kind IS NOT NULL GROUP BY kind ORDER BY kind
         """,
     )
-    if not len(found["kind"]):
+    if not len(data["kind"]):
         return []
     columns = ["groups that are", "groups", "rollouts with an answer", "different answers", "most frequent answer"]
     columns += ["two differ", "two wrong ones differ"]
-    return [TableBlock("diversity-table", "Answers by what became of the group", columns, rows(found))]
+    return [TableBlock("diversity-table", "Answers by what became of the group", columns, rows(data))]

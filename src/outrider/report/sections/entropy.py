@@ -9,7 +9,7 @@ from outrider.measure.entropy import by_relative_position
 from outrider.report.content import Figure, Section
 from outrider.report.data import SAMPLED, RunData
 from outrider.report.sections.exchange import exchange
-from outrider.report.sections.seen import ask, by, ends, one, series, split
+from outrider.report.sections.seen import by, ends, one, query, series, split
 
 _MOST = 2000  # responses whose tokens are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
@@ -43,15 +43,15 @@ def section(run: RunData) -> Section | None:
 
 def _value(run: RunData) -> str:
     """SQL: what stands for the entropy of a rollout; empty where nothing does."""
-    there = one(ask(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
+    there = one(query(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
     return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
 
 
 def _left_out(run: RunData, value: str) -> str:
     """A sentence about rollouts that do not say what the others do; "" if all do."""
-    found = one(ask(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS told FROM seen"))
-    missing = found["n"] - found["told"]
-    return f" {missing:,} of {found['n']:,} rollouts have no such number and are left out." if missing else ""
+    result = one(query(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS known FROM seen"))
+    missing = result["n"] - result["known"]
+    return f" {missing:,} of {result['n']:,} rollouts have no such number and are left out." if missing else ""
 
 
 def _mean(value: str) -> str:
@@ -65,23 +65,23 @@ def over_time(run: RunData) -> list[Figure]:
     value = _value(run)
     if not value:
         return []
-    found = ask(
+    columns = query(
         run, f"SELECT upto, {_mean(value)} AS mean FROM seen WHERE isfinite({value}) GROUP BY upto ORDER BY upto"
     )
-    lines = [series(_name(value), found["upto"], found["mean"])]
+    lines = [series(_name(value), columns["upto"], columns["mean"])]
     title = f"{_name(value).capitalize()} along training"
     return [Figure("entropy-time", title, "line", "step", "nats per token", lines)]
 
 
 def _by_outcome(run: RunData, value: str) -> list[Figure]:
-    found = ask(
+    columns = query(
         run,
         f"""
         SELECT upto, CASE success WHEN 1 THEN 'correct' ELSE 'not correct' END AS outcome, {_mean(value)} AS mean
         FROM seen WHERE success IS NOT NULL AND isfinite({value}) GROUP BY ALL ORDER BY upto
         """,
     )
-    parts = by(found, "outcome")
+    parts = by(columns, "outcome")
     if len(parts) < 2:
         return []
     lines = [series(name, part["upto"], part["mean"]) for name, part in parts.items()]
@@ -116,14 +116,14 @@ def _positions(run: RunData, value: str) -> list[Figure]:
 def _sample(run: RunData, steps: list[int], exact: bool) -> tuple[Floats, Ints, Ints, Ints] | None:
     """Tokens of some responses; the length, the offset and the problem of each response."""
     column = "entropies" if exact else "logprobs"
-    found = run.db.execute(
+    columns = run.db.execute(
         f"SELECT {column}, branch_at, problem_id FROM traces "
         f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND {column} IS NOT NULL LIMIT {_MOST}",
         [split(run), steps],
     ).fetchnumpy()
-    lists = [np.ma.getdata(values) for values in found[column]]
+    lists = [np.ma.getdata(values) for values in columns[column]]
     if not sum(map(len, lists)):
         return None
     values_T = np.concatenate(lists).astype(np.float64) * (1 if exact else -1)
-    problems_R = np.unique(np.asarray(found["problem_id"], dtype=str), return_inverse=True)[1].astype(np.int64)
-    return values_T, np.array([len(values) for values in lists]), found["branch_at"], problems_R
+    problems_R = np.unique(np.asarray(columns["problem_id"], dtype=str), return_inverse=True)[1].astype(np.int64)
+    return values_T, np.array([len(values) for values in lists]), columns["branch_at"], problems_R

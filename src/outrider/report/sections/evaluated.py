@@ -40,9 +40,9 @@ def section(run: RunData) -> Section | None:
     note = f"Step {step}. " * (len(run.evaluations) > 1) + "Majority: whether the most frequent answer is right."
     unknown = sum(t.scorable == 0 for t in evaluation.tallies if t.samples)
     note += f" {unknown:,} problems have no response that was judged, and are in no share." * (unknown > 0)
-    told = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
+    filled = [i for i in range(len(columns)) if any(row[i] is not None for row in body)]
     table = TableBlock(
-        "evaluated", "What it solves", [columns[i] for i in told], [[row[i] for i in told] for row in body], note
+        "evaluated", "What it solves", [columns[i] for i in filled], [[row[i] for i in filled] for row in body], note
     )
     tables = [table, *(t for t in (by_level(run), without_success(run)) if t)]
     return Section("evaluated", "The evaluation", _TEXT, figures, tables)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from outrider.report.content import Example, ExampleNode, Section
 from outrider.report.data import Place, RunData
-from outrider.report.sections.seen import ask, one
+from outrider.report.sections.seen import one, query
 
 Member = dict[str, Any]  # a row
 
@@ -56,18 +56,18 @@ WINDOW before AS (PARTITION BY problem_id ORDER BY step RANGE BETWEEN UNBOUNDED 
 
 def section(run: RunData) -> Section | None:
     """One group of each kind that occurs, none twice. None without rollouts."""
-    if not one(ask(run, "SELECT count(*) AS n FROM groups"))["n"]:
+    if not one(query(run, "SELECT count(*) AS n FROM groups"))["n"]:
         return None
     run.db.execute(_MEMBERS)
     titles: dict[str, str] = {}  # by step and group
     for kind in _KINDS:
-        found = run.ask(
+        columns = run.query(
             f"SELECT step || ' ' || group_id AS place FROM members "
             f"WHERE {kind.which} AND NOT list_contains(?, step || ' ' || group_id) "
             f"ORDER BY {kind.order}, group_id LIMIT 1",
             [list(titles)],
         )
-        titles |= dict.fromkeys(found["place"].tolist(), kind.title)
+        titles |= dict.fromkeys(columns["place"].tolist(), kind.title)
     groups = _members(run, list(titles))
     prompts = run.prompts([group[0]["problem_id"] for group in groups.values() if group[0]["prompt"] is None])
     texts = run.beginnings(
@@ -79,18 +79,18 @@ def section(run: RunData) -> Section | None:
 
 def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
     """The rollouts of the groups at ``places``; all texts are had in one pass."""
-    found = ask(
+    columns = query(
         run,
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
         "problem_id, prompt, stage, context, tokens, outcome, reward, advantage, stop, "
         "coalesce(length(text), 0) AS characters, "
         f"coalesce(left(text, {_LONGEST}), '(the dump has no text of it)') AS text "
-        "FROM told WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
+        "FROM with_text WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
         [places],
     )
     groups: dict[str, list[Member]] = {place: [] for place in places}
-    for row in zip(*(column.tolist() for column in found.values()), strict=True):
-        groups[row[0]].append(dict(zip(found, row, strict=True)))
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        groups[row[0]].append(dict(zip(columns, row, strict=True)))
     return groups
 
 

@@ -8,7 +8,7 @@ from outrider.measure.blocks import IntervalBounds
 from outrider.measure.exchange import Exchange, fit_exchange
 from outrider.report.content import CellValue, Figure, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, known, series
+from outrider.report.sections.seen import known, query, series
 
 _CURVE = 40  # points at which the law is drawn
 
@@ -19,16 +19,16 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
 
     Nothing below three points.
     """
-    found = ask(
+    columns = query(
         run,
         f"SELECT upto, {mean} AS entropy, avg(success) AS success FROM seen GROUP BY upto HAVING count(success) > 0 "
         "ORDER BY upto",
     )
-    if len(found["upto"]) < 3 or not known(found["entropy"]):
+    if len(columns["upto"]) < 3 or not known(columns["entropy"]):
         return [], []
-    hover = [f"step {upto}" for upto in found["upto"].tolist()]
-    points = [series("training", found["entropy"], found["success"], hover=hover)]
-    law = fit_exchange(found["entropy"], found["success"], resamples=500)
+    hover = [f"step {upto}" for upto in columns["upto"].tolist()]
+    points = [series("training", columns["entropy"], columns["success"], hover=hover)]
+    law = fit_exchange(columns["entropy"], columns["success"], resamples=500)
     note = "Success in training, on the problems of each step."
     if law.identified:
         at = np.linspace(law.lowest, law.highest, _CURVE)
@@ -43,7 +43,7 @@ def exchange(run: RunData, mean: str, name: str) -> tuple[list[Figure], list[Tab
 
 
 def _table(law: Exchange, name: str) -> TableBlock:
-    told = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": _as_success(law.ceiling)}
+    estimates = {"a": law.a, "b": law.b, "b - a: success where all entropy is spent": _as_success(law.ceiling)}
     note = (
         f"Extrapolated by {law.lowest:.2g} nats. Intervals (95 %) cover the noise around the law; they say nothing of "
         "whether it holds that far, and any two numbers that both drift fit it well."
@@ -58,16 +58,16 @@ def _table(law: Exchange, name: str) -> TableBlock:
     if not law.holds:
         note = f"The interval of a holds 0 or less: success does not surely rise as entropy falls. {note}"
     body: list[list[CellValue]] = [
-        [name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in told.items()
+        [name, *(float(end) for end in (b.value, b.low, b.high))] for name, b in estimates.items()
     ]
     title = f"The law of exchange, R = b - a exp(H), H being the {name}"
     return TableBlock("entropy-law", title, ["", "value", "from", "to"], body, note)
 
 
-def _as_success(found: IntervalBounds) -> IntervalBounds:
+def _as_success(bounds: IntervalBounds) -> IntervalBounds:
     """A number with its interval, as far as success can go.
 
     >>> _as_success(IntervalBounds(1.2, 0.9, 1.5))
     IntervalBounds(value=1.0, low=0.9, high=1.0)
     """
-    return IntervalBounds(*(min(max(end, 0.0), 1.0) if end == end else end for end in found))
+    return IntervalBounds(*(min(max(end, 0.0), 1.0) if end == end else end for end in bounds))

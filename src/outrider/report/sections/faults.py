@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from outrider.measure.quality import RULES, Faults, faults
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import SAMPLED, Columns, RunData
-from outrider.report.sections.seen import ask, cell, ends, split
+from outrider.report.sections.seen import cell, ends, query, split
 
 _MOST = 1000  # responses that are read, at each end of training
 _STEPS = 4  # steps that they come from, at each end
@@ -28,19 +28,19 @@ def section(run: RunData) -> Section | None:
     """
     read = {name: columns for name, steps in ends(run, _STEPS).items() if len((columns := _read(run, steps))["text"])}
     marker = _marker(read.values())
-    told = {
+    by_split = {
         name: faults(c["text"].tolist(), c["outcome"].tolist(), c["stop"].tolist(), marker) for name, c in read.items()
     }
-    if not any(found.judged for rules in told.values() for found in rules):
+    if not any(one.judged for rules in by_split.values() for one in rules):
         return None
     text = _TEXT + (_TRAINED if split(run) == "train" else "")
-    return Section("faults", "Faults of responses", text, [_figure(told)], [_table(told, marker)])
+    return Section("faults", "Faults of responses", text, [_figure(by_split)], [_table(by_split, marker)])
 
 
 def _read(run: RunData, steps: Sequence[int]) -> Columns:
-    return ask(
+    return query(
         run,
-        f"SELECT text, outcome, stop FROM {'traces' if run.has('traces') else 'told'} "
+        f"SELECT text, outcome, stop FROM {'traces' if run.has('traces') else 'with_text'} "
         f"WHERE split = ? AND step IN (SELECT unnest(?)) AND {SAMPLED} AND parent IS NULL AND text IS NOT NULL "
         f"LIMIT {_MOST}",
         [split(run), list(steps)],
@@ -53,26 +53,26 @@ def _marker(read: Iterable[Columns]) -> str:
     return next((mark for mark in _MARKERS if sum(mark in text for text in successes) > len(successes) / 2), "")
 
 
-def _figure(told: Mapping[str, Sequence[Faults]]) -> Figure:
+def _figure(by_split: Mapping[str, Sequence[Faults]]) -> Figure:
     bars = [
         Series(
             name,
-            [one.rule.name for one in found],
-            [one.share for one in found],
-            hover=[f"of {one.judged:,}" for one in found],
+            [one.rule.name for one in item],
+            [one.share for one in item],
+            hover=[f"of {one.judged:,}" for one in item],
         )
-        for name, found in told.items()
+        for name, item in by_split.items()
     ]
     return Figure("faults-shares", "Responses with a fault", "bars", "fault", "share of responses", bars)
 
 
-def _table(told: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
-    columns = ["fault", *(text for name in told for text in (name, "judged")), "what is counted", "a fault above"]
+def _table(by_split: Mapping[str, Sequence[Faults]], marker: str) -> TableBlock:
+    columns = ["fault", *(text for name in by_split for text in (name, "judged")), "what is counted", "a fault above"]
     body: list[list[CellValue]] = []
     for i, rule in enumerate(RULES):
         cells: list[CellValue] = [rule.name]
-        for found in told.values():
-            cells += [cell(found[i].share), found[i].judged]
+        for one in by_split.values():
+            cells += [cell(one[i].share), one[i].judged]
         body.append([*cells, rule.definition, rule.threshold])
     marked = (
         f"answers begin with `{marker}`, as most successes have it"

@@ -11,7 +11,7 @@ from outrider.measure import Evaluation, Interval, bootstrap_mean, compare, pass
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
-from outrider.report.sections.seen import ask
+from outrider.report.sections.seen import query
 
 Curve = Mapping[int, Interval]  # by k
 
@@ -101,12 +101,12 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
         return []
     first, last = min(evaluations), max(evaluations)
     try:
-        found = compare(evaluations[first], evaluations[last])
+        result = compare(evaluations[first], evaluations[last])
     except UserError:  # not the same problems: nothing to pair
         return []
-    ks = sorted({k for i, k in enumerate(found.overall.pass_at) if k in (1, 8)} | {max(found.overall.pass_at)})
+    ks = sorted({k for i, k in enumerate(result.overall.pass_at) if k in (1, 8)} | {max(result.overall.pass_at)})
     body = []
-    for change in (*found.levels, found.overall):
+    for change in (*result.levels, result.overall):
         cells: list[CellValue] = [change.level or "(none)", change.pass_at[ks[0]].problems]
         for k in ks:
             cells += interval_cells(change.pass_at[k])
@@ -126,7 +126,7 @@ def interval_cells(interval: Interval, form: str = "+.3f") -> list[CellValue]:
 
 def _training(run: RunData) -> dict[str, Curve]:
     """pass@k of groups as they were drawn, early and late; of all where there is one step only."""
-    found = ask(
+    columns = query(
         run,
         """
         SELECT coalesce(phase, 'all') AS phase, problem_id, step, group_id, count(*) AS n, sum(success) AS c FROM seen
@@ -138,7 +138,7 @@ def _training(run: RunData) -> dict[str, Curve]:
     )
     found_curves = {}
     for phase, name in {"all": "all groups", "early": "first fifth of the steps", "late": "last fifth"}.items():
-        n, c, problems = (found[key][found["phase"] == phase] for key in ("n", "c", "problem_id"))
+        n, c, problems = (columns[key][columns["phase"] == phase] for key in ("n", "c", "problem_id"))
         if len(n):
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
             resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves

@@ -6,7 +6,7 @@ import numpy as np
 
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import Columns, RunData
-from outrider.report.sections.seen import KINDS, ask, one, rows, series, shares, split
+from outrider.report.sections.seen import KINDS, one, query, rows, series, shares, split
 
 _SHOWN = 20  # problems in a table
 
@@ -23,7 +23,7 @@ def section(run: RunData) -> Section | None:
 
     None where nothing was ever judged.
     """
-    if not one(ask(run, "SELECT count(kind) AS judged FROM groups"))["judged"]:
+    if not one(query(run, "SELECT count(kind) AS judged FROM groups"))["judged"]:
         return None
     tables = [by_level(run), _again(run), without_success(run)]
     return Section("groups", "Solved, mixed, unsolved", _TEXT, [*kinds(run), *_coverage(run)], [t for t in tables if t])
@@ -31,10 +31,10 @@ def section(run: RunData) -> Section | None:
 
 def kinds(run: RunData) -> list[Figure]:
     """Shares of solved, mixed and unsolved groups along training; no figure where nothing was ever judged."""
-    found = ask(
+    columns = query(
         run, "SELECT upto, kind, count(*) AS n FROM groups WHERE kind IS NOT NULL GROUP BY upto, kind ORDER BY upto"
     )
-    stack = shares(found, "kind", "n", KINDS)
+    stack = shares(columns, "kind", "n", KINDS)
     if not stack:
         return []
     return [Figure("groups-kinds", "Groups by outcome", "stack", "step", "share of groups", stack, y_range=(0.0, 1.0))]
@@ -42,15 +42,15 @@ def kinds(run: RunData) -> list[Figure]:
 
 def _coverage(run: RunData) -> list[Figure]:
     """Problems met so far, and those with a success so far; says something where there is more than one step."""
-    found = ask(
+    columns = query(
         run,
         "SELECT min(upto) AS met, min(upto) FILTER (successes > 0) AS found FROM groups WHERE kind IS NOT NULL "
         "GROUP BY problem_id",
     )
-    at = np.unique(ask(run, "SELECT DISTINCT upto FROM bins")["upto"])
+    at = np.unique(query(run, "SELECT DISTINCT upto FROM bins")["upto"])
     if len(at) < 2:
         return []
-    met, solved = (np.sort(found[name][~np.isnan(found[name].astype(float))]) for name in ("met", "found"))
+    met, solved = (np.sort(columns[name][~np.isnan(columns[name].astype(float))]) for name in ("met", "found"))
     lines = [
         series("met", at, np.searchsorted(met, at, side="right")),
         series("with a success", at, np.searchsorted(solved, at, side="right")),
@@ -61,7 +61,7 @@ def _coverage(run: RunData) -> list[Figure]:
 
 def by_level(run: RunData) -> TableBlock | None:
     """Kinds of groups, and success, by level; None where problems have none."""
-    found = ask(
+    data = query(
         run,
         """
         SELECT level, count(DISTINCT problem_id) AS problems, count(*) AS groups,
@@ -71,15 +71,15 @@ def by_level(run: RunData) -> TableBlock | None:
         ORDER BY try_cast(regexp_extract(level, '[0-9]+') AS BIGINT), level
         """,
     )
-    if not len(found["level"]):
+    if not len(data["level"]):
         return None
     columns = ["level", "problems", "groups", "solved", "mixed", "unsolved", "success", "rollouts per group"]
-    return TableBlock("groups-levels", "By level", columns, rows(found))
+    return TableBlock("groups-levels", "By level", columns, rows(data))
 
 
 def _again(run: RunData) -> TableBlock | None:
     """First visit against last visit, of problems that were met more than once."""
-    found = ask(
+    columns = query(
         run,
         """
         SELECT before, after, count(*) AS n FROM (
@@ -88,9 +88,9 @@ def _again(run: RunData) -> TableBlock | None:
         ) GROUP BY before, after
         """,
     )
-    if not len(found["n"]):
+    if not len(columns["n"]):
         return None
-    counts = {(b, a): int(n) for b, a, n in zip(found["before"], found["after"], found["n"], strict=True)}
+    counts = {(b, a): int(n) for b, a, n in zip(columns["before"], columns["after"], columns["n"], strict=True)}
     body: list[list[CellValue]] = [[f"first {b}", *(counts.get((b, a), 0) for a in KINDS)] for b in KINDS]
     note = "Problems that were met in more than one step, by what their first and their last group were."
     return TableBlock("groups-again", "What became of problems", ["", *(f"last {a}" for a in KINDS)], body, note)
@@ -102,7 +102,7 @@ def without_success(run: RunData) -> TableBlock | None:
     A timeout or an error of the verifier is no failure: it says nothing of what a problem's pass rate may be.
     """
     visits = 2 if split(run) == "train" else 1
-    found = ask(
+    data = query(
         run,
         f"""
         SELECT problem_id, any_value(level) AS level, count(*) AS visits, sum(scorable) AS rollouts,
@@ -112,15 +112,15 @@ def without_success(run: RunData) -> TableBlock | None:
         ORDER BY sum(n) DESC, problem_id LIMIT {_SHOWN}
         """,
     )
-    if not len(found["problem_id"]):
+    if not len(data["problem_id"]):
         return None
-    note = _dead_note(found)
+    note = _dead_note(data)
     columns = ["problem", "level", "visits", "rollouts", "tokens", "pass rate at most"]
-    del found["dead"]
-    return TableBlock("groups-dead", "Problems without any success", columns, rows(found), note)
+    del data["dead"]
+    return TableBlock("groups-dead", "Problems without any success", columns, rows(data), note)
 
 
-def _dead_note(found: Columns) -> str:
-    dead = int(found["dead"][0])
+def _dead_note(columns: Columns) -> str:
+    dead = int(columns["dead"][0])
     shown = f"The {_SHOWN} with most rollouts of {dead:,}. " if dead > _SHOWN else ""
     return f"{shown}The last column is what these failures leave possible, with 95 % confidence: 1 - 0.05^(1/rollouts)."

@@ -7,7 +7,7 @@ import numpy as np
 from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, by, cell, known, one, series, split
+from outrider.report.sections.seen import by, cell, known, one, query, series, split
 
 _BARS = 12  # more do not fit side by side on a phone
 
@@ -25,7 +25,7 @@ def section(run: RunData) -> Section | None:
 
     In characters where tokens are not counted. None without rollouts.
     """
-    there = one(ask(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
+    there = one(query(run, "SELECT count(*) AS rollouts, count(length) AS counted FROM seen"))
     if not there["rollouts"]:
         return None
     unit = "tokens" if there["counted"] else "characters"
@@ -37,7 +37,7 @@ def section(run: RunData) -> Section | None:
 
 def _measure(run: RunData, unit: str) -> None:
     """A relation ``measured`` of lengths; texts are read once for it."""
-    what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "told")
+    what, length, source = ("VIEW", "length", "seen") if unit == "tokens" else ("TABLE", "length(text)", "with_text")
     outcome = "CASE success WHEN 1 THEN 'correct' WHEN 0 THEN 'not correct' ELSE 'not judged' END"
     run.db.execute(
         f"CREATE OR REPLACE TEMP {what} measured AS "
@@ -46,8 +46,8 @@ def _measure(run: RunData, unit: str) -> None:
 
 
 def _by_outcome(run: RunData, unit: str) -> list[Figure]:
-    found = ask(run, "SELECT upto, outcome, avg(size) AS mean FROM measured GROUP BY ALL ORDER BY upto")
-    parts = by(found, "outcome")
+    columns = query(run, "SELECT upto, outcome, avg(size) AS mean FROM measured GROUP BY ALL ORDER BY upto")
+    parts = by(columns, "outcome")
     if len(parts) < 2:
         return []
     lines = [series(name, part["upto"], part["mean"]) for name, part in parts.items()]
@@ -56,33 +56,33 @@ def _by_outcome(run: RunData, unit: str) -> list[Figure]:
 
 def _quantiles(run: RunData, unit: str) -> Figure:
     names = ("10 %", "median", "90 %", "longest")
-    found = ask(
+    columns = query(
         run,
         "SELECT upto, quantile_cont(size, 0.1) AS '10 %', quantile_cont(size, 0.5) AS median, "
         "quantile_cont(size, 0.9) AS '90 %', max(size) AS longest FROM measured GROUP BY upto ORDER BY upto",
     )
-    lines = [series(name, found["upto"], found[name]) for name in names]
+    lines = [series(name, columns["upto"], columns[name]) for name in names]
     return Figure("lengths-quantiles", "Lengths along training", "line", "step", unit, lines)
 
 
 def _truncated(run: RunData) -> list[Figure]:
-    found = ask(
+    columns = query(
         run,
         "SELECT upto, avg((stop NOT IN ('stop', 'text'))::INT) AS share, "
         "avg((stop NOT IN ('stop', 'text'))::INT) FILTER (outcome = 'not correct') AS failed "
         "FROM measured GROUP BY upto ORDER BY upto",
     )
-    if not known(found["share"]):
+    if not known(columns["share"]):
         return []
-    lines = [series("all", found["upto"], found["share"])]
-    if known(found["failed"]):
-        lines.append(series("not correct", found["upto"], found["failed"]))
+    lines = [series("all", columns["upto"], columns["share"])]
+    if known(columns["failed"]):
+        lines.append(series("not correct", columns["upto"], columns["failed"]))
     return [Figure("lengths-truncated", "Responses cut off", "line", "step", "share of rollouts", lines)]
 
 
 def _bars(run: RunData, unit: str) -> Figure:
     """The distribution by outcome, in bars of equal width."""
-    found = ask(
+    columns = query(
         run,
         f"""
         WITH width AS (SELECT greatest(1, ceil((max(size) + 1) / {_BARS}.0))::BIGINT AS width FROM measured)
@@ -90,10 +90,10 @@ def _bars(run: RunData, unit: str) -> Figure:
         FROM measured, width WHERE size IS NOT NULL GROUP BY outcome, low ORDER BY low
         """,
     )
-    lows = sorted(set(found["low"].tolist()))
-    wide = int(found["width"][0]) if lows else 1
+    lows = sorted(set(columns["low"].tolist()))
+    wide = int(columns["width"][0]) if lows else 1
     lines = []
-    for name, part in by(found, "outcome").items():
+    for name, part in by(columns, "outcome").items():
         share = dict(zip(part["low"].tolist(), (part["n"] / part["n"].sum()).tolist(), strict=True))
         labels = [f"{low:.0f} to {low + wide - 1:.0f}" if wide > 1 else f"{low:.0f}" for low in lows]
         lines.append(Series(name, labels, [share.get(low, 0.0) for low in lows]))
@@ -102,7 +102,7 @@ def _bars(run: RunData, unit: str) -> Figure:
 
 def _table(run: RunData, unit: str) -> TableBlock:
     """Both ends of training by outcome, and how the mean moved between them."""
-    found = ask(
+    data = query(
         run,
         "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "
         "(stop NOT IN ('stop', 'text'))::DOUBLE AS cut FROM measured "
@@ -110,18 +110,18 @@ def _table(run: RunData, unit: str) -> TableBlock:
     )
     body: list[list[CellValue]] = []
     for phase, name in {"early": "first fifth of the steps", "late": "last fifth", "all": "all"}.items():
-        at = found["phase"] == phase
-        outcomes = found["outcome"][at].tolist()
-        for told in lengths_by_outcome(found["size"][at], outcomes, found["cut"][at]) if outcomes else []:
-            body.append([name, *map(cell, told)])
+        at = data["phase"] == phase
+        outcomes = data["outcome"][at].tolist()
+        for row in lengths_by_outcome(data["size"][at], outcomes, data["cut"][at]) if outcomes else []:
+            body.append([name, *map(cell, row)])
     columns = ["when", "outcome", "rollouts", "mean", "deviation", "10 %", "median", "90 %", "longest", "cut off"]
     title = "Lengths at both ends of training" if split(run) == "train" else "Lengths"
     return TableBlock("lengths-table", title, columns, body, _drift(run, unit))
 
 
 def _drift(run: RunData, unit: str) -> str:
-    found = ask(run, "SELECT upto, avg(size) AS mean FROM measured GROUP BY upto ORDER BY upto")
-    moved = drift(found["upto"], found["mean"])
+    columns = query(run, "SELECT upto, avg(size) AS mean FROM measured GROUP BY upto ORDER BY upto")
+    moved = drift(columns["upto"], columns["mean"])
     if np.isnan(moved.error):
         return ""
     return (
@@ -137,7 +137,7 @@ def _sharpened(run: RunData) -> list[TableBlock]:
     """
     if not _has_novelty(run):
         return []
-    found = ask(
+    data = query(
         run,
         """
         SELECT (hash(step, group_id, stream) >> 1)::BIGINT AS code, tokens::DOUBLE AS size, success::DOUBLE AS success,
@@ -146,10 +146,10 @@ def _sharpened(run: RunData) -> list[TableBlock]:
         FROM seen WHERE unused = '' AND isfinite(advantage) AND logprob IS NOT NULL
         """,
     )
-    told = shaped_lengths(found["size"], found["code"], found["success"], found["shaped"])
+    by_reference = shaped_lengths(data["size"], data["code"], data["success"], data["shaped"])
     body: list[list[CellValue]] = [
         [_REFERENCES[name], row.z_responses, row.z, row.z_error, row.ratio_responses, row.ratio]
-        for name, row in told.items()
+        for name, row in by_reference.items()
         if row.ratio_responses
     ]
     if not body:

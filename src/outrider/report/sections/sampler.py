@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.report.content import Figure, Section, Series
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, known, series
+from outrider.report.sections.seen import known, query, series
 
 # Metrics by their last word, whatever the stream: `learn/kl_old`, `learn/main/kl_old`, `learn/branch/clip_high`.
 _GAUGES = {
@@ -69,13 +69,13 @@ def _thinned(name: str, steps: np.ndarray, values: np.ndarray) -> Series:
 
 def _age(run: RunData) -> list[Figure]:
     """Steps between the weights that drew a rollout and those before the step: only where versions count steps."""
-    found = ask(
+    columns = query(
         run,
         "SELECT upto, avg(step - 1 - policy_version) AS mean, max(step - 1 - policy_version) AS most, "
         "min(step - 1 - policy_version) AS least FROM seen WHERE policy_version IS NOT NULL "
         "GROUP BY upto ORDER BY upto",
     )
-    if not len(found["upto"]) or found["least"].min() < 0 or found["most"].max() == 0:
+    if not len(columns["upto"]) or columns["least"].min() < 0 or columns["most"].max() == 0:
         return []
-    lines = [series("mean", found["upto"], found["mean"]), series("oldest", found["upto"], found["most"])]
+    lines = [series("mean", columns["upto"], columns["mean"]), series("oldest", columns["upto"], columns["most"])]
     return [Figure("sampler-age", "Age of the policy that sampled", "line", "step", "steps", lines)]

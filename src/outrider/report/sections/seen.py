@@ -50,33 +50,33 @@ GROUP BY step, group_id
 """
 
 
-def ask(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
-    """Ask with five relations more than ``rollouts``, of the split that was drawn to learn from (or, in a dump that
-    has no ``train``, to evaluate).
+def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
+    """A query over ``rollouts`` and five more relations, of the split that was drawn to learn from (or, in a dump
+    without ``train``, to evaluate).
 
-    ``told``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix), ``upto``
-    (last step of the bin of steps; at most ``BINS`` of them) and ``phase`` (early: first fifth of the steps, late: last
-    fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much quicker. ``spent``: the same
-    with the greedy rollouts of a baseline, which cost tokens and are no samples: the other two are without. ``groups``:
-    one row per step and group: ``n``, ``judged``, ``scorable`` (no timeout or error), ``successes``, ``tokens`` (greedy
-    ones too), ``kind`` (solved, mixed, unsolved; null if never judged), and stage, stream and context of its first
-    success, null without one. ``bins``: steps.
+    ``with_text``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix),
+    ``upto`` (last step of the bin of steps; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
+    late: last fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much faster. ``spent``:
+    the same with the greedy rollouts of a baseline, which cost tokens and are no samples; the other two are without.
+    ``groups``: one row per step and group: ``n``, ``judged``, ``scorable`` (no timeout or error), ``successes``,
+    ``tokens`` (greedy ones too), ``kind`` (solved, mixed, unsolved; null if never judged), and stage, stream and
+    context of its first success, null without one. ``bins``: steps.
     """
     try:
-        return run.ask(sql, values)
+        return run.query(sql, values)
     except duckdb.CatalogException:
         if run.has("groups"):
             raise
     _prepare(run)  # the first question of this run
-    return run.ask(sql, values)
+    return run.query(sql, values)
 
 
 def _prepare(run: RunData) -> None:
-    there = run.ask("SELECT DISTINCT split FROM rollouts")["split"].tolist()
+    there = run.query("SELECT DISTINCT split FROM rollouts")["split"].tolist()
     split = next((name for name in (*SPLITS, *sorted(there)) if name in there), "train")
     run.db.execute(_BINS.format(split=split, bins=BINS))
-    told = {"name": "told", "source": "rollouts", "without": ""}
-    run.db.execute(_SEEN.format(**told, split=split, which=SAMPLED))
+    names = {"name": "with_text", "source": "rollouts", "without": ""}
+    run.db.execute(_SEEN.format(**names, split=split, which=SAMPLED))
     gathered = run.has("gathered")
     source, without = ("gathered", "EXCLUDE (row_key)") if gathered else ("rollouts", "EXCLUDE (text, prompt)")
     for name, which in (("seen", SAMPLED), ("spent", "true")):
@@ -86,15 +86,15 @@ def _prepare(run: RunData) -> None:
 
 def split(run: RunData) -> str:
     """The split that sections look at: the first of train, evaluate and greedy that has rollouts."""
-    found = ask(run, "SELECT split FROM seen LIMIT 1")["split"].tolist()
-    return found[0] if found else "train"
+    columns = query(run, "SELECT split FROM seen LIMIT 1")["split"].tolist()
+    return columns[0] if columns else "train"
 
 
 def ends(run: RunData, most: int) -> dict[str, list[int]]:
     """At most ``most`` of the first and of the last steps, by what a reader calls them; the only step where there is
     one."""
-    found = ask(run, "SELECT step, phase FROM bins ORDER BY step")
-    steps = {phase: found["step"][found["phase"] == phase].tolist() for phase in ("early", "late", None)}
+    columns = query(run, "SELECT step, phase FROM bins ORDER BY step")
+    steps = {phase: columns["step"][columns["phase"] == phase].tolist() for phase in ("early", "late", None)}
     if not steps["late"]:
         return {"all responses": steps[None]}
     return {"first steps": steps["early"][:most], "last steps": steps["late"][-most:]}

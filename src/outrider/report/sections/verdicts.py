@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.report.content import Figure, Section, TableBlock
 from outrider.report.data import RunData
-from outrider.report.sections.seen import ask, known, rows, series, shares
+from outrider.report.sections.seen import known, query, rows, series, shares
 
 _SHOWN = 15
 _OUTCOMES = ("correct", "incorrect", "unparseable", "timeout", "error")
@@ -18,7 +18,7 @@ _TEXT = (
 
 def section(run: RunData) -> Section | None:
     """Outcomes over time, seconds, the slowest judgements and the commonest reasons. None where nothing was judged."""
-    outcomes = ask(
+    outcomes = query(
         run, "SELECT upto, outcome, count(*) AS n FROM seen WHERE outcome IS NOT NULL GROUP BY ALL ORDER BY upto"
     )
     if not len(outcomes["n"]):
@@ -30,7 +30,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _counts(run: RunData) -> TableBlock:
-    found = run.ask(
+    data = run.query(
         """
         SELECT split, outcome, count(*) AS n, n / sum(n) OVER (PARTITION BY split) AS share,
             avg(seconds) AS seconds, max(seconds) AS longest
@@ -39,12 +39,12 @@ def _counts(run: RunData) -> TableBlock:
         """
     )
     columns = ["drawn to", "verdict", "rollouts", "share", "mean seconds", "longest"]
-    return TableBlock("verdicts-counts", "What the verifier said", columns, rows(found))
+    return TableBlock("verdicts-counts", "What the verifier said", columns, rows(data))
 
 
 def _reasons(run: RunData) -> TableBlock:
     """The commonest reasons; numbers in them are written as ``#``, so that equal reasons count together."""
-    found = run.ask(
+    columns = run.query(
         f"""
         SELECT outcome, regexp_replace(left(detail, 200), '[0-9]+', '#', 'g') AS reason, sum(n)::BIGINT AS n,
             min(example) AS example
@@ -57,32 +57,32 @@ def _reasons(run: RunData) -> TableBlock:
         """
     )
     note = "Errors and timeouts first. # stands for any number."
-    return TableBlock("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], rows(found), note)
+    return TableBlock("verdicts-reasons", "Why", ["verdict", "detail", "rollouts", "one of them"], rows(columns), note)
 
 
 def _seconds(run: RunData) -> list[Figure]:
-    found = ask(
+    columns = query(
         run,
         """
         SELECT upto, quantile_cont(seconds, 0.5) AS middle, quantile_cont(seconds, 0.99) AS high, max(seconds) AS most
         FROM seen WHERE seconds IS NOT NULL GROUP BY upto ORDER BY upto
         """,
     )
-    if not known(found["most"]) or not found["most"].max() > 0:
+    if not known(columns["most"]) or not columns["most"].max() > 0:
         return []
     names = {"median": "middle", "99 %": "high", "longest": "most"}
-    lines = [series(name, found["upto"], found[key]) for name, key in names.items()]
+    lines = [series(name, columns["upto"], columns[key]) for name, key in names.items()]
     return [Figure("verdicts-seconds", "Time to judge a rollout", "line", "step", "seconds", lines)]
 
 
 def _slowest(run: RunData) -> list[TableBlock]:
-    found = run.ask(
+    data = run.query(
         """
         SELECT seconds, outcome, split, step, group_id || '/' || member AS rollout, left(detail, 200) AS detail
         FROM rollouts WHERE seconds > 0 ORDER BY seconds DESC, rollout LIMIT 10
         """
     )
-    if not len(found["seconds"]):
+    if not len(data["seconds"]):
         return []
     columns = ["seconds", "verdict", "drawn to", "step", "rollout", "detail"]
-    return [TableBlock("verdicts-slowest", "The slowest judgements", columns, rows(found))]
+    return [TableBlock("verdicts-slowest", "The slowest judgements", columns, rows(data))]

@@ -18,7 +18,7 @@ COLUMNS = (
 _ABSENT = object()
 
 
-class Asked:
+class ColumnMapping:
     """A mapping from names of columns to fields of a dump's records, checked.
 
     The names are ``COLUMNS``: those of the plain table, and ``problem`` (what tells problems apart), ``group`` and
@@ -51,30 +51,30 @@ class Asked:
         wanted = {*self.fields.values(), *([self.success.field] if self.success else [])} - {""}
         unseen, known = set(wanted), dict[str, None]()
         for row in rows:
-            found = {name: look_up(row, name) for name in wanted}
+            results = {name: look_up(row, name) for name in wanted}
             if unseen:
-                unseen -= {name for name, value in found.items() if value is not _ABSENT}
+                unseen -= {name for name, value in results.items() if value is not _ABSENT}
                 known |= dict.fromkeys([*row.raw, *row.values])
-            yield ImportedRow(self._values(row, found), row.raw, row.where, self.fields)
+            yield ImportedRow(self._values(row, results), row.raw, row.where, self.fields)
         unseen -= set(SPLITS) if self.fields.get("split") in unseen else set()
         if unseen and known:
             field = min(unseen)
             raise UserError(f"no record has a field {field!r}; {nearest(field, known)}.")
-        self._tell(notes)
+        self._note(notes)
 
-    def _values(self, row: ImportedRow, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _values(self, row: ImportedRow, result: Mapping[str, Any]) -> dict[str, Any]:
         values = dict(row.values)
         for name, field in self.fields.items():
-            value = found[field]
+            value = result[field]
             if value is _ABSENT:
                 value = field if name == "split" and field in SPLITS else None
             values[name] = value
         if self.success and values.get("outcome") not in (Outcome.ERROR, Outcome.TIMEOUT):
-            value = found[self.success.field]
+            value = result[self.success.field]
             values["outcome"] = None if value is _ABSENT else self.success.outcome(value, row.where)
         return values
 
-    def _tell(self, notes: Notes) -> None:
+    def _note(self, notes: Notes) -> None:
         if self.success:
             limit = f" {self.success.symbol} {self.success.limit}" if self.success.symbol else ""
             notes.say(f"Success is {self.success.field}{limit}, as asked.")
