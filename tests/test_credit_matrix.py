@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -34,10 +35,11 @@ from outrider.credit import (
 
 Result = list[list[np.ndarray]]
 NOTHING = np.zeros(0)
+PIECES: dict[str, type[Link]] = {**REWARD_SHAPERS, **BASELINES, **SHAPERS}
 
 
 def chains(piece: Link) -> list[list[Link]]:
-    """The chains in which a piece is tested; the first is that of its example."""
+    """The chains in which a piece is tested."""
     if isinstance(piece, RewardShaper):
         return [[piece, GroupMean(std=False)]]
     if isinstance(piece, Shaper):
@@ -70,7 +72,7 @@ def its_example_is_as_it_was_worked_by_hand(case: Case) -> None:
     if isinstance(case.piece, RewardShaper):
         found = [case.piece.rewards(group, STEP) for group in case.on]
     else:
-        found = run(chains(case.piece)[0], case.on)
+        found = run([case.after, case.piece] if isinstance(case.piece, Shaper) else [case.piece], case.on)
     of_members = list(itertools.chain.from_iterable(found))
     assert len(of_members) == len(case.by_hand)
     for a, by_hand in zip(of_members, case.by_hand, strict=True):
@@ -302,7 +304,7 @@ def test_the_rules_that_every_piece_keeps(case: Case, rule: Callable[[Case], Non
 
 def test_every_piece_is_in_the_matrix() -> None:
     seen = {type(case.piece) for case in CASES.values()}
-    missing = [name for name, piece in {**REWARD_SHAPERS, **BASELINES, **SHAPERS}.items() if piece not in seen]
+    missing = [name for name, piece in PIECES.items() if piece not in seen]
     assert not missing, (
         f"{', '.join(missing)}: named in credit/__init__.py, but without a line in CASES of credit_cases.py; "
         "write one, with an example by hand and the laws that it keeps"
@@ -312,6 +314,17 @@ def test_every_piece_is_in_the_matrix() -> None:
 def test_an_example_by_hand_is_required() -> None:
     with pytest.raises(TypeError, match="by_hand"):
         Case(GroupMean())  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
+def test_every_option_is_set_in_an_example(piece: type[Link]) -> None:
+    """To something else than its default, and every one of named values: or nobody would see that it does nothing."""
+    examples = [case.piece for case in CASES.values() if type(case.piece) is piece]
+    for name, field in piece.model_fields.items():
+        given = {getattr(example, name) for example in examples}
+        assert given != {field.default}, f"{piece.__name__}: no example in credit_cases.py sets {name}"
+        missing = {*get_args(field.annotation)} - given if get_origin(field.annotation) is Literal else None
+        assert not missing, f"{piece.__name__}: no example in credit_cases.py has {name} {missing}"
 
 
 def test_the_groups_hold_what_the_rules_are_about() -> None:

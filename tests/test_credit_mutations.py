@@ -172,6 +172,27 @@ class WhateverTheSignOfTheCovariance(Covariance):
         return [a * self.weight for a in advantages_GT]
 
 
+class MeansOverMembers(Covariance):
+    """A short response counts as much as a long one. For a share of 1."""
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        valid = np.flatnonzero(members.valid_G)
+        logprob, advantage = (
+            np.mean([values_GT[i].mean() for i in valid]) if len(valid) else 0.0
+            for values_GT in (members.logprobs_GT, advantages_GT)
+        )
+        return [
+            np.where((lp - logprob) * (a - advantage) > 1e-12, self.weight * a, a)
+            for a, lp in zip(advantages_GT, members.logprobs_GT, strict=True)
+        ]
+
+
+class OneSignForTheResponse(Difficulty):
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        rate = members.success_G[members.valid_G].mean() if members.valid_G.any() else 0.0
+        return [a * self.of(rate if len(a) and a[-1] > 0 else 1 - rate) for a in advantages_GT]
+
+
 class VerdictForSign(Difficulty):
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         rate = members.success_G[members.valid_G].mean() if members.valid_G.any() else 0.0
@@ -247,6 +268,15 @@ class CapBeforeTheWeight(Novelty):
         return [a + more for a, more in zip(advantages_GT, added, strict=True)]
 
 
+class TheFirstTokenForTheMean(Novelty):
+    """The cap is a share of the first token's advantage."""
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        first_GT = [np.full(len(a), a[0]) if len(a) else a for a in advantages_GT]
+        added_GT = super().shape(first_GT, members, step)
+        return [a + (b - c) for a, b, c in zip(advantages_GT, added_GT, first_GT, strict=True)]
+
+
 class NoveltyOfFailures(Novelty):
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         return super().shape(advantages_GT, replace(members, success_G=members.valid_G), step)
@@ -280,6 +310,8 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("brevity", FailuresMayGain),
     ("covariance", TiesByPosition),
     ("covariance of every token", WhateverTheSignOfTheCovariance),
+    ("covariance of every token", MeansOverMembers),
+    ("difficulty", OneSignForTheResponse),
     ("difficulty", VerdictForSign),
     ("difficulty", RateOfEverybody),
     ("entropy_advantage", AwayFromZero),
@@ -292,8 +324,9 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("position", UpForFailuresToo),
     ("position, a step too late", AStepTooLong),
     ("novelty", CapBeforeTheWeight),
+    ("novelty in a tree", TheFirstTokenForTheMean),
     ("novelty", NoveltyOfFailures),
-    ("novelty below its cap", AmongSuccesses),
+    ("novelty in a tree", AmongSuccesses),
 ]
 
 

@@ -91,6 +91,8 @@ def test_a_perplexity_clamp_must_hold_one() -> None:
     for clamp in (1.1, 1.2), (0.8, 0.9), (-0.1, 1.2):
         with pytest.raises(ValidationError, match="clamp is"):
             Perplexity(clamp=clamp)
+    for clamp in (0.0, 1.0), (1.0, 1.2):
+        assert Perplexity(clamp=clamp).clamp == clamp
 
 
 @given(groups(), st.floats(-1, 1))
@@ -215,6 +217,7 @@ def test_the_rarer_the_heavier_between_both_bounds(a, b, slope) -> None:
 def test_what_is_rare_must_not_count_for_less() -> None:
     with pytest.raises(ValidationError, match=r"low is 2\.0, but should be at most high"):
         Difficulty(low=2.0)
+    assert Difficulty(low=2.0, high=2.0).of(0.1) == 2.0  # the same weight for all is a weight
 
 
 # Covariance
