@@ -104,13 +104,13 @@ def test_only_a_certain_change_is_coloured():
 
 
 def test_markdown_is_one_table_with_certain_changes_in_bold():
-    lines = as_markdown(compare(WEAK, STRONG), ("base", "GRPO")).splitlines()
+    lines = as_markdown(compare(WEAK, STRONG)).splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert {line.count("|") for line in table} == {10}
     assert len(table) == 2 + 3 * 3  # head, rule, three lines for two levels and all
     change = compare(WEAK, STRONG).overall.pass_at[1]
     assert f"**{change.value:+.3f}** ±" in table[-1]
-    assert "| base |" in table[-3]
+    assert "| before |" in table[-3]
     assert not any("**" in line for line in table if "change" not in line)
 
 

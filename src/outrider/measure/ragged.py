@@ -38,38 +38,27 @@ def owners(lengths_R: ArrayLike) -> Ints:
     return np.repeat(np.arange(len(known_R)), known_R)
 
 
-def positions(lengths_R: ArrayLike, starts_R: ArrayLike = 0) -> Ints:
-    """For every token how many tokens of its response come before it.
-
-    ``starts_R``: tokens that a branch continues, so that it begins where it leaves its parent; 0 for a root.
-
-    >>> positions([2, 3], starts_R=[0, 10]).tolist()
-    [0, 1, 10, 11, 12]
-    """
-    known_R = np.asarray(lengths_R, dtype=np.int64)
-    before_R = np.cumsum(known_R) - known_R - _starts(starts_R, known_R)
-    return np.arange(known_R.sum()) - np.repeat(before_R, known_R)
-
-
 def relative_bins(lengths_R: ArrayLike, bins: int, starts_R: ArrayLike = 0) -> Ints:
     r"""For every token which of ``bins`` equal parts of its response it stands in.
 
     .. math:: \lfloor t \cdot \mathrm{bins} / L \rfloor, \qquad t = 0, \ldots, L - 1
 
-    in exact arithmetic, L being the length of the whole path, prefix included. A path shorter than ``bins`` leaves
-    some of them empty; a response of one token stands at the beginning.
+    in exact arithmetic, L being the length of the whole path: ``starts_R`` tokens of it are those that a branch
+    continues. A path shorter than ``bins`` leaves some of them empty; a response of one token stands at the beginning.
 
     Raises:
         ValueError: ``bins < 1``.
 
-    >>> relative_bins([4, 2], bins=2).tolist()
-    [0, 0, 1, 1, 0, 1]
+    >>> relative_bins([4, 2], bins=2).tolist(), relative_bins([2], bins=2, starts_R=[2]).tolist()
+    ([0, 0, 1, 1, 0, 1], [1, 1])
     """
     if bins < 1:
         raise ValueError(f"relative positions need at least one bin, not {bins}")
     known_R = np.asarray(lengths_R, dtype=np.int64)
-    paths_R = known_R + _starts(starts_R, known_R)
-    return positions(known_R, starts_R) * bins // np.repeat(paths_R, known_R)
+    start_R = np.broadcast_to(np.asarray(starts_R, dtype=np.int64), known_R.shape)
+    first_R = np.cumsum(known_R) - known_R  # of each response, among all tokens
+    place_T: Ints = np.arange(known_R.sum()) + np.repeat(start_R - first_R, known_R)
+    return place_T * bins // np.repeat(start_R + known_R, known_R)
 
 
 def quantile_groups(values_N: ArrayLike, edges: tuple[float, ...] = (0.2, 0.8)) -> Ints:
@@ -130,7 +119,3 @@ def outcome_groups(success_R: ArrayLike) -> Ints:
     """
     known_R = np.asarray(success_R, dtype=np.float64)
     return np.where(np.isnan(known_R), -1, known_R > 0).astype(np.int64)
-
-
-def _starts(starts_R: ArrayLike, lengths_R: Ints) -> Ints:
-    return np.broadcast_to(np.asarray(starts_R, dtype=np.int64), lengths_R.shape)

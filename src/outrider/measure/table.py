@@ -32,14 +32,14 @@ class _Block(NamedTuple):
     rows: list[tuple[str, list[_Cell]]]
 
 
-def as_table(result: Evaluation | Comparison, title: str = "", labels: tuple[str, str] = ("before", "after")) -> Table:
+def as_table(result: Evaluation | Comparison, title: str = "") -> Table:
     """The table that ``rich.print`` shows; fits 100 columns.
 
-    One row per level and one for all problems. A :class:`Comparison` shows both evaluations, named by ``labels``, and
+    One row per level and one for all problems. A :class:`Comparison` shows both evaluations and
     the paired change: green or red where its interval excludes 0, dim where it does not. A value without data is a
     dash, a value that stands on fewer problems than its row says carries a dagger, and the caption gives the counts.
     """
-    notes = "\n".join(_notes(result, labels))
+    notes = "\n".join(_notes(result))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, title=title or None, caption=notes)
     table.title_style, table.caption_style, table.caption_justify = "bold", "dim", "left"
     paired = isinstance(result, Comparison)
@@ -47,7 +47,7 @@ def as_table(result: Evaluation | Comparison, title: str = "", labels: tuple[str
     table.add_column("" if paired else "problems", justify="left" if paired else "right", no_wrap=True)
     for heading in _headings(result):
         table.add_column(heading, justify="right", overflow="fold")
-    for block in _blocks(result, labels):
+    for block in _blocks(result):
         weight = "bold" if block.level == "all" else ""
         if paired or block.level == "all":
             table.add_section()
@@ -58,20 +58,20 @@ def as_table(result: Evaluation | Comparison, title: str = "", labels: tuple[str
     return table
 
 
-def as_markdown(result: Evaluation | Comparison, labels: tuple[str, str] = ("before", "after")) -> str:
+def as_markdown(result: Evaluation | Comparison) -> str:
     """The same table for a page. A change is bold where its interval excludes 0."""
     paired = isinstance(result, Comparison)
     headings = ["level", "problems", *([""] if paired else []), *_headings(result)]
     lines = [_line(headings), _line(["---", "---:", *(["---"] if paired else []), *["---:"] * len(_headings(result))])]
-    for block in _blocks(result, labels):
+    for block in _blocks(result):
         for line, (label, cells) in enumerate(block.rows):
             first = [block.level, str(block.problems)] if line == 0 else ["", ""]
             texts = [f"**{c.text}**{c.spread}" if c.tone in (_UP, _DOWN) else c.text + c.spread for c in cells]
             lines.append(_line([*first, *([label] if paired else []), *texts]))
-    return "\n".join([*lines, "", *(note + "  " for note in _notes(result, labels))]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(note + "  " for note in _notes(result))]).rstrip() + "\n"
 
 
-def _blocks(result: Evaluation | Comparison, labels: tuple[str, str]) -> Iterator[_Block]:
+def _blocks(result: Evaluation | Comparison) -> Iterator[_Block]:
     """The levels in order, then all problems."""
     ks = _ks(result)
     if isinstance(result, Evaluation):
@@ -80,16 +80,16 @@ def _blocks(result: Evaluation | Comparison, labels: tuple[str, str]) -> Iterato
         return
     before, after = ({s.level: s for s in e.levels} for e in (result.before, result.after))
     for change in result.levels:
-        yield _pair(before[change.level], after[change.level], change, ks, labels)
-    yield _pair(result.before.overall, result.after.overall, result.overall, ks, labels)
+        yield _pair(before[change.level], after[change.level], change, ks)
+    yield _pair(result.before.overall, result.after.overall, result.overall, ks)
 
 
-def _pair(before: Summary, after: Summary, change: Change, ks: list[int], labels: tuple[str, str]) -> _Block:
+def _pair(before: Summary, after: Summary, change: Change, ks: list[int]) -> _Block:
     problems = max(before.problems, after.problems)
     intervals = [*(change.pass_at[k] for k in ks), change.greedy]
     plain = [after.entropy - before.entropy, after.truncated - before.truncated]
     changes = [*(_change(i, problems) for i in intervals), *(_Cell(_number(x, "+.3f"), tone=_UNSURE) for x in plain)]
-    rows = [(labels[0], _values(before, ks)), (labels[1], _values(after, ks)), ("change", changes)]
+    rows = [("before", _values(before, ks)), ("after", _values(after, ks)), ("change", changes)]
     return _Block(change.level or "(none)", problems, rows)
 
 
@@ -127,7 +127,7 @@ def _headings(result: Evaluation | Comparison) -> list[str]:
     return [*(f"pass@{k}" for k in _ks(result)), "greedy", "entropy", "truncated"]
 
 
-def _notes(result: Evaluation | Comparison, labels: tuple[str, str]) -> list[str]:
+def _notes(result: Evaluation | Comparison) -> list[str]:
     """What a reader needs in order not to read too much into the numbers."""
     evaluation = result if isinstance(result, Evaluation) else result.after
     notes = []
@@ -139,8 +139,8 @@ def _notes(result: Evaluation | Comparison, labels: tuple[str, str]) -> list[str
         notes.append(f"change: paired on {result.problems} problems; does not cover the seed of a training run")
         if result.unpaired:
             notes.append(f"{result.unpaired} problems are in one evaluation only and enter no change")
-        notes += [f"{label}: {_counts(e)}" for label, e in zip(labels, (result.before, result.after), strict=True)]
-    if any(cell.spread.startswith("†") for block in _blocks(result, labels) for _, row in block.rows for cell in row):
+        notes += [f"before: {_counts(result.before)}", f"after: {_counts(result.after)}"]
+    if any(cell.spread.startswith("†") for block in _blocks(result) for _, row in block.rows for cell in row):
         notes.append("† on fewer problems: the others have too few responses that could be judged")
     return notes
 

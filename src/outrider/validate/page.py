@@ -43,11 +43,11 @@ def as_table(report: TaskReport) -> Table:
     return table
 
 
-def as_markdown(report: TaskReport, title: str = "") -> str:
+def as_markdown(report: TaskReport) -> str:
     """The page: counts, every rejected answer and refused row, repetitions, levels, prompts that are too long."""
     options = report.options
     parts = [
-        f"# {title or f'Validation of the task {options.task.name}'}",
+        f"# Validation of the task {options.task.name}",
         f"**{verdict(report).capitalize()}.** Up to {options.rejected:.1%} of a side's right answers may be rejected. "
         "Refused are rows that the task cannot use; judged, right answers that there are to judge; foreign, those of "
         "the next problem, written otherwise, that are judged correct too. Same and near are "

@@ -132,15 +132,14 @@ def known(values: NDArray[Any]) -> bool:
     return any(value is not None and value == value for value in values.tolist())
 
 
-def by(columns: Columns, key: str, names: Sequence[str] | None = None) -> dict[str, Columns]:
-    """An answer cut up by a column of names: in the given order, without those that do not occur.
+def by(columns: Columns, key: str) -> dict[str, Columns]:
+    """An answer cut up by a column of names, in the order of the alphabet.
 
     >>> by({"k": np.array(["b", "a"]), "x": np.array([1, 2])}, "k")["a"]["x"].tolist()
     [2]
     """
-    there = [name for name in dict.fromkeys(columns[key].tolist()) if name is not None]
-    chosen = sorted(there) if names is None else [name for name in names if name in there]
-    return {name: {c: values[columns[key] == name] for c, values in columns.items()} for name in chosen}
+    there = sorted({*columns[key].tolist()} - {None})
+    return {name: {c: values[columns[key] == name] for c, values in columns.items()} for name in there}
 
 
 def shares(columns: Columns, name: str, count: str, kinds: Sequence[str]) -> list[Series]:
