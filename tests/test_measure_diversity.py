@@ -20,7 +20,7 @@ def grams(tokens, n):
 
 
 def by_pairs(responses, order):
-    """Overlap, novelty and distinct-n of one problem from their definitions."""
+    """Overlap and novelty of one problem from their definitions."""
     overlap, novelty = [], []
     for i, response in enumerate(responses):
         others = [r for j, r in enumerate(responses) if j != i]
@@ -34,9 +34,7 @@ def by_pairs(responses, order):
         mine = grams(response, order)
         new = sum(c for g, c in mine.items() if all(g not in grams(o, order) for o in others))
         novelty.append(new / mine.total() if mine and others else math.nan)
-    pooled = [sum((grams(r, n) for r in responses), Counter()) for n in range(1, order + 1)]
-    distinct = [len(p) / p.total() if p else math.nan for p in pooled]
-    return overlap, novelty, distinct
+    return overlap, novelty
 
 
 @given(st.lists(RESPONSES, min_size=1, max_size=3), st.integers(1, 3), st.randoms())
@@ -48,10 +46,9 @@ def test_equals_comparing_every_pair_whatever_the_order_of_rows(problems, order,
     for label in range(len(problems)):
         mine = [i for i, row in enumerate(rows) if row[0] == label]
         responses = [rows[i][1] for i in mine]
-        overlap, novelty, distinct = by_pairs(responses, order)
+        overlap, novelty = by_pairs(responses, order)
         np.testing.assert_allclose(found.overlap_R[mine], overlap, atol=1e-12)
         np.testing.assert_allclose(found.novelty_R[mine], novelty, atol=1e-12)
-        np.testing.assert_allclose(found.distinct_PN[label], distinct, atol=1e-12)
         assert found.responses_P[label] == len(responses)
         assert found.duplicates_P[label] == len(responses) - len(set(map(tuple, responses)))
         for mean, values in ((found.overlap_P, overlap), (found.novelty_P, novelty)):
@@ -66,7 +63,6 @@ def test_ids_and_words_give_the_same(responses):
     texts = text_diversity([[f"w{t}" for t in r] for r in responses], order=2)
     np.testing.assert_array_equal(ids.overlap_R, texts.overlap_R)
     np.testing.assert_array_equal(ids.novelty_R, texts.novelty_R)
-    np.testing.assert_array_equal(ids.distinct_PN, texts.distinct_PN)
     np.testing.assert_array_equal(ids.duplicates_P, texts.duplicates_P)
 
 
@@ -74,7 +70,6 @@ def test_copies_overlap_wholly_and_strangers_not_at_all():
     copies = text_diversity([[1, 2, 3, 4, 5]] * 3)
     assert copies.overlap_P.tolist() == [1.0]
     assert copies.novelty_P.tolist() == [0.0]
-    assert copies.distinct_PN[0] == pytest.approx([5 / 15, 4 / 12, 3 / 9, 2 / 6])
     assert copies.duplicates_P.tolist() == [2]
     strangers = text_diversity([[1, 2, 3, 4], [5, 6, 7, 8]])
     assert strangers.overlap_R.tolist() == [0.0, 0.0]
@@ -92,7 +87,6 @@ def test_problems_do_not_mix():
     assert found.problems.tolist() == ["p", "q"]
     assert np.isnan(found.overlap_P[0])  # one response: there is nothing to overlap with
     assert found.overlap_P[1] == 0.0
-    assert found.distinct_PN.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
 def test_responses_that_are_too_short_have_no_number_and_spoil_no_mean():
@@ -101,7 +95,6 @@ def test_responses_that_are_too_short_have_no_number_and_spoil_no_mean():
     assert found.overlap_R.tolist()[1:] == [1.0, 1.0, 1.0]  # [7] is judged by single tokens alone
     assert np.isnan(found.novelty_R[:2]).all()
     assert found.novelty_P.tolist() == [0.0]
-    assert np.isnan(text_diversity([[], []]).distinct_PN).all()
     assert text_diversity([]).problems.size == 0
 
 

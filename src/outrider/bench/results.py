@@ -14,6 +14,7 @@ from outrider.bench.crossed import Measured
 from outrider.bench.spending import Spending, spending
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
+from outrider.measure.passk import shown_ks
 from outrider.measure.tally import Tally
 from outrider.runs.folder import RunFolder
 from outrider.train.clock import training_seconds
@@ -67,8 +68,7 @@ class Arm:
     @cached_property
     def ks(self) -> tuple[int, ...]:
         """The k of pass@k that are shown: 1, 8 and the number of samples."""
-        available = sorted(self.end.evaluations[0].overall.pass_at)
-        return tuple(sorted({1, 8, available[-1]} & set(available)))
+        return tuple(shown_ks(self.end.evaluations[0].overall.pass_at))
 
     def only(self, seeds: Sequence[int]) -> Arm:
         """The same with some of the seeds."""

@@ -59,15 +59,12 @@ def cumulative_advantage(
     pass made of problems that looked alike before it, as DARS draws ET and HW; with all counted, what the batch holds.
     Branches and rollouts from seeded prompts say nothing of a problem's accuracy and should never be counted.
 
-    Without standard deviation, and with all of ``N`` rollouts counted, the sum is 2 N u (1 - u), for the released
-    forms see ``benchmarks/studies/cumulative_advantage.py``: the exact curve over the pass rate that problems *have*,
-    where this is over the accuracy that they *show*. The two differ most at the ends, as a group without a success
-    has no weight however large it is.
+    This is over the accuracy that problems *show*; ``benchmarks/studies/cumulative_advantage.py`` has the exact curve
+    over the pass rate that they *have*. The two differ most at the ends, as a group without a success has no weight
+    however large it is.
 
     ``problem_R`` says which problem a rollout is of (None: every group is of another): groups of one problem are alike,
     so the errors are those of means over problems.
-
-    With ``bins = N`` and groups of ``N`` every accuracy k/N has a bin of its own.
 
     Raises:
         ValueError: the arrays differ in length, a success is neither 0, 1 nor NaN, or ``bins`` is not even: 1/2 must

@@ -44,7 +44,6 @@ class TextDiversity:
         problems: their labels, sorted. A suffix ``_R`` counts responses of any problem.
         responses_P: responses per problem.
         duplicates_P: responses that equal an earlier one of their problem, token by token.
-        distinct_PN: distinct-n, column ``n - 1``; NaN where no response has so many tokens.
         overlap_P, novelty_P: means over the responses that have the number; NaN where none has.
         overlap_R, novelty_R: of each response, in the order given; see :func:`text_diversity` for NaN.
     """
@@ -52,7 +51,6 @@ class TextDiversity:
     problems: NDArray[np.generic]
     responses_P: Ints
     duplicates_P: Ints
-    distinct_PN: Floats
     overlap_P: Floats
     novelty_P: Floats
     overlap_R: Floats
@@ -69,13 +67,12 @@ def text_diversity(
     .. math::
         p_n(i) &= \sum_g \min\big(c_i(g), \max_{j \ne i} c_j(g)\big) \Big/ \sum_g c_i(g) \\
         \text{overlap}(i) &= \Big( \prod_{n=1}^{N} p_n(i) \Big)^{1/N} \qquad
-        \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N) \\
-        \text{distinct-}n &= |\{g : \textstyle\sum_i c_i(g) > 0\}| \Big/ \sum_i \sum_g c_i(g)
+        \text{novelty}(i) = \sum_{g:\, c_j(g) = 0\, \forall j} c_i(g) \Big/ \sum_g c_i(g) \quad (n = N)
 
     with ``N = order``. Overlap is BLEU of a response against all others, as in self-BLEU, without the brevity penalty
     (with many references one of them has about the length) and without smoothing: one order without a match makes it
     0. It is 1 for a response that lies within another one, 0 if no ``N``-gram is shared. Novelty is the share of
-    ``N``-grams that no other response has. distinct-n falls with the amount of text: compare at equal lengths.
+    ``N``-grams that no other response has.
 
     ``responses`` are token ids (arrays, or lists) or words (lists of text, see :func:`words`), ``problem_R`` says
     whose they are (None: one problem). The work is a sort of all n-grams per order, O(tokens log tokens) for all
@@ -87,14 +84,14 @@ def text_diversity(
     Raises:
         ValueError: ``order < 1``, or labels and responses differ in number.
 
-    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002;
-    distinct-n, Li et al. 2016, arXiv 1510.03055. STILL's "answer diversity" gives no formula.
+    Source: self-BLEU, Zhu et al. 2018 (Texygen), arXiv 1802.01886; modified precision, Papineni et al. 2002. STILL's
+    "answer diversity" gives no formula.
 
     >>> found = text_diversity([[1, 2, 3], [1, 2, 4], [1, 2, 3]], order=2)
     >>> found.overlap_R.round(3).tolist(), found.novelty_R.tolist()
     ([1.0, 0.577, 1.0], [0.0, 0.5, 0.0])
-    >>> found.distinct_PN.round(3).tolist(), found.duplicates_P.tolist()
-    ([[0.444, 0.5]], [1])
+    >>> found.duplicates_P.tolist()
+    [1]
     """
     if order < 1:
         raise ValueError(f"n-grams need an order >= 1, not {order}")
@@ -105,13 +102,12 @@ def text_diversity(
     problems, of_R, responses_P = np.unique(labels_R, return_inverse=True, return_counts=True)
     P, length_R, code_T = len(problems), np.array([len(r) for r in responses], np.int64), _codes(responses)
     log_R, orders_R = np.zeros(R), np.zeros(R)
-    distinct_PN, novelty_R = np.full((P, order), np.nan), np.full(R, np.nan)
-    for n, (gram_T, owner_T) in enumerate(_grams(code_T, length_R, of_R, order)):
-        total_R, shared_R, own_R, first_R = _counts(gram_T, owner_T, R)
+    novelty_R = np.full(R, np.nan)
+    for gram_T, owner_T in _grams(code_T, length_R, of_R, order):
+        total_R, shared_R, own_R = _counts(gram_T, owner_T, R)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_R += np.where(total_R > 0, np.log(shared_R / total_R), 0.0)  # log 0 = -inf: an overlap of 0
             novelty_R = own_R / total_R
-            distinct_PN[:, n] = np.bincount(of_R, first_R, P) / np.bincount(of_R, total_R, P)
         orders_R += total_R > 0
     compared_R = responses_P[of_R] > 1
     overlap_R = np.where(compared_R & (orders_R > 0), np.exp(log_R / np.maximum(orders_R, 1)), np.nan)
@@ -120,7 +116,6 @@ def text_diversity(
         problems=problems,
         responses_P=responses_P,
         duplicates_P=responses_P - _distinct_responses(code_T, length_R, of_R, P),
-        distinct_PN=distinct_PN,
         overlap_P=_means(overlap_R, of_R, P),
         novelty_P=_means(novelty_R, of_R, P),
         overlap_R=overlap_R,
@@ -165,14 +160,14 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
         yield gram_T, owner_T[start_T]
 
 
-def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Of each response: its grams; those that others have (clipped as in BLEU) and have not; those it is first with.
+def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats]:
+    """Of each response: its grams, and those that others have (clipped as in BLEU) and have not.
 
     What others have most often is needed for every pair of gram and response. It is the gram's largest count, or for
     the response that holds this one the second largest: so one sort does for all pairs of responses.
     """
     if not len(gram_T):
-        return np.zeros(R), np.zeros(R), np.zeros(R), np.zeros(R)
+        return np.zeros(R), np.zeros(R), np.zeros(R)
     pair_K, count_K = np.unique(gram_T * R + owner_T, return_counts=True)
     gram_K, owner_K = np.divmod(pair_K, R)
     last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct grams
@@ -189,7 +184,6 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
         per_response(count_K),
         per_response(np.minimum(count_K, others_K)),
         per_response(count_K * np.repeat(holders_U == 1, holders_U)),
-        per_response(np.diff(gram_K, prepend=-1) != 0),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -57,6 +59,16 @@ def powers_of_two(n: int) -> tuple[int, ...]:
     """
     powers = [2**i for i in range(n.bit_length()) if 2**i < n]
     return (*powers, n) if n > 0 else ()
+
+
+def shown_ks(known: Iterable[int]) -> list[int]:
+    """The k that tables have room for, of those that are known: 1, 8 and the largest.
+
+    >>> shown_ks([1, 2, 4, 8, 16]), shown_ks([1, 2, 4]), shown_ks([])
+    ([1, 8, 16], [1, 4], [])
+    """
+    ks = set(known)
+    return sorted(ks & {1, 8, max(ks, default=0)})
 
 
 def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:

@@ -13,6 +13,7 @@ from rich.text import Text
 from outrider.measure.bootstrap import Interval
 from outrider.measure.compare import Change, Comparison
 from outrider.measure.evaluation import Evaluation, Summary
+from outrider.measure.passk import shown_ks
 
 _NONE = "—"
 _UP, _DOWN, _UNSURE = "bold green", "bold red", "dim"
@@ -73,7 +74,7 @@ def as_markdown(result: Evaluation | Comparison) -> str:
 
 def _blocks(result: Evaluation | Comparison) -> Iterator[_Block]:
     """The levels in order, then all problems."""
-    ks = _ks(result)
+    ks = shown_ks(result.overall.pass_at)
     if isinstance(result, Evaluation):
         for summary in (*result.levels, result.overall):
             yield _Block(summary.level or "(none)", summary.problems, [("", _values(summary, ks))])
@@ -117,14 +118,8 @@ def _spread(interval: Interval, problems: int) -> str:
     return mark if math.isnan(half) else (mark or " ") + "±" + f"{half:.3f}".removeprefix("0")
 
 
-def _ks(result: Evaluation | Comparison) -> list[int]:
-    """The columns: pass@1, pass@8 and the largest k."""
-    available = list(result.overall.pass_at)
-    return sorted({1, 8, available[-1]} & set(available)) if available else []
-
-
 def _headings(result: Evaluation | Comparison) -> list[str]:
-    return [*(f"pass@{k}" for k in _ks(result)), "greedy", "entropy", "truncated"]
+    return [*(f"pass@{k}" for k in shown_ks(result.overall.pass_at)), "greedy", "entropy", "truncated"]
 
 
 def _notes(result: Evaluation | Comparison) -> list[str]:

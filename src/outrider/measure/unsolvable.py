@@ -186,11 +186,10 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
               - \sum_{i<n_P} \ln(a + b + i) \Big]
 
     Unlike the observed rates this does not take every unsolved problem for one of rate 0, but borrows from the solved
-    ones: where many problems have rates of 0.05, some
-    with 0 of 8 must have them too. Chosen over a beta with a share of impossible problems, which would be the honest
-    model, because that share cannot be told from a small ``a`` before the number of rollouts is large; so where
-    impossible problems exist, ``unlucky`` leans to too many. Assumes that problems are alike but for their rate; fit
-    levels of difficulty apart where they are not.
+    ones: where many problems have rates of 0.05, some with 0 of 8 must have them too. Chosen over a beta with a share
+    of impossible problems, which would be the honest model, because that share cannot be told from a small ``a``
+    before the number of rollouts is large; so where impossible problems exist, ``unlucky`` leans to too many. Assumes
+    that problems are alike but for their rate; fit levels of difficulty apart where they are not.
 
     ``a`` and ``b`` are sought between 1e-3 and 1e4; a fit at an end (rates that do not differ at all) is returned as
     it is. Degenerate cases: NaN where no rollout succeeded or none failed, and where no problem has two rollouts,

@@ -7,10 +7,11 @@ complex: only an expression with the imaginary unit is evaluated over the comple
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from outrider.verify.latex import UnreadableError
@@ -227,12 +228,6 @@ class Values:
         value = self._real(self.of(expr.args[0]))
         return Fraction((value > 0) - (value < 0))
 
-    def _max(self, expr: Any) -> Any:
-        return self._extreme(expr, 1)
-
-    def _min(self, expr: Any) -> Any:
-        return self._extreme(expr, -1)
-
     def _extreme(self, expr: Any, sign: int) -> Any:
         values = [self._real(self.of(arg)) for arg in expr.args]
         best = values[0]
@@ -290,12 +285,6 @@ class Values:
             raise UnreadableError("a number too large to be told from its neighbours")
         return Fraction(math.comb(n, k) if 0 <= k <= n else 0)
 
-    def _sum(self, expr: Any) -> Any:
-        return self._written_out(expr, Fraction(0), lambda total, value: total + value)
-
-    def _product(self, expr: Any) -> Any:
-        return self._written_out(expr, Fraction(1), lambda total, value: total * value)
-
     def _written_out(self, expr: Any, total: Any, join: Callable[[Any, Any], Any]) -> Any:
         if len(expr.limits) != 1 or len(expr.limits[0]) != 3 or not all(b.is_finite for b in expr.limits[0][1:]):
             raise UnknownError("a sum without an end")
@@ -317,10 +306,7 @@ class Values:
         return total
 
 
-_NAMED: Mapping[str, Callable[[Values, Any], Any]] = {
-    "gcd": Values._gcd,
-    "lcm": Values._lcm,
-}
+_NAMED: Mapping[str, Callable[[Values, Any], Any]] = {"gcd": Values._gcd, "lcm": Values._lcm}
 
 
 @cache
@@ -343,15 +329,15 @@ def _rules() -> dict[type, Callable[[Values, Any], Any]]:
         sympy.log: Values._log,
         sympy.Abs: Values._abs,
         sympy.sign: Values._sign,
-        sympy.Max: Values._max,
-        sympy.Min: Values._min,
+        sympy.Max: partial(Values._extreme, sign=1),
+        sympy.Min: partial(Values._extreme, sign=-1),
         sympy.floor: Values._floor,
         sympy.ceiling: Values._ceiling,
         sympy.Mod: Values._mod,
         sympy.factorial: Values._factorial,
         sympy.binomial: Values._binomial,
-        sympy.Sum: Values._sum,
-        sympy.Product: Values._product,
+        sympy.Sum: partial(Values._written_out, total=Fraction(0), join=operator.add),
+        sympy.Product: partial(Values._written_out, total=Fraction(1), join=operator.mul),
     }
 
 

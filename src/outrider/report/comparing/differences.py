@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from outrider.errors import UserError
 from outrider.measure import Change, Comparison, Interval, compare
+from outrider.measure.passk import shown_ks
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.sections.frontier import defined, interval_cells, interval_series
@@ -50,8 +51,7 @@ def _paired(first: ComparedRun, one: ComparedRun) -> Comparison | str:
 
 def quantities(change: Change) -> Iterator[tuple[str, Interval]]:
     """The quantities of a change: pass@1, pass@8 and that of the largest k, greedy, majority, entropy; those known."""
-    ks = sorted(k for k in change.pass_at if k in (1, 8, max(change.pass_at)))
-    known = [(f"pass@{k}", change.pass_at[k]) for k in ks]
+    known = [(f"pass@{k}", change.pass_at[k]) for k in shown_ks(change.pass_at)]
     known += [("greedy", change.greedy), ("majority", change.majority), ("entropy", change.entropy)]
     return ((name, interval) for name, interval in known if interval.value == interval.value)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from outrider.measure import Interval
 from outrider.measure.evaluation import Summary
+from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
@@ -32,7 +33,7 @@ def section(run: RunData) -> Section | None:
     evaluation = run.evaluations[step]
     curve = defined(evaluation.overall.pass_at)
     figures: list[Figure] = [curves({"all problems": curve})] if max(curve, default=1) > 1 else []
-    ks = sorted(k for k in curve if k in (1, 8, max(curve)))
+    ks = shown_ks(curve)
     body = [_row(summary, ks) for summary in (*evaluation.levels, evaluation.overall)]
     names = [*(f"pass@{k}" for k in ks), "greedy", "majority"]
     columns = ["level", "problems", *(text for name in names for text in (name, f"{name} interval"))]

@@ -8,6 +8,7 @@ import numpy as np
 
 from outrider.errors import UserError
 from outrider.measure import Evaluation, Interval, bootstrap_mean, compare, pass_at_k, powers_of_two
+from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
@@ -104,7 +105,7 @@ def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
         result = compare(evaluations[first], evaluations[last])
     except UserError:  # not the same problems: nothing to pair
         return []
-    ks = sorted({k for i, k in enumerate(result.overall.pass_at) if k in (1, 8)} | {max(result.overall.pass_at)})
+    ks = shown_ks(result.overall.pass_at)
     body = []
     for change in (*result.levels, result.overall):
         cells: list[CellValue] = [change.level or "(none)", change.pass_at[ks[0]].problems]
