@@ -1,4 +1,4 @@
-"""What ``outrider analyse`` is asked. Imports no torch."""
+"""The options of ``outrider analyse``. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = ("last", "all")
 
 
 class RolloutSelection(Options):
-    """Which rollouts of a run."""
+    """The choice of rollouts of a run."""
 
     split: str = Field("train", min_length=1, description="what they were drawn for: train, evaluate or greedy")
     steps: str = Field("last", description="last, all, or numbers and ranges as in 1,50,90-105")
@@ -48,7 +48,7 @@ class Shift(RolloutSelection):
 
 
 class Intervene(RolloutSelection):
-    """Tokens replaced by the best alternative, and what becomes of the responses."""
+    """Tokens replaced by the best alternative, and the success of the continued responses."""
 
     model: str = Field("trained", min_length=1, description="as model of Tokens")
     positions: int = Field(5, ge=1, description="equal stretches of a response, one position in each")
@@ -71,7 +71,7 @@ def step_ranges(steps: str) -> list[range]:
     """The ranges of a list of steps.
 
     Raises:
-        ValueError: it is no such list.
+        ValueError: it is not such a list.
 
     >>> step_ranges("1,50,90-105")
     [range(1, 2), range(50, 51), range(90, 106)]

@@ -24,7 +24,7 @@ _LOCK = ".lock"
 
 
 class AnalysisFolder:
-    """What an analysis leaves behind.
+    """The folder of an analysis.
 
     ======================  ==========================================================================
     ``about.json``          the analysis and its settings, the identity of model and rollouts, all parts
@@ -32,7 +32,7 @@ class AnalysisFolder:
     ``vocabulary.parquet``  ``token_id`` and ``text`` of every token of the model
     ======================  ==========================================================================
 
-    Parts are never changed. Reading takes no lock and may happen while the analysis goes on.
+    Parts are never changed. Reading takes no lock and is possible while the analysis runs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +40,7 @@ class AnalysisFolder:
         self._lock: TextIO | None = None
 
     def begin(self, about: Mapping[str, Any], vocabulary: Sequence[str]) -> None:
-        """Begin an analysis in an empty folder, or take up the same one.
+        """Begin an analysis in an empty folder, or continue the same one.
 
         Raises:
             UserError: the folder holds another analysis or anything else, is being written, or the disk refuses.
@@ -49,7 +49,7 @@ class AnalysisFolder:
         file = self.path / _ABOUT
         if not file.exists():
             others = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK and not p.name.endswith(".tmp"))
-            if others and others != ["vocabulary.parquet"]:  # a kill may come before about.json
+            if others and others != ["vocabulary.parquet"]:  # left alone by a kill
                 raise UserError(f"{self.path} is not empty (it holds {others[0]}); choose another folder with --out")
             texts = pa.table({"token_id": pa.array(range(len(vocabulary)), pa.int32()), "text": pa.array(vocabulary)})
             write_table(self.path / "vocabulary.parquet", texts)
@@ -104,7 +104,7 @@ class AnalysisFolder:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """One Parquet file, whole or not at all; equal tables give equal files."""
+    """Write one Parquet file completely or not at all; equal tables give equal files."""
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, compression="zstd")
     write_atomically(path, buffer.getvalue())
@@ -145,7 +145,7 @@ def work_off(
 
     missing = ranks.from_main(lambda: [part for part in parts if not places[part].is_file()])
     mine = missing[ranks.rank :: ranks.size]
-    ranks.gather(share)  # nobody leaves before the last is done, and the error of one is that of all
+    ranks.gather(share)  # every rank waits for the last one, and an error of one is raised on all
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

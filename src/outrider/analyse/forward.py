@@ -1,4 +1,4 @@
-"""What a policy says of given tokens: packed forward passes, and the head a chunk of tokens at a time."""
+"""A policy's values for given tokens: packed forward passes, and the head a chunk of tokens at a time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from outrider.record import Ids, Rollout
 AnyFloats = NDArray[np.floating]
 
 ROUNDING = 1e-6
-"""A mass this close below the one asked for counts as reached: probabilities in float32 are not surer."""
+"""A mass this close below the wanted one counts as reached: float32 is not more precise."""
 
 
 class TokenValues(NamedTuple):
-    r"""What a policy says of the own tokens of a rollout; all but the last ``[T]``.
+    r"""A policy's values for the own tokens of a rollout; all but the last ``[T]``.
 
     With :math:`p` the distribution before a token, :math:`e` the one-hot vector of the token, :math:`h` what the head
     of weights :math:`W` is applied to, and :math:`p = \mathrm{softmax}(W h / \tau)`:
@@ -72,8 +72,8 @@ def token_values(
     """The values of every rollout's own tokens, given its prompt and prefix; in order.
 
     The model's attention must be routed through plans. Memory is that of a forward pass over ``micro_tokens`` tokens
-    and of a few chunks of logits (:data:`outrider.model.head.CHUNK`), whatever the vocabulary. How rollouts share
-    passes decides no more than the last bits.
+    and of a few chunks of logits (:data:`outrider.model.head.CHUNK`), whatever the vocabulary. The division into passes
+    changes only the last bits.
     """
     sequences = [
         _Sequence(i, np.concatenate([r.prompt_ids, r.prefix_ids]), r.token_ids) for i, r in enumerate(rollouts)

@@ -1,4 +1,4 @@
-"""``outrider analyse intervene``: replace a token by the best alternative and see what becomes of the response."""
+"""``outrider analyse intervene``: replace a token by the best alternative and see how the response ends."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Interventions:
 
     ``k`` continuations are drawn from the policy after :math:`o_{<t}, o_t` and ``k`` after :math:`o_{<t}, \tilde o_t`,
     all independent, and judged as whole responses. The effect :math:`I_t` of the token is the mean accuracy of the
-    former minus that of the latter; see :mod:`outrider.measure.intervention` for what the counts say of it.
+    former minus that of the latter; see :mod:`outrider.measure.intervention` for its estimate from the counts.
 
-    A token that ends the response, or stands at its length limit, leaves nothing to draw: that response is judged
-    once and counts ``k`` times. A draw is a function of the seed, the rollout, the position, which of the two tokens
-    it follows, and its index, so that more continuations include those of fewer.
+    After a token that ends the response, or is at the length limit, nothing is drawn: that response is judged once and
+    counts ``k`` times. A draw is a function of seed, rollout, position, kept or replaced token, and index, so that a
+    larger ``k`` includes the draws of a smaller one.
 
     Source: STILL report, arXiv 2508.07534, Eqs. 5 and 6.
     """
@@ -62,7 +62,7 @@ class Interventions:
         ]
 
     def fates(self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str) -> list[Fate]:
-        """What becomes of each site's response when its token is kept, or replaced."""
+        """The results of each site's continuations with its token kept, or replaced."""
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
         every = list(zip(sites, paths, going, strict=True))
@@ -70,7 +70,7 @@ class Interventions:
         endings = [[next(drawn) for _ in range(self.options.k)] if goes else [] for goes in going]
         items: list[tuple[Problem, str, bool]] = []
         for (site, path, _), ending in zip(every, endings, strict=True):
-            # decoded as a whole: a token may end within a character
+            # the whole response is decoded at once, since a token may end within a character
             texts = decode(self.policy.tokenizer, [r.response_ids for r in ending] or [path])
             finished = [not r.truncated for r in ending] or [self.stops.ends(path)]
             items += [(problems[site.rollout.problem_id], *item) for item in zip(texts, finished, strict=True)]
@@ -101,7 +101,7 @@ class Interventions:
 
 
 def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
-    """Replace chosen tokens of the chosen rollouts, write successes per position, and say what they come to.
+    """Replace chosen tokens of the chosen rollouts, write successes per position, and print their means.
 
     Raises:
         UserError: no such model, rollouts of another model or task, or ``out`` holds something else.

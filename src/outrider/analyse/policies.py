@@ -1,4 +1,4 @@
-"""The policy that an analysis runs: the trained one, the one a run began with, one of its checkpoints, or any other."""
+"""The policy of an analysis: the trained one, the one that the run began with, a checkpoint, or any other model."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rol
 
 
 def vocabulary(policy: Policy) -> list[str]:
-    """The text of every token of the model; what the tokenizer does not know is empty."""
+    """The text of every token of the model; empty for those that the tokenizer does not have."""
     known = len(policy.tokenizer)
     size = policy.model.get_output_embeddings().weight.shape[0]
     texts = policy.tokenizer.batch_decode([[i] for i in range(min(size, known))], clean_up_tokenization_spaces=False)

@@ -1,4 +1,4 @@
-"""The problems of rollouts on disk, which hold no more of them than the id."""
+"""The problems of rollouts on disk, which have only their ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
 
 
 def _position(run: Path) -> int:
-    """How many problems of the stream the newest checkpoint had taken; 0 where it does not say."""
+    """The position in the problem stream at the newest checkpoint; 0 where it is not known."""
     kept = checkpoints(run)
     try:
         state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}

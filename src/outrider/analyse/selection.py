@@ -1,4 +1,4 @@
-"""Which rollouts of a run an analysis looks at, cut into parts that are worked off one by one. Imports no torch."""
+"""The rollouts of an analysis, divided into parts that are computed one by one. Imports no torch."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Chosen(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """A stretch of the chosen rollouts of a step, the unit of work: done wholly or not at all.
+    """Consecutive chosen rollouts of a step, the unit of work: it is written completely or not at all.
 
     Attributes:
         number: its place among the parts of its step.
-        start, stop: the stretch.
-        cost: what it is expected to take, in the analysis's own unit.
+        start, stop: of the rollouts.
+        cost: the expected cost, in the analysis's own unit.
     """
 
     step: int
@@ -45,12 +45,12 @@ class WorkUnit(NamedTuple):
 
 
 class AnalysisPlan(NamedTuple):
-    """All that an analysis will look at.
+    """All rollouts of an analysis.
 
     Attributes:
-        split, limit: as asked.
+        split, limit: those of the options.
         steps: the chosen rollouts, step by step.
-        digest: identity of their tokens; an analysis that goes on later must find the same.
+        digest: a hash of their tokens; an analysis that is continued must find the same.
         observed: own tokens that no policy sampled (tool output). They have no row in any analysis.
     """
 
@@ -69,7 +69,7 @@ class AnalysisPlan(NamedTuple):
         return sum(sum(chosen.lengths) for chosen in self.steps)
 
     def cut(self, cost: Callable[[int], int], most: int) -> list[WorkUnit]:
-        """Parts of consecutive rollouts that cost at most ``most`` together; a dearer one gets a part of its own.
+        """Parts of consecutive rollouts that cost at most ``most`` together; a more expensive one gets its own part.
 
         ``cost`` is that of a rollout with so many sampled tokens. The parts depend on nothing else, so that a pass
         that is taken up again computes the same batches, to the last bit.
@@ -82,10 +82,10 @@ class AnalysisPlan(NamedTuple):
 
 
 def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
-    """Look through the rollouts of a run, one file at a time.
+    """Choose rollouts of a run, one file at a time.
 
     Raises:
-        UserError: there is no run, it has no such rollouts, or what was chosen holds no token.
+        UserError: there is no run, it has no such rollouts, or the chosen ones have no token.
     """
     store = RunFolder.existing(run).rollouts
     digest, observed = hashlib.blake2b(digest_size=12), 0

@@ -23,7 +23,7 @@ from outrider.train.ranks import Ranks
 
 
 def shift_command(run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> int:
-    """Write the change of every chosen token from ``asked.before`` to ``asked.after``, and say what it comes to.
+    """Write the change of every chosen token from ``options.before`` to ``options.after``, and print a summary.
 
     Raises:
         UserError: no such models, rollouts of another one, or ``out`` holds something else.

@@ -1,4 +1,4 @@
-"""The tokens that an intervention replaces, and the table of what became of them."""
+"""The tokens that an intervention replaces, and the table of the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Site(NamedTuple):
     Attributes:
         rollout: the response.
         at: place of the token among the rollout's own.
-        values: what the policy says of the rollout's tokens.
+        values: the policy's values for the rollout's tokens.
     """
 
     rollout: Rollout
@@ -42,7 +42,7 @@ class Site(NamedTuple):
 
     @property
     def tokens(self) -> dict[str, int]:
-        """The token that stands there, and the most likely other one."""
+        """The token at this place, and the most likely other one."""
         return {KEPT: int(self.rollout.token_ids[self.at]), REPLACED: int(self.values.alternatives[self.at])}
 
     def path(self, branch: str) -> Ids:
@@ -58,11 +58,11 @@ class Site(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What became of the continuations of one of a site's two tokens.
+    """The results of the continuations of one of a site's two tokens.
 
     Attributes:
         successes: verdicts that are correct.
-        unscorable: verdicts that say nothing of the response (timeouts and errors of the verifier).
+        unscorable: timeouts and errors of the verifier.
         tokens: generated.
     """
 
@@ -72,7 +72,7 @@ class Fate(NamedTuple):
 
 
 def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], options: Intervene) -> list[int]:
-    """One own token from each of ``asked.positions`` equal stretches of a rollout, ascending.
+    """One own token from each of ``options.positions`` equal parts of a rollout, ascending.
 
     That of the highest entropy (the first of several), or one at random by the rollout's identity. Observed tokens do
     not count. Fewer where the rollout has fewer tokens; none where it has none.
@@ -100,7 +100,7 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
 def site_table(
     split: str, step: int, sites: Sequence[Site], kept: Sequence[Fate], replaced: Sequence[Fate], k: int
 ) -> pa.Table:
-    """One row per site: which token, what the policy says of it, and what became of both continuations.
+    """One row per site: the token, the policy's values for it, and the results of both continuations.
 
     ``success`` is that of the response as it was; ``relative_position`` is :math:`t / L` in [0, 1) with the position
     counted from 0, as in the position shaper. Successes are null where one of the continuations could not be judged:

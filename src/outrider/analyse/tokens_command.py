@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 
 
 def tokens_command(run: Path, options: TokensAnalysis, plan: AnalysisPlan, out: Path) -> int:
-    """Write the values of every chosen token, and say what they come to: :class:`TokenValues`, ``docs/analyse.md``.
+    """Write the values of every chosen token, and print a summary: :class:`TokenValues`, ``docs/analyse.md``.
 
     Raises:
         UserError: no such model, rollouts of another one, or ``out`` holds something else.
@@ -54,7 +54,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
 
 def about_of(analysis: str, settings: dict[str, Any], plan: AnalysisPlan, parts: Sequence[WorkUnit]) -> dict[str, Any]:
-    """What identifies an analysis: it can be taken up again only where all of this is the same."""
+    """The identity of an analysis: it can be continued only where all of this is the same."""
     return {
         "schema_version": SCHEMA_VERSION,
         "analysis": analysis,
@@ -98,7 +98,7 @@ def branching_column(mass: float) -> str:
 
 
 def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Which token a row is of. ``position`` counts from 0 in the whole response, a branch's prefix included, and
+    """The columns that identify a row's token. ``position`` counts from 0 in the whole response, with its prefix, and
     ``length`` is that of the whole response."""
     tokens = sum(r.trainable_tokens for r in rollouts)
     positions = [r.branch_at + np.arange(len(r.token_ids)) for r in rollouts]
@@ -148,7 +148,7 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
 
 
 def tell_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
-    """Where the rows are, and what has none."""
+    """Print where the rows are, and which tokens have none."""
     if plan.observed:
         say(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
     say(f"rows in {folder.path / 'parts'}/*.parquet")

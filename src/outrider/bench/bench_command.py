@@ -1,4 +1,4 @@
-"""``outrider bench``: tune, run, measure, and write the page; begun again, it goes on where it was."""
+"""``outrider bench``: tune, run, measure, and write the page; started again, it continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPEC, _ENVIRONMENT = "bench.yaml", "environment.json"
 
 
 def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_once: int | None = None) -> int:
-    """Run what is not finished, ``at_once`` runs at a time (None: as many as cores), then write table and page.
+    """Run the runs that are not finished, ``at_once`` at a time (None: one per core), then write table and page.
 
     Returns 0, or 1 if a run failed: the others are run and reported all the same.
 
@@ -92,12 +92,12 @@ def _write(report: BenchReport, out: Path) -> None:
 
 
 def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Write down what is asked, or compare it with what was asked when the bench began.
+    """Write the options of the bench, or compare them with those of its start.
 
-    The recipes are kept as they are now: a later change of a shipped one must not reach the runs that are left.
+    The recipes are copied: a later change of a shipped one must not affect the remaining runs.
 
     Raises:
-        UserError: the folder holds a bench that asked for something else.
+        UserError: the folder holds a bench with other options.
     """
     sweep(out)
     if (out / _SPEC).is_file():
@@ -113,7 +113,7 @@ def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:
-    """What makes finished runs worthless. More seeds, recipes and values to try do not: what is there stays valid.
+    """Differences that invalidate finished runs. More seeds, recipes and values to try do not.
 
     A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
     """
@@ -143,7 +143,7 @@ def _refuse_others(out: Path) -> None:
 
 
 def _refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
-    """Before anything runs: a set for tuning that overlaps or is empty would be noticed hours later."""
+    """Refuse too few held-out problems before anything runs; tuning would fail hours later."""
     compared, wanted = recipe.evaluate.problems, bench.tune.problems if bench.tune else 0
     try:
         held = len(recipe.task.heldout(compared + wanted))

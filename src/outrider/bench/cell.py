@@ -1,4 +1,4 @@
-"""Cells: the single runs of a bench, where each lies and what it is told beyond its recipe."""
+"""Cells: the single runs of a bench, with their folders and overrides."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Cell:
     """One run.
 
     Attributes:
-        label: what it is called on the screen.
+        label: its name on the screen.
         recipe: the file that it reads.
-        overrides: what it changes in it.
+        overrides: its changes of the recipe.
         path: its run folder.
         seed: its seed.
-        unit, budget: what it may spend; a budget of 0 only measures.
+        unit, budget: the budget of the run; with 0 it only measures.
     """
 
     label: str
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def log(self) -> Path:
-        """What the process of the run printed."""
+        """The output of the run's process."""
         return self.path.with_name(f"{self.path.name}.log")
 
     @property
@@ -135,7 +135,7 @@ def override(key: str, value: Any) -> str:
 
 
 def in_turn(rows: Sequence[Sequence[Cell]]) -> list[Cell]:
-    """The first of each row, then the second of each, …: a bench that is cut short has some seeds of each recipe."""
+    """The first of each row, then the second of each, …, so that an interrupted bench has some seeds of each recipe."""
     longest = max(map(len, rows), default=0)
     return [row[i] for i in range(longest) for row in rows if i < len(row)]
 

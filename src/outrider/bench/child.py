@@ -1,4 +1,4 @@
-"""The process of one run: what ``outrider train`` does, on one core, and never longer than the bench lives."""
+"""The process of one run: ``outrider train`` on one core, which ends with the bench."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _print_to(log: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """A bench that is killed takes its runs with it; the next one resumes them."""
+    """End this run when its bench has been killed; the next bench resumes it."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -13,7 +13,7 @@ LEVEL = 0.95
 
 
 class Measured(NamedTuple):
-    """A quantity of each seed on each problem, as what it adds up to and over how much.
+    """A quantity of each seed on each problem, as a sum and a count.
 
     A seed's number is the ratio of the two sums over problems. For a mean over problems ``counts`` is 1 where a value
     is known and 0 where none is; for the entropy per token it is the number of tokens.
@@ -24,7 +24,7 @@ class Measured(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean over seeds, with its interval and what it stands on.
+    """A mean over seeds, with its interval and the numbers of seeds and problems.
 
     Attributes:
         value: the mean; NaN where nothing is known.
@@ -76,7 +76,7 @@ def estimate(measured: Measured) -> Estimate:
 def difference(before: Measured, after: Measured) -> Estimate:
     """The same for ``after - before``, paired by seed and by problem: the rows and columns of both agree.
 
-    What is unknown on either side is left out on both.
+    Values that are unknown on either side are left out on both.
 
     Raises:
         ValueError: the two have different shapes.

@@ -1,4 +1,4 @@
-"""What a bench would do, and what it costs in tokens, before anything runs."""
+"""The plan of a bench and its cost in tokens, before anything runs."""
 
 from __future__ import annotations
 

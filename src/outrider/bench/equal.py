@@ -1,4 +1,4 @@
-"""Two recipes compared where both have the same pass@1, not where their budgets ended."""
+"""Two recipes compared at equal pass@1 instead of at the ends of their budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table and the page of a bench, in markdown: numbers, what they cover, how they were made."""
+"""The table and the page of a bench, in markdown: numbers, their intervals, how to reproduce them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def differences(report: BenchReport, change: Callable[[Arm, str], Estimate]) -> 
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    """Everything that was found, and what is needed to judge and to repeat it."""
+    """The whole page: all results, and the settings to judge and to repeat them."""
     bench, base = report.bench, report.bench.base
     others = [arm for arm in report.arms if arm.name != base]
     count = len(report.before.end.evaluations[0].tallies)

@@ -1,4 +1,4 @@
-"""Several runs at a time, each a process of its own on a core of its own."""
+"""Several runs at a time, each in its own process on its own core."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LEAVE_SECONDS = 60.0
 
 
 class Failure(NamedTuple):
-    """A run that did not come to its end.
+    """A run that failed.
 
     Attributes:
         cell: which one.
         status: of its process; negative: the signal that ended it.
-        said: the last line it printed.
+        last_line: the last line that it printed.
     """
 
     cell: Cell
@@ -36,7 +36,7 @@ class Failure(NamedTuple):
     last_line: str
 
     def sentence(self) -> str:
-        """What the user is told."""
+        """The message for the user."""
         ended = f"signal {-self.status}" if self.status < 0 else f"status {self.status}"
         return f"{self.cell.label} failed ({ended}): {self.last_line or 'it printed nothing'} [{self.cell.log}]"
 
@@ -53,11 +53,9 @@ def run_cells(
 ) -> list[Failure]:
     """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
 
-    A run that was begun goes on after its last checkpoint. One that fails stops no other. ``done`` gives the line that
-    is shown for a finished run. When this one is interrupted, the runs save what they have, and it is raised once all
-    have ended.
-
-    The processes are forked from one that has imported PyTorch, so that a short run does not pay for that.
+    A run that was started before resumes after its last checkpoint. A failed run does not stop the others. ``done``
+    gives the line that is shown for a finished run. On an interrupt the runs save their state, and it is raised when
+    all have ended.
     """
     waiting = [cell for cell in cells if not cell.finished]
     progress = Progress(
@@ -109,7 +107,7 @@ def _advance(progress: Progress, cell: Cell, used: float, counted: dict[Path, fl
 
 
 def _stop(running: Sequence[_Running]) -> None:
-    """End what still runs, after an interrupt or an error here."""
+    """End the runs that are still going, after an interrupt or an error here."""
     for r in running:
         with suppress(ProcessLookupError):
             os.kill(r.process.pid or 0, signal.SIGTERM)  # they save, and end

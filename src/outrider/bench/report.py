@@ -1,4 +1,4 @@
-"""What a bench found, as data: every number of its page is computed here."""
+"""The results of a bench, as data: every number of its page is computed here."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class BenchReport:
     """A bench and its measurements.
 
     Attributes:
-        bench: what was asked.
+        bench: its options.
         before: the policy before training, measured once.
         arms: the recipes that have finished runs, in the order of the bench.
-        choices: what was tuned, by recipe.
+        choices: the tuned values, by recipe.
         failures: one sentence for every run that did not finish.
     """
 

@@ -1,4 +1,4 @@
-"""What the runs of a bench have measured, put side by side: seeds in rows, problems in columns."""
+"""The measurements of a bench's runs side by side: seeds in rows, problems in columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bench is asked: recipes, seeds, the budget that each gets, and how a value is tuned. Imports no torch."""
+"""The options of a bench: recipes, seeds, the budget of each, and how a value is tuned. Imports no torch."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Bench(Options):
 
     @property
     def shares(self) -> list[float]:
-        """Where a run is measured, as shares of its budget; the last is 1."""
+        """The shares of the budget at which a run is measured; the last is 1."""
         return [point / self.points for point in range(1, self.points + 1)]
 
     def _limits(self) -> dict[str, float | None]:
@@ -119,7 +119,7 @@ def settle(recipe: Recipe, bench: Bench) -> Recipe:
 
 
 def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
-    """All recipes start from one model and are measured in one way, or their numbers say nothing about each other.
+    """Refuse recipes that differ in their model or in how they are measured, since they could not be compared.
 
     Raises:
         UserError: names the first thing that differs from the base recipe.

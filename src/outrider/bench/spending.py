@@ -1,4 +1,4 @@
-"""Where the tokens of a recipe's runs went, and what they returned."""
+"""The tokens of a recipe's runs by stage, and the successes that they gave."""
 
 from __future__ import annotations
 

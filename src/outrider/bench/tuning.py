@@ -1,4 +1,4 @@
-"""Choosing a value for each recipe, by the same budget and on problems that the comparison does not use."""
+"""Choosing a value for each recipe, with the same budget and on problems that the comparison does not use."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from outrider.bench.spec import Tune
 
 @dataclass(frozen=True)
 class Tried:
-    """What one value gave.
+    """The result of one value.
 
     Attributes:
         value: of the tuned key.
-        criterion: what the choice goes by; None if no run finished.
-        shown: the numbers that stand beside it in the table.
+        criterion: the number that decides; None if no run finished.
+        shown: the other numbers in the table.
         failed: runs that did not finish; such a value is not chosen.
     """
 
@@ -39,7 +39,7 @@ class Choice:
 
     Attributes:
         tried: in the order in which they were given.
-        chosen: its place among them; None if every value failed.
+        chosen: the index of the chosen one; None if every value failed.
     """
 
     tried: tuple[Tried, ...]
@@ -68,7 +68,7 @@ def tried(tune: Tune, value: Any, arm: Arm | None) -> Tried:
 def choose(options: Sequence[Tried]) -> Choice:
     """The first value that is not worse than the best by more than one standard error of their paired difference.
 
-    So with learning rates in ascending order noise does not choose a larger one, which narrows the policy more. The
+    With learning rates in ascending order, noise then does not choose a larger one, which narrows the policy more. The
     rule is that of Breiman et al. 1984 for pruning trees. A value with a failed run is passed over.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}

@@ -1,4 +1,4 @@
-"""Files of one folder that are not of one run: kept apart by a label, or refused where they would share steps."""
+"""Files of several runs in one folder: kept apart by a label, or refused where they would share steps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from outrider.importers.text import as_text, stable_id
 
 
 class EvaluationSource(NamedTuple):
-    """What a file of an evaluation holds: a run (a model, or the folder that a run writes to) on a task.
+    """The origin of a file of an evaluation: a run (a model, or the folder that a run writes to) and a task.
 
     Attributes:
-        run, task: empty where nothing tells.
-        file: what tells a second file of the same run and task from the first, such as its date.
+        run, task: empty where not known.
+        file: distinguishes several files of one run and task, such as a date.
     """
 
     run: str
@@ -28,10 +28,10 @@ class EvaluationSource(NamedTuple):
 
 
 def labels(sources: Mapping[Path, EvaluationSource], runs: str, notes: Notes) -> dict[Path, str]:
-    """A label for every file: of run, task and file what is not the same in all; ``""`` where everything is.
+    """A label for every file: those of run, task and file that differ between files; ``""`` where none does.
 
-    It is made the level, and a part of the problem's id, so that no pass@k is taken over two models. ``runs`` is what
-    the note calls several runs.
+    It becomes the level, and a part of the problem's id, so that no pass@k is taken over two models. ``runs`` is the
+    word for several runs in the note.
     """
     several_runs = len({source.run for source in sources.values()}) > 1
     several_tasks = len({source.task for source in sources.values()}) > 1
@@ -67,7 +67,7 @@ def kept_apart(values: dict[str, Any], label: str) -> dict[str, Any]:
 
 
 def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
-    """Each file's folder, from the folder that holds them all; parts that match ``without`` do not count.
+    """Each file's folder, relative to the folder that holds them all; parts that match ``without`` are skipped.
 
     >>> list(folder_below([Path("x/a/all/1"), Path("x/b/all/1")], without="all").values())
     ['a', 'b']
@@ -79,13 +79,13 @@ def folder_below(paths: Sequence[Path], without: str = "") -> dict[Path, str]:
 
 
 class OneRun:
-    """Holds that a step of training comes from one run."""
+    """Checks that a step of training comes from one run."""
 
     def __init__(self) -> None:
         self._from: dict[tuple[str, str], tuple[str, Path]] = {}
 
     def check(self, split: str, step: Any, run: str, path: Path) -> None:
-        """Note where a step was read.
+        """Record where a step was read.
 
         Raises:
             UserError: it was read from another run before.

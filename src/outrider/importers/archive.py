@@ -17,7 +17,7 @@ _LOCAL_HEADER = 30  # bytes before the name
 
 
 def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Names and readers of the wanted files, in order; a name that is there twice comes once, with its last content.
+    """Names and readers of the wanted files, in order; a repeated name comes once, with its last content.
 
     Raises:
         UserError: the archive, or when it is read a file in it, is damaged.
@@ -39,6 +39,7 @@ def _content(path: Path, info: ZipInfo) -> bytes:
         with path.open("rb") as file:
             file.seek(info.header_offset)
             header = file.read(_LOCAL_HEADER)
+            # the lengths in the local header: those of the central directory may differ
             name_length, extra_length = struct.unpack("<HH", header[26:30])
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)

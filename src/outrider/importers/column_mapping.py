@@ -1,4 +1,4 @@
-"""What a user says of a dump: which field of its records is which column of the plain table."""
+"""The user's choice of fields: which field of a dump's records is which column of the plain table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ColumnMapping:
     with dots, ``doc.level``. ``split`` may also be the name of a split itself.
 
     Raises:
-        UserError: an unknown column or a rule that is none.
+        UserError: an unknown column, or a rule that cannot be read.
     """
 
     def __init__(self, columns: Mapping[str, str] | None) -> None:
@@ -38,9 +38,9 @@ class ColumnMapping:
         self.fields = columns
 
     def applied(self, rows: Iterable[ImportedRow], notes: Notes) -> Iterator[ImportedRow]:
-        """The rows with the columns that were asked for in place of what the format gives.
+        """The rows with the user's columns in place of the format's.
 
-        A rule for success leaves errors and timeouts as they are: nobody knows whether these would have succeeded.
+        A rule for success does not change errors and timeouts: whether these would have succeeded is not known.
 
         Raises:
             UserError: a field that no record has, or a value that the rule for success cannot read.

@@ -21,12 +21,12 @@ from outrider.importers.table import ImportedRow
 
 
 def recognises(head: Head) -> bool:
-    """Never: nothing in such a file says what it is."""
+    """Never: such a file has no mark of its format."""
     return False
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Records as they are; what they mean is said by what was asked for.
+    """Records as they are; the user's mapping gives their meaning.
 
     With a field for the step they are taken as training, without one as an evaluation.
 
@@ -61,7 +61,7 @@ def _csv_rows(path: Path) -> Iterator[Record]:
     """Rows of CSV with a header line; every value is a text, and a field may hold line breaks.
 
     Raises:
-        UserError: a row has more or fewer fields than the header, or the file is no UTF-8.
+        UserError: a row has more or fewer fields than the header, or the file is not UTF-8.
     """
     csv.field_size_limit(sys.maxsize)  # the default refuses responses of more than 128 KiB
     with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:

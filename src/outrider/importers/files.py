@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes and its first record; and the files of a folder, in their order."""
+"""The kind of a file, from its first bytes and its first record; and the files of a folder, in order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MANY_KEYS = 200
 
 
 class Head(NamedTuple):
-    """What can be learned from the beginning of a file.
+    """The information at the beginning of a file.
 
     Attributes:
-        kind: ``json`` is an object, lines or a list of them; ``text`` may be CSV; ``other`` is none or damaged.
+        kind: ``json`` is an object, lines or a list of them; ``text`` may be CSV; ``other`` is unknown or damaged.
         names: columns of a Parquet file, of a first line of CSV, keys of the first JSON object, or names in a ZIP.
         first: the first JSON object, as far as it could be read.
     """
@@ -58,7 +58,7 @@ def look(path: Path) -> Head:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file itself, or every file in a folder and its folders but hidden ones; numbers in names count as numbers.
+    """The file itself, or all files below a folder except hidden ones; numbers in names are sorted as numbers.
 
     Raises:
         UserError: there is nothing at ``path``.
@@ -106,14 +106,14 @@ def _zip(path: Path) -> Head:
 def _json(path: Path) -> Head:
     first: dict[str, Any] = {}
     try:
-        # what is no UTF-8 is said when it is read
+        # the error for bytes that are not UTF-8 comes when the records are read
         with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
             for key, value in members(text, each="samples", limit=LOOK):
                 first[key] = value
                 if key == "samples" or len(first) == MANY_KEYS:
                     break
     except (ValueError, RecursionError):
-        pass  # cut off or no JSON: what came before is what is known
+        pass  # cut off or not JSON: the keys read so far are enough
     return _head("json", first, first) if first else _head("other")
 
 

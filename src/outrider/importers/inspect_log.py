@@ -31,18 +31,18 @@ _HEADERS = ("header.json", "_journal/start.json")
 
 
 def recognises(head: Head) -> bool:
-    """A ZIP with the header of a log, or an object with a version, a status and what was evaluated."""
+    """A ZIP with the header of a log, or an object with a version, a status and an evaluation."""
     if head.kind == "zip":
         return not head.names.isdisjoint(_HEADERS)
     return head.kind == "json" and {"version", "status", "eval"} <= head.names
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Samples of Inspect; the epochs of a sample are its group. A problem is known by the task's name and the id.
+    """Samples of Inspect; the epochs of a sample are its group. A problem is identified by task and id.
 
     Success is the score, where there is one scorer: C or 1 is correct, I or 0 incorrect, N unparseable. Partial credit
-    and other numbers state none. A sample without a score of its scorer (NaN) is unparseable if that was the model's
-    doing, else an error. Logs of several models, and several of one task, are kept apart.
+    and other numbers give no outcome. A sample that its scorer could not score (NaN) is unparseable if the model is the
+    reason, else an error. Logs of several models, and several of one task, are kept apart.
     """
     apart = labels({path: _source(path) for path in paths}, "models", notes)
     for path in paths:
@@ -64,14 +64,14 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _source(path: Path) -> EvaluationSource:
-    """Model and task of a log, from its header; what is wrong with it is said when it is read."""
+    """Model and task of a log, from its header; errors are reported when the log is read."""
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
     return EvaluationSource(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
 
 
 def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
-    """The header, then the samples; of a sample that was logged twice the last record stands."""
+    """The header, then the samples; of a sample that was logged twice, the last record."""
     names = dict.fromkeys(name for name in _HEADERS)
     samples = []
     for name, data in entries(path, lambda name: name in names or name.startswith("samples/")):
@@ -155,7 +155,7 @@ def _judged(scores: Mapping[str, Mapping[str, Any]], notes: Notes) -> dict[str, 
 
 
 def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[str, Any], header: Any) -> int | None:
-    """Output tokens: of the one answer, else of all calls of the evaluated model, a judge of the same name included."""
+    """Output tokens of the only answer, or else of all calls of this model, also as a judge."""
     if sum(message.get("role") == "assistant" for message in response) > 1:
         usage = (sample.get("model_usage") or {}).get(header.get("model")) or {}
     else:
@@ -165,7 +165,7 @@ def _tokens(response: Sequence[Any], output: Mapping[str, Any], sample: Mapping[
 
 
 def _resolved(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The sample's texts with the attachments that stand elsewhere in it put in their places."""
+    """The sample's texts, with attachments put back in their places."""
     attachments = sample.get("attachments") or {}
     if not attachments:
         return sample

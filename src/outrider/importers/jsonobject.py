@@ -14,19 +14,19 @@ class CutOffError(ValueError):
 
 
 def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple[str, Any]]:
-    """Keys and values of the object that a file begins with, in order; what follows it is not read.
+    """Keys and values of the object at the beginning of a file, in order; nothing behind it is read.
 
     Where the value of the key ``each`` is a list, its elements come one by one, each with the key; of an empty list,
     and of null, nothing comes.
 
     Args:
         file: of text.
-        each: the key whose list is taken apart.
+        each: the key whose list is read element by element.
         limit: characters to read at most; a longer object counts as cut off.
 
     Raises:
         CutOffError: the file, or the limit, ends in the middle.
-        ValueError: no JSON, or no object.
+        ValueError: not JSON, or not an object.
 
     >>> import io
     >>> list(members(io.StringIO('{"a": {"b": 1}, "c": [2, 3]}'), each="c"))
@@ -53,11 +53,11 @@ def members(file: TextIO, each: str, limit: int | None = None) -> Iterator[tuple
 
 
 def elements(file: TextIO, limit: int | None = None) -> Iterator[Any]:
-    """The elements of the list that a file begins with, in order; what follows it is not read.
+    """The elements of the list at the beginning of a file, in order; nothing behind it is read.
 
     Raises:
         CutOffError: the file, or the limit, ends in the middle.
-        ValueError: no JSON, or no list.
+        ValueError: not JSON, or not a list.
 
     >>> import io
     >>> list(elements(io.StringIO('[{"a": 1}, 2]')))
@@ -86,7 +86,7 @@ class _Text:
         self._decode = json.JSONDecoder().raw_decode
 
     def peek(self) -> str:
-        """The next character that is no white space."""
+        """The next character that is not white space."""
         while True:
             while self._at < len(self._window):
                 if not self._window[self._at].isspace():
@@ -96,7 +96,7 @@ class _Text:
                 raise CutOffError("the text ends in the middle of an object")
 
     def expect(self, characters: str) -> str:
-        """Step over the next character, which must be one of some."""
+        """Read the next character, which must be one of ``characters``."""
         result = self.peek()
         if result not in characters:
             raise ValueError(f"{result!r} stands where one of {characters!r} is expected")
@@ -104,7 +104,7 @@ class _Text:
         return result
 
     def value(self) -> Any:
-        """Step over the next value, however long; the window doubles, so reading stays linear."""
+        """Read the next value, however long."""
         self.peek()
         while True:
             try:
@@ -119,11 +119,13 @@ class _Text:
             return value
 
     def _broken(self, error: json.JSONDecodeError) -> ValueError:
-        """A value that is broken at the very end is cut off; 16 characters hold any literal or escape."""
+        """Cut off, where the value is broken at the very end; else the decoder's error."""
+        # 16 characters hold any literal or escape, so an error before them is not one of the end
         cut = error.pos >= len(error.doc.rstrip()) - 16 or error.msg.startswith("Unterminated string")
         return CutOffError("the text ends in the middle of a value") if cut else ValueError(error.msg)
 
     def _more(self) -> bool:
+        # the window doubles, so a long value is decoded again only a few times
         size = max(CHUNK, len(self._window) - self._at)
         if self._limit is not None:
             size = min(size, self._limit)

@@ -23,14 +23,14 @@ BATCH = 1024  # rows of a Parquet file that are Python objects at a time
 
 
 class Record(NamedTuple):
-    """One record of a file, and where it stands for who has to look it up."""
+    """One record of a file, and its place for messages."""
 
     data: Mapping[str, Any]
     where: str
 
 
 def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
-    """The objects of a file of JSON lines, in order; one line is in memory at a time. Empty lines are passed over.
+    """The objects of a file of JSON lines, in order; one line is in memory at a time. Empty lines are skipped.
 
     Only a line feed ends a line: the separators U+2028 and U+0085 may stand unescaped in a text. NaN and infinities are
     read, as Python writes them.
@@ -118,7 +118,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def in_form(where: str, framework: str) -> Iterator[None]:
-    """Turn the errors of a record that is built otherwise than its framework builds it into one sentence.
+    """Turn the errors of a record of an unexpected form into one sentence.
 
     Raises:
         UserError: a part of the record is missing or of another type.

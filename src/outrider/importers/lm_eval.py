@@ -30,17 +30,17 @@ def recognises(head: Head) -> bool:
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
-    """Responses of a task's documents; a problem is known by its document's hash.
+    """Responses of a task's documents; a problem is identified by its document's hash.
 
     A file has every response once per filter. The first filter of a file is read, or the one that success names as
     lm-eval does: ``exact_match,flexible-extract``.
 
-    A metric judges what the filters made of *all* responses to a document. So it is the verdict of a response that is
-    the only one; with ``repeats`` it is nobody's, and the responses stay without one.
+    A metric judges *all* responses to a document together. It is the verdict of a single response; with ``repeats`` it
+    belongs to none of them, and they have no verdict.
 
-    Likelihoods of given answers are no rollouts: these lines are left out.
+    Lines with likelihoods of given answers are left out, since they are not rollouts.
 
-    Files of several models, tasks or dates are kept apart, as their names and folders tell them.
+    Files of several models, tasks or dates are kept apart, by their names and folders.
     """
     apart = labels(_sources(paths), "models", notes)
     named = mapping.success.field.rpartition(",")[2] if mapping.success and "," in mapping.success.field else None
@@ -61,7 +61,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 
 def _sources(paths: Sequence[Path]) -> dict[Path, EvaluationSource]:
-    """The model is a folder's name, task and date are in the file's."""
+    """The source of each file: the model is a folder's name, task and date are in the file's."""
     folders, one = folder_below(paths), {}
     for path in paths:
         named = _NAME.fullmatch(path.stem)
@@ -112,7 +112,7 @@ def _verdict(data: Mapping[str, Any], metrics: Sequence[str], notes: Notes) -> d
 
 
 def _generated(data: Mapping[str, Any]) -> list[str] | None:
-    """The texts of a document's one request; None where likelihoods were asked for, whose requests have no settings."""
+    """The texts of a document's only request; None for likelihoods, whose requests have no settings."""
     resps = data.get("resps")
     if not isinstance(resps, list) or len(resps) != 1 or not isinstance(resps[0], list):
         return None

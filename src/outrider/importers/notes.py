@@ -1,10 +1,10 @@
-"""What an importer tells besides the table: what was taken as what, and what was left out and how many."""
+"""Notes of an importer: how fields were read, and how many records were left out."""
 
 from __future__ import annotations
 
 
 class Notes:
-    """Sentences, each once, and counts of what was left out, in the order in which they were first met.
+    """Sentences, each once, and counts of records that were left out, in the order of their first occurrence.
 
     >>> notes = Notes()
     >>> notes.say("success is acc.")
@@ -19,14 +19,14 @@ class Notes:
         self._counts: dict[tuple[str, str], int] = {}
 
     def say(self, sentence: str) -> None:
-        """Note a sentence; said again, it stays one."""
+        """Add a sentence; a repeated one is kept once."""
         self._sentences[sentence] = None
 
     def count(self, one: str, many: str, times: int = 1) -> None:
-        """Count something under its words for one and for many, without their full stop."""
+        """Count under a sentence for one and one for many, both without the full stop."""
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def sentences(self) -> list[str]:
-        """All of it; counts last."""
+        """All sentences, counts last."""
         counts = [f"1 {one}." if n == 1 else f"{n:,} {many}." for (one, many), n in self._counts.items() if n]
         return [*self._sentences, *counts]

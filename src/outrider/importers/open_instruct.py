@@ -29,7 +29,7 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Rollouts of open-instruct; a group is one prompt of one step's batch.
 
-    Texts are token ids in decimal: equal where the tokens are, so duplicates and problems are found all the same.
+    Texts are token ids in decimal, which are equal where the tokens are, so duplicates and problems can be found.
     """
     run = OneRun()
     for path in paths:

@@ -1,4 +1,4 @@
-"""The plain table of rollouts: what a report can read, whoever wrote it."""
+"""The plain table of rollouts, which a report reads from any framework."""
 
 from __future__ import annotations
 

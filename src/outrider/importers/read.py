@@ -1,4 +1,4 @@
-"""Which format a dump has, and the dump as a plain table."""
+"""The format of a dump, and the dump as a plain table."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Imported(NamedTuple):
 
 
 def detect(path: str | Path) -> str | None:
-    """The format of a file, or of the first file in a folder that has one; None if it is none that is known.
+    """The format of a file, or of the first file in a folder that has one; None if it is not known.
 
     By content: the columns of a Parquet file, the keys of the first record, what lies in a ZIP. The plain form is no
     dump, and so None.
@@ -102,7 +102,7 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
     """The one format that occurs.
 
     Raises:
-        UserError: none does and there is no mapping either, or several do.
+        UserError: several occur, or none and there is no mapping.
     """
     result = dict.fromkeys(name for _, head in files if (name := _format_of(head)) is not None)
     if len(result) > 1:
@@ -124,7 +124,7 @@ def _only_format(path: Path, files: Iterable[tuple[Path, Head]], named: bool) ->
 
 
 def _chosen(path: Path, files: list[tuple[Path, Head]], name: str, notes: Notes) -> list[Path]:
-    """The files of a format. A single file is taken at the user's word; others in a folder are left out and counted."""
+    """The files of a format: a single file in any case; in a folder others are left out and counted."""
     if path.is_file():
         return [path]
     kinds = _READABLE.get(name)

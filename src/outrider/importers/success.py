@@ -1,4 +1,4 @@
-"""When a rollout counts as a success: what a field of a dump says, or a rule that the user names."""
+"""When a rollout counts as a success: by a field of the dump, or by the user's rule."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _LETTERS = {"C": Outcome.CORRECT, "I": Outcome.INCORRECT, "N": Outcome.UNPARSEAB
 
 
 def outcome_of(value: Any) -> str | None:
-    """The outcome that a value states by itself; None where it states none.
+    """The outcome that a value means by itself; None where it means none.
 
     True and 1 are correct, False and 0 incorrect, also as text; so are the names of outcomes in any case, and Inspect's
-    letters C, I and N (no answer). A number between, a missing value and NaN state nothing.
+    letters C, I and N (no answer). Other numbers, missing values and NaN give None.
 
     >>> outcome_of(True), outcome_of(0.0), outcome_of("True"), outcome_of("Timeout"), outcome_of("C")
     ('correct', 'incorrect', 'correct', 'timeout', 'correct')
@@ -51,7 +51,7 @@ def outcome_of(value: Any) -> str | None:
 
 
 def missing(value: Any) -> bool:
-    """Whether a value says nothing at all: None, NaN or an empty text.
+    """Whether a value is None, NaN or an empty text.
 
     >>> missing(None), missing(math.nan), missing(" "), missing(0)
     (True, True, True, False)
@@ -78,7 +78,7 @@ class SuccessRule(NamedTuple):
         """A rule as a user writes it: ``is_correct``, ``reward >= 1`` or ``verdict == pass``.
 
         Raises:
-            UserError: a field is compared by size with what is no number.
+            UserError: a field is compared by size with something that is not a number.
 
         >>> SuccessRule.parse("reward >= 1")
         SuccessRule(field='reward', symbol='>=', limit=1.0)
@@ -97,7 +97,7 @@ class SuccessRule(NamedTuple):
         return SuccessRule(field, symbol, right)
 
     def outcome(self, value: Any, where: str) -> str | None:
-        """What the rule says of a value of its field; None, never judged, where there is no value.
+        """The outcome of a value of the rule's field; None, never judged, where there is no value.
 
         Raises:
             UserError: the value is neither success nor failure.

@@ -1,4 +1,4 @@
-"""The plain table, made of rows that any format gives, some hundreds at a time."""
+"""The plain table, built from the rows of any format, some hundreds at a time."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class ImportedRow(NamedTuple):
 
     Attributes:
         values: columns of the plain table by name, as far as they are known and as the dump holds them: messages for a
-            text, text for a number. Three more are understood: ``problem`` (what tells problems apart, instead of the
-            prompt), ``group`` (what tells apart the groups of a step, instead of the problem), and both may be anything
-            that can be written as text. ``group_id``, ``problem_id`` and ``member`` are made here.
+            text, text for a number. Two more are understood: ``problem`` identifies the problem, instead of the prompt,
+            and ``group`` the group within a step, instead of the problem; both may be of any type. ``group_id``,
+            ``problem_id`` and ``member`` are made here.
         raw: the fields of the record, which a user may name.
         where: file and line, for messages.
-        named: fields by the column that a user took them for, for messages.
+        named: fields by the column that the user assigned them to, for messages.
     """
 
     values: dict[str, Any]
@@ -56,14 +56,14 @@ class ImportedRow(NamedTuple):
 def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     """The plain table of some rows, in their order.
 
-    A problem is known by ``problem``, else by a hash of its prompt; a row with neither is left out and counted. A group
-    is one problem in one step of one split; members are numbered in the order of the rows.
+    A problem is identified by ``problem``, else by a hash of its prompt; a row with neither is left out and counted. A
+    group is one problem in one step of one split; members are numbered in the order of the rows.
 
-    What is no text in a column of texts is written as text, but a response: that is a text, messages or null, which is
-    counted. Lone surrogates become their escape, as UTF-8 has none.
+    Values of another type in a column of texts are written as text, except responses, which are texts, messages or
+    null; nulls are counted. Lone surrogates become their escapes, as UTF-8 has none.
 
     Raises:
-        UserError: a value in a column of numbers is none, or is out of range; a response that is a number or a list;
+        UserError: a value in a column of numbers is not a number or out of range; a response is a number or a list;
             a split that does not exist.
     """
     members: defaultdict[str, int] = defaultdict(int)
@@ -107,13 +107,13 @@ def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) 
             "stop reason is not known here and was left out", "stop reasons are not known here and were left out"
         )
     if values.get("prompt") is None and not _is_label(values.get("problem")):
-        values["prompt"] = values.get("problem")  # it was a prompt, then
+        values["prompt"] = values.get("problem")  # a long text in this field is the prompt itself
     members[group_id] += 1
     return _Named(values, where)
 
 
 def _response(row: ImportedRow, notes: Notes) -> str | None:
-    """The text of a response; a null is counted under the name that its field has."""
+    """The text of a response; a null is counted under the name of its field."""
     if "text" not in row.values:
         return None
     name = row.named.get("text", "the response")
@@ -130,7 +130,7 @@ def _response(row: ImportedRow, notes: Notes) -> str | None:
 
 
 def problem_id(values: Mapping[str, Any]) -> str | None:
-    """The id of a row's problem; None if nothing tells.
+    """The id of a row's problem; None if it is not known.
 
     A short ``problem`` without spaces is an id already; a longer one, or messages, is a prompt and is hashed.
 
@@ -147,7 +147,7 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
 
 
 def _label(value: Any) -> str:
-    """What tells things apart, short: whole numbers written alike in every column type, long texts hashed."""
+    """A short label: whole numbers in one form, whatever the column's type, long texts as a hash."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if _is_label(value) else stable_id(as_text(value))

@@ -1,4 +1,4 @@
-"""Messages as one text: what a dump of a chat shows in a report, and what a prompt is recognised by."""
+"""Messages as one text, for reports and to identify a prompt."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 def as_text(value: Any) -> str:
     r"""A prompt or a response as text.
 
-    A text stays as it is. Of one message, its content; of several, each under its role in brackets. Thoughts that a
-    format keeps apart stand in ``<think>``, a call of a tool in brackets, and what is no text (an image) is named.
-    None is the empty text; anything else is written as JSON.
+    A text stays as it is. One message gives its content; several are written each under its role in brackets. Thoughts
+    in a field of their own are put in ``<think>``, a tool call in brackets, and other content (an image) is named. None
+    gives the empty text; anything else is written as JSON.
 
     >>> as_text([{"role": "user", "content": "2 + 2?"}])
     '2 + 2?'
@@ -37,10 +37,10 @@ def as_text(value: Any) -> str:
 def response_text(value: Any) -> str | None:
     """A response as text: a text or messages as :func:`as_text` has them; None where there is none (null, no message).
 
-    A number and a list of responses are neither: as text they could only be judged wrongly.
+    A number or a list of responses is refused: written as text, it would be judged wrongly.
 
     Raises:
-        ValueError: it is something else; the message says what.
+        ValueError: the value is of another kind, named in the message.
 
     >>> response_text("4"), response_text([{"role": "assistant", "content": "4"}]), response_text(math.nan)
     ('4', '4', None)
@@ -65,7 +65,7 @@ def response_text(value: Any) -> str | None:
 
 
 def short(value: Any) -> str:
-    """A value as a message quotes it.
+    """A value, shortened to be quoted in a message.
 
     >>> short(0.5), len(short("long" * 99))
     ('0.5', 38)
@@ -103,7 +103,7 @@ def _body(message: Mapping[str, Any]) -> str:
 
 
 def _part(part: Any) -> str:
-    """One piece of a content: a text, or a mapping that says its type."""
+    """One part of a content: a text, or a mapping with its type."""
     if part is None or isinstance(part, str):
         return part or ""
     if not isinstance(part, Mapping):
@@ -116,7 +116,7 @@ def _part(part: Any) -> str:
 
 
 def _call(call: Any) -> str:
-    """A call of a tool, in the shape of any of the frameworks: flat, nested as OpenAI's, or as a JSON text."""
+    """A tool call, in the form of any of the frameworks: flat, nested as OpenAI's, or as JSON text."""
     if isinstance(call, str):
         return f"[call {call}]"
     if not isinstance(call, Mapping):

@@ -32,7 +32,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     """Rollouts of TRL, a file a step.
 
     The reward is the sum of the columns of the reward functions, as TRL adds them where no ``reward_weights`` are set;
-    which these are, :mod:`outrider.importers.trl_rewards` tells. Parquet has NaN as null here: a column that is null
+    :mod:`outrider.importers.trl_rewards` finds them. NaN is null in these files: a reward function whose column is null
     did not apply, and where all are null TRL found the completion unscorable.
 
     A file with the same rollouts as the file before is the same generation batch, logged again: it is left out.
@@ -73,7 +73,7 @@ def _values(data: Mapping[str, Any], rewards: Sequence[str]) -> dict[str, Any]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same rows, but for the step. Reading stops at the first batch that differs."""
+    """Whether two files hold the same rows, apart from the step. Reading stops at the first batch that differs."""
     with pq.ParquetFile(one) as first, pq.ParquetFile(other) as second:
         if first.metadata.num_rows != second.metadata.num_rows or first.schema_arrow.names != second.schema_arrow.names:
             return False

@@ -1,7 +1,7 @@
 """Which columns of TRL's completions are rewards: what a reward function logged besides (``log_extra``) looks alike.
 
-What tells them apart: the trainer's state beside the completions, which names each reward function, and the advantages,
-which are made of the rewards and of nothing else.
+Two things distinguish them: the trainer's state beside the completions, which names each reward function, and the
+advantages, which depend on nothing but the rewards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOOK = 20  # files that are asked
 
 
 class Rewards(NamedTuple):
-    """The columns whose sum is the reward, none where it is not known, and a sentence that says why."""
+    """The columns whose sum is the reward, none where it is not known, and a sentence with the reason."""
 
     columns: tuple[str, ...]
     why: str
@@ -102,7 +102,7 @@ def _functions(output: Path) -> set[str]:
 
 
 def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> tuple[str, ...] | None:
-    """The largest set of columns whose sum gives all advantages; empty if none does; None where nothing tells."""
+    """The largest set of columns whose sum gives all advantages; empty if none does; None if it stays open."""
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
@@ -148,7 +148,7 @@ def _batches(path: Path, floats: Sequence[str]) -> Iterator[_Batch]:
 
 
 def _groups(prompts: Sequence[str]) -> list[slice]:
-    """Where TRL's groups begin and end: a group is drawn in a row, and two of one prompt may follow each other.
+    """Start and end of TRL's groups. Rows of a group are consecutive; two groups of one prompt may follow each other.
 
     >>> [(g.start, g.stop) for g in _groups(["a", "a", "b", "b", "b", "b"])]
     [(0, 2), (2, 4), (4, 6)]

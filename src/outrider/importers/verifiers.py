@@ -37,7 +37,7 @@ def recognises(head: Head) -> bool:
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
     """Rollouts of verifiers or prime-rl; each trace of an agent that is trained, or each result, is one.
 
-    No record says which reward is a success, but ``pass_threshold`` beside a ``results.jsonl``. A rollout that ended in
+    Only ``pass_threshold`` beside a ``results.jsonl`` says which reward is a success. A rollout that ended in
     an error or a timeout of its environment has that outcome.
 
     prime-rl writes a rollout into ``all`` when it is done and into ``effective`` when it is trained on, then with its
@@ -132,12 +132,13 @@ def _problem(task: Mapping[str, Any], agent: str) -> str | None:
 
 
 def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping[str, Any]]:
-    """The messages from the root to the last message. A parent stands before its children, so there is no circle."""
+    """The messages from the root to the last message."""
     path = []
     at: Any = len(nodes) - 1 if nodes else None
     while at is not None:
         path.append(nodes[at])
         parent = nodes[at].get("parent")
+        # a parent comes before its children, so this also rules out circles
         if parent is not None and not (isinstance(parent, int) and 0 <= parent < at):
             raise UserError(f"{where}: message {at} has the parent {parent!r}.")
         at = parent
@@ -145,7 +146,7 @@ def _last_branch(nodes: Sequence[Mapping[str, Any]], where: str) -> list[Mapping
 
 
 def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int | None:
-    """Sampled tokens of all branches, each once: counted where their ids are kept, else as the provider billed them."""
+    """Sampled tokens of all branches, each once: counted from their ids, or else as the provider billed them."""
     masks = [node.get("mask") for node in nodes if node.get("sampled")]
     if masks and all(masks):
         return sum(sum(mask or ()) for mask in masks)

@@ -38,8 +38,8 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
     Where an agent's rollout has several outputs, the last one stands for it, as verl validates.
 
-    Without ``uid`` the responses to one prompt in a step are its group. A prompt that came up twice in a step has twice
-    as many of them as most; it is taken apart again, in the order of the file, and counted (see :func:`_repeated`).
+    Without ``uid`` the responses to one prompt in a step are its group. A prompt that occurs twice in a step has twice
+    as many as most; they are divided into two groups, in the order of the file, and counted (see :func:`_repeated`).
     """
     run = OneRun()
     for path in paths:
@@ -63,11 +63,11 @@ def _key(data: Mapping[str, Any]) -> PromptKey:
 
 
 def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
-    """Of the prompts without ``uid`` that came up several times in a step, the number of responses to one of them.
+    """For the prompts without ``uid`` that occur several times in a step, the number of responses at each time.
 
-    That is the number which most prompts of the step have (the smaller of two that are as frequent), where a prompt has
-    a whole multiple of it. One response each is taken for usual only where more than half of the prompts have no more.
-    More than usual and no multiple is told, and left as it is: then nobody knows.
+    This is the most frequent number in the step (the smaller of two equally frequent ones), where a prompt has a whole
+    multiple of it. A number of one counts only where more than half of the prompts have one response. Prompts with more
+    responses that are no whole multiple are counted in the notes and stay as they are.
     """
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
     results: dict[PromptKey, int] = {}

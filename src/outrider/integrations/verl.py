@@ -32,7 +32,7 @@ _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, PieceOf(SU
 
 
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
-    """Makes a credit chain verl's ``algorithm.adv_estimator=NAME``, and returns the estimator.
+    """Register a credit chain as verl's ``algorithm.adv_estimator=NAME``, and return the estimator.
 
     A row's reward is the sum of its token-level rewards, a row without trainable tokens counts in no baseline. Returns
     equal advantages, as no critic learns from them.
@@ -52,7 +52,7 @@ def register_chain(name: str, chain: Sequence[Described], success_above: float |
 
 
 def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[..., Any]:
-    """Makes a surrogate verl's ``actor.policy_loss.loss_mode=NAME``, and returns the loss.
+    """Register a surrogate as verl's ``actor.policy_loss.loss_mode=NAME``, and return the loss.
 
     The tokens' losses are aggregated by verl's ``loss_agg_mode`` and weighted by its rollout correction. For ``clip``
     with ``ratio: sequence``, and for ``gmpo``, the papers' aggregation is ``seq-mean-token-mean``.
@@ -66,7 +66,7 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 
 
 def register_defaults() -> list[str]:
-    """Registers baselines and surrogates with their default options under ``outrider_<name>``; the names."""
+    """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names."""
     for baseline in BASELINES:
         register_chain(PREFIX + baseline, [baseline])
     for surrogate in SURROGATES:
@@ -89,6 +89,7 @@ def estimator(chain: Sequence[Described], success_above: float | None = None) ->
         success_B = None if success_above is None else rewards_B > success_above
         advantages_BT = advantages_from_arrays(links, index, rewards_B, mask_BT, success=success_B)
         advantages = token_level_rewards.new_tensor(advantages_BT)
+        # verl wants returns too, which only a critic would learn from
         return advantages, advantages.clone()
 
     return outrider_advantages
@@ -136,7 +137,7 @@ def _core() -> Any:
 
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
-    """What verl hands over is tried on a group of successes and failures."""
+    """Raise UserError where the chain needs more than verl gives, by trying it on a group of successes and failures."""
     if stage := split(links).baseline.needs_stage:
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members

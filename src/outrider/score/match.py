@@ -1,4 +1,4 @@
-"""Which problem of a task a saved response belongs to."""
+"""Matching saved responses to the problems of a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.record.normalised import normalised
 
 
 class Matcher:
-    """Finds problems by what a dump knows of them, most certain first; ``found`` counts how.
+    """Finds the problem of a response in several ways, the most certain first; ``counts`` has their numbers.
 
     1. ``id``: the dump's id is the problem's.
     2. ``text``: the dump's prompt, or the text that its id is a hash of, is the problem's prompt or question, without
@@ -19,7 +19,7 @@ class Matcher:
     3. ``within``: exactly one question of the task stands inside the dump's prompt, as with another template around it.
        Of questions that contain each other the longest counts.
 
-    What none of these finds, or what several problems share, is not matched.
+    A response is not matched where none of these finds a problem, or several problems share the text.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:

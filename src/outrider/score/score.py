@@ -38,9 +38,9 @@ class Scored(NamedTuple):
 def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     """Judge the responses of a dump to the problems of a task.
 
-    Taken are the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
-    problems are found. Branches and responses to other problems are left out and counted. A response that its dump says
-    was cut off is judged as unfinished. One that is not in the dump (null) is an error: nobody can say what it was.
+    It takes the rollouts of the last step, of a run's evaluations if it has any; see :class:`Matcher` for how their
+    problems are found. Branches and responses to other problems are left out and counted. A response that was cut off,
+    according to its dump, is judged as unfinished. One that is missing in the dump (null) is an error.
 
     Raises:
         UserError: not one response belongs to a problem of the task, or none of those that do has a text.
@@ -69,7 +69,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
 def _judged(
     run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
 ) -> list[Verdict]:
-    """Verdicts in order; those on responses that are not there are errors, and counted."""
+    """Verdicts in order; missing responses are errors, and counted."""
     there = [(problem, row["text"], not _cut_off(row)) for row, problem in taken if row["text"] is not None]
     if not there:
         raise UserError(
@@ -112,7 +112,7 @@ def _matching_notes(rows: Sequence[Any], taken: Sequence[Any], match: Matcher) -
 
 
 def _disagreements(before: Sequence[str | None], verdicts: Sequence[Verdict]) -> list[str]:
-    """How the verdicts that a file came with differ from those of this task."""
+    """The differences between the file's verdicts and those of this task."""
     known = [(old == Outcome.CORRECT, new.success) for old, new in zip(before, verdicts, strict=True) if old]
     if not known:
         return []

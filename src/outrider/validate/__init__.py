@@ -1,1 +1,1 @@
-"""``outrider validate``: what is wrong with a task, before a run is spent on it."""
+"""``outrider validate``: checks of a task before a run."""

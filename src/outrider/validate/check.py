@@ -15,18 +15,18 @@ from outrider.validate.lengths import PromptLengths, Ruler
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import Side, SideEntry, read_sides
 
-MOST_PAIRS = 100_000  # of near texts; a set beyond it is written by a template, and there is no end of them
+MOST_PAIRS = 100_000  # of near texts; a set with more is written from a template
 
 
 class SideTexts(NamedTuple):
-    """The entries of a side, and the n-grams of their texts; none are made where nearness means nothing."""
+    """The entries of a side, and the n-grams of their texts; None where texts follow a pattern."""
 
     entries: Sequence[SideEntry]
     grams: list[Grams] | None
 
 
 class Repeats(NamedTuple):
-    """Pairs of entries that ask the same, those that nearly do, and whether there were too many of these to list."""
+    """Pairs of equal entries, pairs of nearly equal ones, and whether the latter were too many to list."""
 
     same: list[NearPair]
     near: list[NearPair]
@@ -40,7 +40,7 @@ class Repeats(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What was found on one side of a task."""
+    """The results of one side of a task."""
 
     side: Side
     graded: Graded
@@ -50,7 +50,7 @@ class Checked(NamedTuple):
 
 
 class TaskReport(NamedTuple):
-    """What was found in a task: on each side, and from what is trained on to what is held out, where both are."""
+    """The results of a task: of each side, and the repetitions between training and held-out problems."""
 
     options: Validate
     sides: list[Checked]
@@ -73,7 +73,7 @@ def check(options: Validate) -> TaskReport:
     task = options.task
     try:
         sides = read_sides(task, options.problems)
-        n = options.ngram if isinstance(task, Table | Suite) else None  # others write texts by a pattern
+        n = options.ngram if isinstance(task, Table | Suite) else None  # others generate texts by a pattern
         texts = [texts_of(side.entries, n) for side in sides]
         checked = [check_side(task, side, of, options.near, ruler) for side, of in zip(sides, texts, strict=True)]
     finally:
@@ -83,7 +83,7 @@ def check(options: Validate) -> TaskReport:
 
 
 def check_side(task: Task, side: Side, texts: SideTexts, least: float, ruler: Ruler | None) -> Checked:
-    """All that can be said of one side alone."""
+    """All checks of one side alone."""
     levels = Counter(entry.problem.level for entry in side.entries)
     lengths = None if ruler is None else ruler.measure(side.entries)
     return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
@@ -95,7 +95,7 @@ def texts_of(entries: Sequence[SideEntry], ngram: int | None) -> SideTexts:
 
 
 def repeats(texts: SideTexts, others: SideTexts | None, least: float) -> Repeats:
-    """Pairs within one side, or from one to another; a pair that is the same is not near as well."""
+    """Pairs within one side, or from one to another; equal pairs are not listed as near."""
     second = texts if others is None else others
     first_texts = [entry.text for entry in texts.entries]
     equal = same(first_texts, None if others is None else [entry.text for entry in others.entries])

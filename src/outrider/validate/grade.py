@@ -20,7 +20,7 @@ class Judged(NamedTuple):
 
 
 class Graded(NamedTuple):
-    """What a task's verifier makes of right answers.
+    """The verdicts of a task's verifier on right answers.
 
     Attributes:
         judged: problems with a right answer to judge.

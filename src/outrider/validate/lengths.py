@@ -1,4 +1,4 @@
-"""How long prompts are under a model's tokenizer, and which leave no room to respond."""
+"""Lengths of prompts under a model's tokenizer, and those that leave no room to respond."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ruler:
         self._max_tokens = max_tokens
 
     def measure(self, entries: Sequence[SideEntry]) -> PromptLengths:
-        """Lengths of the prompts as a policy is given them."""
+        """Lengths of the prompts as a policy gets them."""
         tokens = [len(self._policy.encode(entry.problem)) for entry in entries]
         room = math.inf if self.context is None else self.context - self._max_tokens
         too_long = [(entry, n) for entry, n in zip(entries, tokens, strict=True) if n > room]

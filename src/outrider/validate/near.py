@@ -26,7 +26,7 @@ class NearPair(NamedTuple):
 
 
 def same(texts: Sequence[str], others: Sequence[str] | None = None) -> list[NearPair]:
-    """Texts that are equal but for case, spacing and Unicode variants, each with the first that it repeats.
+    """Texts that are equal apart from case, spacing and Unicode variants, each with the first equal one.
 
     Within one list where ``others`` is None, else from ``texts`` to ``others``.
 
@@ -59,15 +59,14 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
 
     .. math:: J(A, B) = |A \cap B| / |A \cup B|
 
-    Within one list where ``others`` is None, else from ``texts`` to ``others``; no set may be empty. Exact, and quick
-    because few pairs are compared: for :math:`J \ge t` the sets must share one of the first
-    :math:`|A| - \lceil t|A| \rceil + 1` members of each, in any fixed order, else too little is left to share. With
-    the rarest members first, few pairs do.
+    Within one list where ``others`` is None, else from ``texts`` to ``others``; no set may be empty. Exact.
 
     Source: Chaudhuri et al. 2006 and Bayardo et al. 2007, "Scaling up all pairs similarity search", for the filter.
     """
     counts = Counter(gram for members in (texts if others is None else others) for gram in members)
 
+    # For J >= t two sets must share one of the first |A| - ceil(t |A|) + 1 members of each, in any fixed order: the
+    # rest alone is too small. With the rarest members first, few pairs do, and only these are compared.
     def first(members: Grams) -> list[int]:
         kept = len(members) - math.ceil(least * len(members) - ROUNDING) + 1
         return sorted(members, key=lambda gram: (counts[gram], gram))[:kept]

@@ -1,4 +1,4 @@
-"""What a validation found: a table for the screen, a page in Markdown, and everything as plain data."""
+"""The results of a validation: a table for the screen, a page in Markdown, and all of it as plain data."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def as_markdown(report: TaskReport) -> str:
 
 
 def side_sections(checked: Checked) -> list[str]:
-    """What is to be said of one side beyond its counts."""
+    """The sections of one side, beyond its counts."""
     side, lengths = checked.side, checked.lengths
     parts = [f"## {side.name.capitalize()}: `{side.source}`"]
     if checked.graded.rejected:
@@ -150,7 +150,7 @@ PAIRS = ("first", "second", "similarity", "right answers", "text of the second")
 
 
 def judged_row(judged_response: Judged) -> tuple[str, ...]:
-    """One response and what became of it."""
+    """One response and its verdict."""
     entry, response, judged, right = judged_response
     answers = (code(right), "the same" if response == right else code(response))
     return (entry.place, entry.problem.id, *answers, judged.outcome.value, code(judged.detail))
@@ -180,7 +180,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def as_data(report: TaskReport) -> dict[str, Any]:
-    """Everything that was found, as plain JSON data."""
+    """All results, as plain JSON data."""
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,

@@ -1,4 +1,4 @@
-"""The problems of a task, all that can be read, with their places; what a row lacks is noted, not raised."""
+"""The problems of a task with their places; errors of rows are collected, not raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRAIN, HELDOUT = "train", "held out"
 
 
 class SideEntry(NamedTuple):
-    """A problem, where it stands, and its text without what the prompt says around it (where that can be told)."""
+    """A problem, its place, and its question without the prompt's template (where that is known)."""
 
     place: str
     problem: Problem
@@ -31,7 +31,7 @@ class Side(NamedTuple):
 
 
 def read_sides(task: Task, problems: int) -> list[Side]:
-    """What there is to train on, if anything, and what is held out: all of tables, of other tasks the first so many.
+    """The training side, if there is one, and the held-out side: all of tables, of other tasks the first ``problems``.
 
     Raises:
         UserError: a file cannot be read, or none of its rows can be used: then the first sentence.
@@ -46,7 +46,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """One table as it stands: rows that are there twice, or held out too, are read like any other. Raises as above."""
+    """One table with all rows, also repeated ones and those that are held out too. Raises as above."""
     side = Side(HELDOUT if heldout else TRAIN, source, [], [])
     skipped = 0
     for row in read_rows(source, split="test" if heldout else "train"):
