@@ -20,7 +20,15 @@ def worked(shape: GroupShape, rewards: Sequence[float], **columns: Any) -> Membe
     """A group of ``explain.worked_group`` with these rewards. A member's first token has all of its log-probability."""
     members = worked_group(shape).members
     logprobs_GT = [np.where(np.arange(len(lp)) == 0, lp[0] * len(lp), 0.0) for lp in members.logprobs_GT]
-    return replace(members, rewards_G=np.array(rewards, np.float64), logprobs_GT=logprobs_GT, **columns)
+    return frozen(replace(members, rewards_G=np.array(rewards, np.float64), logprobs_GT=logprobs_GT, **columns))
+
+
+def frozen(members: Members) -> Members:
+    """Read-only: a piece that writes into its group fails by itself, and changes no test that comes after it."""
+    for column in (getattr(members, field.name) for field in fields(Members)):
+        for array in [column] if isinstance(column, np.ndarray) else column:
+            array.setflags(write=False)
+    return members
 
 
 ROOTS = worked(
@@ -38,12 +46,14 @@ TREE = worked("tree", [4, 1, 7, 1, 4, 1])
 # three continue one rollout, two another
 SIBLINGS = worked("siblings", [4, 1, 1, 7, 1])
 # of one token each, one right and one wrong: less their mean, 1.5 and -1.5
-PAIR = Members(
-    np.array([4.0, 1.0]),
-    np.array([True, False]),
-    np.array([1, 1]),
-    logprobs_GT=[np.array([-0.9]), np.array([-0.3])],
-    entropies_GT=[np.array([1.4]), np.array([1.4])],
+PAIR = frozen(
+    Members(
+        np.array([4.0, 1.0]),
+        np.array([True, False]),
+        np.array([1, 1]),
+        logprobs_GT=[np.array([-0.9]), np.array([-0.3])],
+        entropies_GT=[np.array([1.4]), np.array([1.4])],
+    )
 )
 
 
@@ -79,7 +89,7 @@ def drawn(seed: int, forest: bool) -> Members:
         seeded_G=rng.random(size) < 0.3,
         greedy_G=rng.random(size) < 0.2,
     )
-    return picked(group, rng.permutation(size))  # a branch may come before its parent
+    return frozen(picked(group, rng.permutation(size)))  # a branch may come before its parent
 
 
 def picked(members: Members, chosen: Sequence[int] | np.ndarray) -> Members:

@@ -73,10 +73,11 @@ def its_example_is_as_it_was_worked_by_hand(case: Case) -> None:
         found = [case.piece.rewards(group, STEP) for group in case.on]
     else:
         found = run([case.after, case.piece] if isinstance(case.piece, Shaper) else [case.piece], case.on)
+    assert len(case.on) > 1 or not isinstance(case.piece, BatchBaseline), "a batch has several groups"
     of_members = list(itertools.chain.from_iterable(found))
     assert len(of_members) == len(case.by_hand)
-    for a, by_hand in zip(of_members, case.by_hand, strict=True):
-        np.testing.assert_allclose(a, by_hand, rtol=1e-12, atol=1e-12)
+    for member, (a, by_hand) in enumerate(zip(of_members, case.by_hand, strict=True)):
+        np.testing.assert_allclose(a, by_hand, rtol=1e-12, atol=1e-12, err_msg=f"of member {member}")
 
 
 def one_number_per_trainable_token(case: Case) -> None:
@@ -144,12 +145,14 @@ def one_member_has_nothing_to_compare_with(case: Case) -> None:
 def equal_rewards_give_exactly_zero(case: Case) -> None:
     if not case.still:
         return
-    values = [0.0, 1.0, -1.0, 0.35, 0.1, 1 / 3, float(np.float32(0.35)), 1e6 + 0.1]  # means of some round
-    for (chain, group), value in itertools.product(each(case, FLAT[:4] + FORESTS[:4]), values):
-        for kind in np.float32, np.float64:
-            equal = np.where(np.isnan(group.rewards_G), np.nan, value).astype(kind)
-            same = replace(group, rewards_G=equal, success_G=np.isfinite(equal) & (value > 0.5))
-            assert not any(a.any() for a in itertools.chain.from_iterable(run(chain, [same, EMPTY, same])))
+    values = [0.0, 1.0, -1.0, 0.1, 1 / 3, float(np.float32(0.35)), 0.35, 1e6 + 0.1]  # means of some round
+    kinds = [np.float64] * len(values) + [np.float32] * 2
+    for (chain, group), (value, kind) in itertools.product(
+        each(case, FLAT[:4] + FORESTS[:4]), zip(values + values[-2:], kinds, strict=True)
+    ):
+        equal = np.where(np.isnan(group.rewards_G), np.nan, value).astype(kind)
+        same = replace(group, rewards_G=equal, success_G=np.isfinite(equal) & (value > 0.5))
+        assert not any(a.any() for a in itertools.chain.from_iterable(run(chain, [same, EMPTY, same])))
 
 
 def a_member_that_is_not_valid_gets_zero_and_changes_no_sibling(case: Case) -> None:
