@@ -1,1 +1,1 @@
-"""What happened in a run: its rollouts on disk as facts, findings and one page."""
+"""Reports: a run's rollouts on disk as facts, findings and one page."""

@@ -1,4 +1,4 @@
-"""A report of a run: facts, findings, and every section that has an answer."""
+"""A report of a run: facts, findings, and every section that has data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OF_A_TRAINING = (budget.section, groups.section, credit.section, sampler.section
 
 
 def build(run: RunData) -> Report:
-    """The report of one run, or of an evaluation where that is all there is."""
+    """The report of one run, or of an evaluation without a training."""
     gather(run)
     run = with_evaluations(run)
     evaluation = is_evaluation(run)
@@ -70,7 +70,7 @@ def build(run: RunData) -> Report:
 
 
 def _at_one_step(figure: Figure) -> Figure:
-    """What would be one point over the only step, as bars; other figures as they are."""
+    """A figure that would be one point over the only step, as bars; other figures unchanged."""
     if figure.x != "step" or any(len(series.x) != 1 for series in figure.series):
         return figure
     names, values = [series.name for series in figure.series], [series.y[0] for series in figure.series]

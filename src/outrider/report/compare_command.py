@@ -1,4 +1,4 @@
-"""Several runs in, ``compare.html`` and ``compare.json`` out, and what differs in the terminal."""
+"""Compare several runs: ``compare.html``, ``compare.json``, and the differences in the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST = 2
 
 
 def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Compare the runs at ``paths``, the first with each other one, and return 0, whatever was found.
+    """Compare the runs at ``paths``, the first with each other one, and return 0 whatever the result.
 
     Both files go to ``out``, by default the current folder, and replace those of an earlier comparison.
 
@@ -55,7 +55,7 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
 def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Report, list[str]]:
     """The page of a comparison, and a sentence about each run but the first.
 
-    ``folders`` says where the runs lie, by name; analyses of their tokens are looked for there.
+    ``folders``: the runs' folders by name, for analyses of their tokens.
     """
     for run in runs:
         gather(run)

@@ -1,4 +1,4 @@
-"""What a report says, as plain data: the page draws it and the JSON holds it, and neither knows a metric."""
+"""The content of a report as plain data, for the page and the JSON, which are the same for every metric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Series:
     """One line, cloud or row of bars.
 
     Attributes:
-        name: what the legend calls it.
+        name: in the legend.
         x, y: of one length; ``x`` holds names for bars. NaN is a gap.
         low, high: the interval of each ``y``; empty for none.
         hover: one text per point that its tooltip shows besides its numbers; empty for none.
@@ -64,14 +64,14 @@ class TableBlock:
 
 @dataclass(frozen=True, slots=True)
 class ExampleNode:
-    """One rollout among the examples. ``text`` is its own part; that of its parents stands above it in the tree.
+    """One rollout among the examples. ``text`` is its own part; its parents' text is above it in the tree.
 
     Attributes:
         id, parent: of the rollout; ``parent`` None for a root.
         label: a few words: member, stage, tokens, reward.
         outcome: of the verdict; "" for none.
         at: own tokens of the parent before it branches.
-        cut: characters of the parent's ``text`` before it branches; None where they cannot be told.
+        cut: characters of the parent's ``text`` before it branches; None where not known.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One chapter: what it asks, how to read it, figures, tables and examples."""
+    """One chapter: its question, how to read it, figures, tables and examples."""
 
     id: str
     title: str
@@ -111,9 +111,9 @@ class Finding:
     Attributes:
         name: "entropy collapse", "dead prompts", …
         severity: ``act`` (the run is being wasted), ``watch`` (it may become so).
-        sentence: what was seen, with its numbers, for a reader in a hurry.
+        sentence: the observation with its numbers, for a quick reader.
         numbers: each measured number under its name.
-        threshold: the rule in words, with its limits, that these numbers broke.
+        threshold: the rule that fired, in words, with its limits.
         advice: what to try, most promising first.
         run: name of the run, in a report of several.
     """
@@ -134,7 +134,7 @@ class Report:
     Attributes:
         title: the first line of the page.
         facts: a few words and numbers under it: recipe, rollouts, steps, tokens, Outrider's version.
-        findings: worst first; empty means that every check was made and none fired.
+        findings: worst first; empty if no check fired.
         checked: names of the checks that could be made.
         skipped: name of each check that could not, and what it would have needed.
         sections: in reading order.

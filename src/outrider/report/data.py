@@ -1,4 +1,4 @@
-"""The rollouts and metrics of one run, ready to be asked."""
+"""The rollouts and metrics of one run, for queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Columns = dict[str, NDArray[Any]]
 Place = tuple[int, str, int]  # step, id of a rollout, own tokens before the place
 
 # SQL: rollouts that are samples of the policy. The stage `greedy` adds the most likely response, a yardstick; on record
-# it is told by the stage's name, "<place>-greedy".
+# it is recognised by the stage's name, "<place>-greedy".
 SAMPLED = "NOT suffix(stage, '-greedy')"
 
 
@@ -32,7 +32,7 @@ def _no_beginnings(places: Sequence[Place]) -> dict[Place, str]:
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run, or a dump of rollouts, with a relation ``rollouts`` that SQL can ask.
+    """One run, or a dump of rollouts, with a relation ``rollouts`` for SQL.
 
     Attributes:
         name: what the page calls it.
@@ -74,7 +74,7 @@ class RunData:
         return RunData(name, db, config or {}, metrics or {}, evaluations or {})
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> Columns:
-        """The answer of a query as columns; null is NaN in a column of numbers and None in one of text."""
+        """The result of a query as columns; null is NaN in a column of numbers and None in one of text."""
         columns = self.db.execute(sql, list(values)).fetchnumpy()
         return {name: _filled(column) for name, column in columns.items()}
 

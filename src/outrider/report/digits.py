@@ -59,7 +59,7 @@ def column(values: Sequence[CellValue]) -> list[str]:
 
 
 def is_text(values: Sequence[CellValue]) -> bool:
-    """Whether a column reads as words, which are aligned left.
+    """Whether a column holds words, which are aligned left.
 
     >>> is_text(["a", None]), is_text([1, None, 0.5]), is_text([None])
     (True, False, False)
@@ -68,7 +68,7 @@ def is_text(values: Sequence[CellValue]) -> bool:
 
 
 def _fixed(value: CellValue, decimals: int) -> str:
-    """With so many decimals, unless the number is undefined or would be shown as zero without being it."""
+    """With so many decimals, unless the number is undefined, or is not zero but would be shown as zero."""
     if not isinstance(value, (int, float)) or not math.isfinite(value) or (value and not round(value, decimals)):
         return number(value)
     return f"{value:,.{decimals}f}"

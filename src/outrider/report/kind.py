@@ -1,4 +1,4 @@
-"""What a report is of: a training, with or without evaluations, or an evaluation alone."""
+"""The kind of a report: of a training, with or without evaluations, or of an evaluation alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrider.report.data import RunData
 
 
 def is_evaluation(run: RunData) -> bool:
-    """Whether all there is was drawn to evaluate: then nothing is learnt from it, and no advice is for training.
+    """Whether all rollouts were drawn to evaluate: then nothing is learned from them, and no advice is for training.
 
     A training that has only evaluated the policy that it begins with is none: its recipe says that it explores.
     """

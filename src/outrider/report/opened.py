@@ -1,4 +1,4 @@
-"""Whatever holds rollouts, opened: a run, plain rollouts, or the dump of another framework."""
+"""Opening rollouts of any kind: a run, plain rollouts, or the dump of another framework."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrider.report.run import is_run, named, open_run
 def open_any(path: Path, columns: Mapping[str, str] | None = None) -> RunData:
     """The rollouts at ``path``, told apart by content: a run or plain rollouts lazily, a dump as a table in memory.
 
-    What an importer took as what, and what it left out, stands in ``notices``.
+    The notes of an importer are in ``notices``.
 
     Args:
         path: file or folder.

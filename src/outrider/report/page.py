@@ -1,7 +1,7 @@
 """A report as one HTML page: it needs no network, and nothing that a model wrote can run in it.
 
-Text of rollouts is escaped by the template, data of plots as JSON. Behind that stands a content policy that allows the
-page's own scripts by their hash and no address at all, so what slipped through would still neither run nor load.
+Text of rollouts is escaped by the template, data of plots as JSON. As a second line of defence a content policy allows
+the page's own scripts by their hash and no address at all, so anything that slipped through could not run or load.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PivotMark(NamedTuple):
     Attributes:
         at: own tokens of the parent before it.
         branches: what goes on from there.
-        before, after: what the parent has right there; empty where the place in its text is not known.
+        before, after: the parent's text around that place; empty where the place in its text is not known.
     """
 
     at: int
@@ -80,7 +80,7 @@ class PivotMark(NamedTuple):
 
 @dataclass
 class RolloutNode:
-    """A node of the forest with what branches off it."""
+    """A node of the forest with its branches."""
 
     node: ExampleNode
     forks: dict[int, list[RolloutNode]] = field(default_factory=dict)  # by the token before which they branch
@@ -146,7 +146,7 @@ def _runs(facts: Mapping[str, Mapping[str, CellValue]]) -> TableBlock:
 
 
 def _alike(by_run: Mapping[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:
-    """Runs of which the same is said, together.
+    """Runs with equal entries, together.
 
     >>> _alike({"a": {"x": ""}, "b": {"y": ""}, "c": {"x": ""}})
     [('a, c', {'x': ''}), ('b', {'y': ''})]

@@ -1,4 +1,4 @@
-"""What page/plots.js draws: the series of a figure and their colours, the same for a name on the whole page."""
+"""The data for page/plots.js: the series of a figure and their colours; a name has one colour on the whole page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from outrider.report.content import Figure
 
-PALETTE = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey")  # told apart by all eyes; page.css has them
+PALETTE = ("blue", "vermilion", "green", "purple", "orange", "sky", "grey")  # colour-blind safe; also in page.css
 MEANINGS = {  # names that mean the same on every page, as in the picture of a run (screen/curves.py)
     "solved": "green", "mixed": "orange", "unsolved": "grey",
     "correct": "green", "incorrect": "vermilion", "unparseable": "orange", "timeout": "purple", "error": "sky",

@@ -1,4 +1,4 @@
-"""A run on disk in, ``report.html`` and ``report.json`` out, and the findings in the terminal."""
+"""Report a run: ``report.html``, ``report.json``, and the findings in the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLOURS = {"act": "bold red", "watch": "bold yellow"}
 
 
 def report_command(path: Path, out: Path | None = None, columns: Mapping[str, str] | None = None) -> int:
-    """Report the run at ``path`` and return 0, whatever was found.
+    """Report the run at ``path`` and return 0 whatever the findings.
 
     Both files go to ``out``; by default into the run's folder, or beside a single file. They replace those of an
     earlier report.
@@ -41,7 +41,7 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
 
 
 def report_live(path: Path, port: int, columns: Mapping[str, str] | None = None) -> int:
-    """Serve the report of a run that goes on, on this machine alone, until Ctrl-C; nothing is written. Returns 0.
+    """Serve the report of a running run, to this machine alone, until Ctrl-C; nothing is written. Returns 0.
 
     Raises:
         UserError: the run cannot be read, or the port cannot be had.

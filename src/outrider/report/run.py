@@ -1,4 +1,4 @@
-"""A run on disk as a :class:`RunData`: nothing is read before it is asked for."""
+"""A run on disk as a :class:`RunData`, which reads data only when a query needs them."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def open_run(path: str | Path) -> RunData:
 
 
 def named(path: Path) -> str:
-    """What a page calls the run at a path: the last word of it that is not a mere number."""
+    """The name of the run at a path: the last part of it that is not just a number."""
     path = path.resolve()
     name = path.stem if path.is_file() else path.name
     return f"{path.parent.name}/{name}" if name.isdecimal() else name
 
 
 def is_run(path: Path) -> bool:
-    """Whether :func:`open_run` is for what lies there: a run folder, or rollouts of the plain form."""
+    """Whether :func:`open_run` can open a path: a run folder, or rollouts of the plain form."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
     rollouts = path / "rollouts"  # as others call a folder of JSON lines, too
@@ -247,7 +247,7 @@ def _expression(field: pa.Field, kind: str, there: Iterable[str]) -> str:
 
 
 def _or_notice(notices: list[str], otherwise: Any, read: Callable[[], Any]) -> Any:
-    """What ``read`` returns, or ``otherwise`` and a notice where it refuses."""
+    """The result of ``read``, or ``otherwise`` and a notice where it raises UserError."""
     try:
         return read()
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Text that a model may have written, made fit to stand in a page: shown, never obeyed."""
+"""Text of a model, made safe for a page: it is shown and never executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 
 def visible(text: str) -> str:
-    r"""Control characters as their pictures, which garbled rollouts are full of and HTML would swallow.
+    r"""Control characters as visible signs: garbled rollouts have many, and HTML would drop them.
 
     >>> visible("a\x00\tb\n\x1b[0m")
     'a␀\tb\n␛[0m'

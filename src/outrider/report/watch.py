@@ -1,4 +1,4 @@
-"""A report that follows its run: served to this machine alone, made anew when the run has gone on."""
+"""A report that follows its run: served to this machine alone, renewed when the run has new data."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Files = dict[str, tuple[int, int]]
 def watch(
     make: Callable[[], str], folders: Sequence[Path], port: int = PORT, say: Callable[[str], object] = print
 ) -> None:
-    """Serve a page on localhost until Ctrl-C, and make it anew when a file in ``folders`` has changed.
+    """Serve a page on localhost until Ctrl-C, and renew it when a file in ``folders`` has changed.
 
-    An open page takes a newer version over by itself (page/live.js). Nothing is made while no page is open and in
-    sight. A page that cannot be made because of the user's files (a run folder that was moved) leaves the last one
-    standing, with the sentence on it. Other machines are refused, and so are requests under another host's name: the
-    rollouts of a run may be nobody else's business.
+    An open page loads a newer version by itself (page/live.js). Nothing is computed while no page is open and visible.
+    If a new page fails because of the user's files (a run folder that was moved), the last one stays, with the
+    sentence on it. Other machines are refused, and so are requests under another host name, since rollouts may be
+    private.
 
     Args:
         make: the whole page as HTML; it must not write into ``folders``, which would have it made again.
@@ -61,7 +61,7 @@ class Served:
     Attributes:
         version: a digest of the page, so a page that did not change is not sent again.
         error: why the latest page could not be made; "" if it could.
-        asked: set by every question for the version, that is while somebody looks.
+        visited: set by every request for the version, which open pages send.
     """
 
     html: bytes = b""
@@ -70,7 +70,7 @@ class Served:
     visited: threading.Event = field(default_factory=threading.Event)
 
     def take(self, html: str) -> None:
-        """Hand out this page from now on, marked with its version for page/live.js."""
+        """Serve this page from now on, marked with its version for page/live.js."""
         self.version = hashlib.sha256(html.encode()).hexdigest()[:12]
         self.html = html.replace("<html ", f'<html data-version="{self.version}" ', 1).encode()
         self.error = ""
@@ -110,7 +110,7 @@ def files_in(folders: Sequence[Path]) -> Files:
 
 
 def _follow(make: Callable[[], str], folders: Sequence[Path], served: Served, seen: Files) -> Files:
-    """One look at the folders, when somebody asks; what was there."""
+    """Check the folders when a page is open, and renew it if they have changed; return their state."""
     while not served.visited.wait(LOOK):
         pass
     served.visited.clear()

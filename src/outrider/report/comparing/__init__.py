@@ -1,1 +1,1 @@
-"""The sections of a comparison of runs: one file each, a function of the runs as they are compared."""
+"""The sections of a comparison of runs, one file each: functions of the compared runs."""

@@ -1,4 +1,4 @@
-"""How different the tries are: answers and texts on the same problems, at equal numbers of tries."""
+"""Diversity of tries: answers and texts on the same problems, at equal numbers of tries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from outrider.measure import Interval, bootstrap_mean, powers_of_two
 from outrider.measure.diversity import distinct_at_k, text_diversity, words
 from outrider.report.comparing.equal import ComparedRun
-from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
+from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
 from outrider.report.content import CellValue, Figure, Section, TableBlock
 from outrider.report.sections.frontier import interval_cells, interval_series
 
@@ -85,14 +85,14 @@ def _row(one: ComparedRun, k: int, curve: Mapping[int, Interval], chosen: Sequen
 
 
 def _less_one(interval: Interval) -> Interval:
-    """Of two answers 1 + P(differ) are distinct."""
+    """P(differ) from the expected number of distinct answers among two, which is 1 + P(differ)."""
     value, low, high, problems = interval
     return Interval(value - 1, low - 1, high - 1, problems)
 
 
 def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
     """The answers of the first ``k`` tries at each problem; without one: ``""``."""
-    columns = ask_tries(one, "SELECT problem_id, answer FROM tries WHERE try < ? ORDER BY problem_id, try", [k])
+    columns = query_tries(one, "SELECT problem_id, answer FROM tries WHERE try < ? ORDER BY problem_id, try", [k])
     results: dict[str, list[str]] = defaultdict(list)
     for problem, answer in zip(columns["problem_id"].tolist(), columns["answer"].tolist(), strict=True):
         results[problem].append(answer or "")
@@ -100,13 +100,13 @@ def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
 
 
 def _curve(answers: Sequence[Sequence[str]], k: int) -> dict[int, Interval]:
-    """Distinct answers among 1, 2, 4, … of those to a problem, mean over the problems that have so many."""
+    """Distinct answers among 1, 2, 4, … of a problem's, as a mean over the problems that have so many."""
     curve = {i: bootstrap_mean([distinct_at_k(of, i) for of in answers]) for i in powers_of_two(k)}
     return {i: interval for i, interval in curve.items() if not np.isnan(interval.value)}
 
 
 def _texts(one: ComparedRun, k: int, chosen: Sequence[str]) -> TextsByProblem:
-    columns = ask_tries(
+    columns = query_tries(
         one,
         "SELECT problem_id, text FROM tries WHERE try < ? AND text IS NOT NULL AND problem_id = ANY(?) "
         "ORDER BY problem_id, try",

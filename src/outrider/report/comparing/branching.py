@@ -1,4 +1,4 @@
-"""The branching factor of each run's policy, where its tokens were analysed."""
+"""The branching factor of each run's policy, from an analysis of its tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs from the first run, problem by problem."""
+"""Differences from the first run, problem by problem."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def section(compared: Sequence[ComparedRun]) -> tuple[Section, list[str]]:
 
 
 def _paired(first: ComparedRun, one: ComparedRun) -> Comparison | str:
-    """What differs, or a sentence why nothing can be paired."""
+    """The differences, or a sentence with the reason why nothing can be paired."""
     for unknown in (first, one):
         if unknown.evaluation is None:
             return (
@@ -71,7 +71,7 @@ def _sentence(first: str, name: str, comparison: Comparison) -> str:
 
 
 def joined(words: Sequence[str]) -> str:
-    """Words as one says them.
+    """Words as a list in a sentence.
 
     >>> joined(["a", "b", "c"]), joined(["a"])
     ('a, b and c', 'a')

@@ -1,4 +1,4 @@
-"""Runs at equal generated tokens: each as it would be had it been stopped at what the shortest one spent."""
+"""Runs at equal generated tokens: each as if it had been stopped at the total of the shortest one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrider.report.run import gather
 
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
-    """One run as it is compared.
+    """One run, cut at the common number of tokens.
 
     Attributes:
         run: as it was when it was stopped: rollouts, metrics and evaluations up to there.
@@ -54,12 +54,12 @@ class ComparedRun:
 
 
 def at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRun]]:
-    """The number of generated tokens that runs are compared at, and each run as it was then.
+    """The common number of generated tokens, and each run as it was then.
 
-    That is the smallest total of those that were trained, NaN where none was or none says what it spent. A run ends
-    with the first step that reaches it, as ``train.tokens`` would have ended it: runs of the same limit therefore end
-    where they did, though the last step of each went a little beyond. Runs without training are compared as they are,
-    as are those whose tokens are not known.
+    This is the smallest total of the trained runs, NaN where no run was trained or no total is known. A run is cut
+    after the first step that reaches it, as ``train.tokens`` would have ended it. So runs with the same limit keep all
+    of their steps, although the last step of each went a little beyond. Runs without training, and those whose tokens
+    are not known, are not cut.
     """
     spent = [_spent(run) for run in runs]
     budget = min((float(tokens_S[-1]) for _, tokens_S in spent if len(tokens_S)), default=math.nan)
@@ -101,7 +101,7 @@ def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) ->
 
 
 def _stopped(run: RunData, step: int) -> RunData:
-    """The same run without anything that came after a step. The original is not to be used any more."""
+    """The same run without everything after a step. The original must not be used any more."""
     gather(run)
     if run.has("gathered"):
         run.db.execute(f"DELETE FROM gathered WHERE step > {step}")

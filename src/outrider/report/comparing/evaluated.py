@@ -1,4 +1,4 @@
-"""Evaluations of a dump: the same counts per problem that a run of Outrider leaves, taken from plain rollouts."""
+"""Evaluations of a dump: the counts per problem of an Outrider run, computed from plain rollouts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CUT = tuple(stop for stop in StopReason if stop.truncates)
 
 
 def judged_split(run: RunData) -> str:
-    """The rollouts that tell how good a policy is: those drawn to evaluate it. In a dump that has none and a single
-    step, all there is: it is taken for an evaluation, whatever it calls itself."""
+    """The split that measures the policy: the rollouts drawn to evaluate it; in a dump without these, and with a single
+    step, all rollouts."""
     columns = run.query("SELECT split, count(DISTINCT step) AS steps FROM rollouts GROUP BY split")
     steps = dict(zip(columns["split"].tolist(), columns["steps"].tolist(), strict=True))
     alone = set(steps) == {"train"} and steps["train"] == 1 and not run.config and not run.metrics
@@ -28,7 +28,7 @@ def judged_split(run: RunData) -> str:
 
 
 def evaluations_of(run: RunData) -> Mapping[int, Evaluation]:
-    """Evaluations by step: those of a run as it wrote them, those of a dump counted from its rollouts."""
+    """Evaluations by step: as the run wrote them, or for a dump counted from its rollouts."""
     if run.evaluations:
         return run.evaluations
     split = judged_split(run)

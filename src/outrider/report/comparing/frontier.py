@@ -1,4 +1,4 @@
-"""The frontiers of all runs in one picture: pass@k where they are compared, and pass@1 and pass@k on the way there."""
+"""The frontiers of all runs in one picture: pass@k at the end, and pass@1 and pass@k along training."""
 
 from __future__ import annotations
 

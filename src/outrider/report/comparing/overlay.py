@@ -22,8 +22,8 @@ def overlay(
 ) -> list[Figure]:
     """The series ``name`` of what ``figures`` draws for a run, one line per run; no figure where no run has it.
 
-    Estimates of the same thing go by the name ``estimated …`` and are taken along, marked so. A run whose tokens are
-    not known is left out.
+    Estimates of the same quantity, named ``estimated …``, are included and marked. A run whose tokens are not known is
+    left out.
     """
     lines = []
     for one in compared:
@@ -37,7 +37,7 @@ def overlay(
 
 
 def over_tokens(one: ComparedRun, name: str, series: Series) -> Series:
-    """The same series under the run's name, each step at the tokens generated up to it; others have no place."""
+    """The same series under the run's name, with tokens generated up to each step on the x axis."""
     at = [one.tokens_at(step) for step in series.x]
     kept = [i for i, tokens in enumerate(at) if not math.isnan(tokens)]
     chosen = {

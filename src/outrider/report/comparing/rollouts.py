@@ -28,11 +28,11 @@ def common_tries(compared: Sequence[ComparedRun]) -> int:
     return min(int(np.quantile(_sizes(one), 0.1, method="lower")) for one in compared)
 
 
-def ask_tries(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
+def query_tries(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
     """Ask about ``tries``: problem_id, level, member, answer, text, success and try, which numbers the judged responses
     to a problem from 0, so that ``try < k`` is the first k of them."""
     return one.run.query(f"WITH tries AS ({_TRIES}) {sql}", [one.split, one.step, *values])
 
 
 def _sizes(one: ComparedRun) -> np.ndarray:
-    return ask_tries(one, "SELECT count(*) AS n FROM tries GROUP BY problem_id")["n"]
+    return query_tries(one, "SELECT count(*) AS n FROM tries GROUP BY problem_id")["n"]

@@ -1,4 +1,4 @@
-"""How the runs are set up: what they are compared at, and where their configurations differ."""
+"""The settings of the runs: the common number of tokens, and the differences of their configurations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABELS = ("paper", "summary", "from_setting", "from_profile")
 
 
 def section(compared: Sequence[ComparedRun], budget: float) -> Section:
-    """What is compared with what, what could not be made equal, and the settings that differ."""
+    """The compared runs, what could not be made equal, and the settings that differ."""
     sentences = [_UNTRAINED if math.isnan(budget) else _TEXT.format(budget=budget)]
     sentences += [sentence for one in compared if (sentence := _unequal(one, budget))]
     table = _settings(compared)

@@ -1,4 +1,4 @@
-"""What training did on the way: where tokens went and what they returned, kinds of groups, entropy."""
+"""The course of training: tokens and the successes that they gave, kinds of groups, entropy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENTROPY = (
 
 
 def sections(compared: Sequence[ComparedRun]) -> list[Section]:
-    """Budget, groups and entropy over generated tokens; without runs that were trained, and know their tokens, none."""
+    """Budget, groups and entropy over generated tokens; none without trained runs whose tokens are known."""
     trained = [one for one in compared if len(one.tokens_S)]
     made = [_budget(trained), _groups(trained), _entropy(trained)] if trained else []
     return [section for section in made if section.figures]

@@ -1,4 +1,4 @@
-"""Problems that k tries do not solve: how many each run has, whose they are, and how many are only bad luck."""
+"""Problems that k tries do not solve: how many each run has, which they share, and how many are only bad luck."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.measure.unsolvable import MODELS, Overlap, Unsolved, fit_pass_rates, overlap, pass_rate_bound, unsolved
 from outrider.report.comparing.equal import ComparedRun
-from outrider.report.comparing.rollouts import ask_tries, at_hand, common_tries
+from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.sections.seen import cell
 
@@ -29,7 +29,7 @@ _COUNTS = (
 class Sets:
     """The unsolved problems of one run, the chance that as many tries again solve one of them, and all levels."""
 
-    found: Unsolved
+    parts: Unsolved
     luck: float
     levels: Mapping[str, str]
 
@@ -44,15 +44,15 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
         return None
     k = common_tries(there)
     sets = {one.name: sets_of(one, k) for one in there}
-    decided = frozenset.intersection(*(s.found.unsolved | s.found.solved for s in sets.values()))
+    decided = frozenset.intersection(*(s.parts.unsolved | s.parts.solved for s in sets.values()))
     if not decided:
         return None
-    problems = frozenset().union(*(s.found.unsolved | s.found.solved | s.found.undecided for s in sets.values()))
+    problems = frozenset().union(*(s.parts.unsolved | s.parts.solved | s.parts.undecided for s in sets.values()))
     text = [_TEXT.format(k=k, bound=float(pass_rate_bound(k))), _left_out(decided, problems)]
     text += [f"`{one.name}` is not among them: its rollouts are not at hand." for one in compared if one not in there]
     figures, tables = [], [_sizes(sets, decided)]
     if MODELS[0] <= len(sets) <= MODELS[1]:
-        result = overlap({name: s.found for name, s in sets.items()})
+        result = overlap({name: s.parts for name, s in sets.items()})
         figures, tables = [_picture(result, k)], [*tables, _regions(result)]
     tables.append(_members(sets, decided))
     return Section(
@@ -61,8 +61,8 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
 
 
 def sets_of(one: ComparedRun, k: int) -> Sets:
-    """What the first ``k`` judged tries of each problem leave unsolved."""
-    columns = ask_tries(one, _COUNTS, [k])
+    """The problems that their first ``k`` judged tries do not solve."""
+    columns = query_tries(one, _COUNTS, [k])
     problems, n, c = columns["problem_id"].tolist(), columns["n"].astype(int), columns["c"].astype(int)
     result = unsolved(problems, n, c, k)
     luck = fit_pass_rates(n, c).unlucky([k], more=k)
@@ -81,7 +81,7 @@ def _left_out(decided: frozenset[str], problems: frozenset[str]) -> str:
 
 
 def _sizes(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
-    mine = {name: s.found.unsolved & decided for name, s in sets.items()}
+    mine = {name: s.parts.unsolved & decided for name, s in sets.items()}
     rows: list[list[CellValue]] = []
     for name, problems in mine.items():
         others = [theirs for other, theirs in mine.items() if other != name]
@@ -116,9 +116,9 @@ def _regions(overlaps: Overlap) -> TableBlock:
 
 
 def _members(sets: Mapping[str, Sets], decided: frozenset[str]) -> TableBlock:
-    """Every problem that some run leaves unsolved, those that most runs fail on first."""
+    """Every problem that some run does not solve, those that most runs fail on first."""
     levels = {problem: level for s in sets.values() for problem, level in s.levels.items()}
-    failing = {p: [name for name, s in sets.items() if p in s.found.unsolved] for p in decided}
+    failing = {p: [name for name, s in sets.items() if p in s.parts.unsolved] for p in decided}
     order = sorted((p for p in decided if failing[p]), key=lambda p: (-len(failing[p]), failing[p], p))
     rows: list[list[CellValue]] = [[p, levels[p], ", ".join(failing[p])] for p in order]
     return TableBlock("members", "Which they are", ["problem", "level", "unsolved by"], rows)

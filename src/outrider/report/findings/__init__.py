@@ -1,4 +1,4 @@
-"""Named findings: what a user should know of a run, one file each, with numbers, threshold and what to try."""
+"""Named findings about a run, one file each, with numbers, threshold and advice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from outrider.report.findings.base import Lacking
 
 
 class Check(Protocol):
-    """What each file here is: ``NEEDS``, in words for a reader, and ``find``, which raises :class:`Lacking`."""
+    """The contract of each file here: ``NEEDS``, in words for a reader, and ``find``, which raises :class:`Lacking`."""
 
     NEEDS: str
 

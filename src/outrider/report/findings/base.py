@@ -1,8 +1,8 @@
-"""What the findings share: what a run lacks, which rollouts count, and what is more than noise.
+"""The common parts of the findings: missing data, changes, shares, and their noise.
 
-Every rule here asks twice: is the number beyond its interval, and is it large enough to act on. The interval is three
-standard errors wide on each side, as a report looks at some ten numbers of a run, and is looked at often: at 95 % every
-second report would find something in a healthy run.
+Every rule has two conditions: the number is beyond its noise, and large enough to act on. The interval is three
+standard errors wide on each side: a report checks some ten numbers, and at 95 % every second report of a healthy run
+would have a finding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Lacking(Exception):  # noqa: N818  no error: most dumps lack something
 
 
 class FirstAndLast(NamedTuple):
-    """What a number was at the beginning of a run, and at its end.
+    """A number at the beginning of a run, and at its end.
 
     Attributes:
         before, after: means over the first and over the last steps.
@@ -68,7 +68,7 @@ def change(values_S: ArrayLike, parts: int = 4) -> FirstAndLast:
 
 
 class Level(NamedTuple):
-    """What a number is at the end of a run, with an interval."""
+    """A number at the end of a run, with an interval."""
 
     value: float
     low: float
@@ -110,8 +110,8 @@ def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = Non
     The variance of a ratio of sums over clusters, :math:`v = \frac{C}{C-1} \sum_c (k_c - p n_c)^2 / N^2`, says how many
     independent things these are worth, :math:`p(1-p)/v`, at most :math:`N`; Wilson's interval is taken for as many.
 
-    Degenerate cases: without things all is NaN. One cluster, and a share of 0 or 1, say nothing of how alike members
-    of a cluster are: then a cluster counts as one thing.
+    Degenerate cases: without things all is NaN. With one cluster, or a share of 0 or 1, the likeness within clusters is
+    not known: then a cluster counts as one thing.
 
     Source: Wilson 1927; Cochran, "Sampling Techniques", section 9A.
 
@@ -139,7 +139,7 @@ def wilson(p: float, n: float) -> tuple[float, float]:
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p (1 - p)/n + z^2/4n^2}}{1 + z^2/n}
 
-    Ours and not scipy's, whose ``n`` must be a whole number: things that come in clusters are worth any number.
+    ``n`` need not be a whole number, unlike scipy's: the effective number of clustered things is any number.
 
     >>> [round(end, 3) for end in wilson(0.5, 91)], round(wilson(0.0, 9)[1], 3)
     ([0.35, 0.65], 0.5)

@@ -1,4 +1,4 @@
-"""Dead prompts: groups whose rollouts all fail, or all succeed, and from which nothing can be learnt."""
+"""Dead prompts: groups whose rollouts all fail, or all succeed, so that nothing can be learned from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOPELESS = 0.3  # share of the tokens; below, refilling costs more than it saves
 
 
 def find(run: RunData) -> Finding | None:
-    """The share of groups without a signal in the last quarter of the steps, and what hopeless problems cost.
+    """The share of groups without a signal in the last quarter of the steps, and the cost of hopeless problems.
 
     A group has no signal if all its scorable rollouts agree, branches and seeded ones included: the verdict decides,
     never a shaped reward. A problem is hopeless if it was never solved in at least three visits; its pass rate is, with

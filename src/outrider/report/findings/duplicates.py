@@ -22,7 +22,7 @@ COPIES = 0.25
 
 
 def find(run: RunData) -> Finding | None:
-    r"""Equal pairs within a group against the number that the sampling probabilities lead to expect.
+    r"""Equal pairs within a group against the number expected from the sampling probabilities.
 
     Two independent samples are equal with the probability :math:`\sum_y p(y)^2 = E[p(y)]`, so the mean of the
     responses' own probabilities is an unbiased estimate of the share of equal pairs, group by group. Whether there are
@@ -30,8 +30,8 @@ def find(run: RunData) -> Finding | None:
     Where no group has, nothing is expected, and the share of equal pairs alone is judged. In the last quarter of the
     steps.
 
-    Compared are responses with the same beginning, from the plain prompt or from the same branching point, asked for
-    by the same stage; equal texts of different tokens count as equal.
+    Only responses with the same beginning (the plain prompt, or one branching point) and of the same stage are
+    compared; equal texts of different tokens count as equal.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -1,4 +1,4 @@
-"""Entropy collapse: the policy has next to nothing left to choose from, while there is more to learn."""
+"""Entropy collapse: the policy has almost no choice left, although there is more to learn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS = 10  # the last tenth of the steps is the end
 
 def find(run: RunData) -> Finding | None:
     """Entropy per token in the last tenth of the steps against the groups of the first step, as a ratio with an
-    interval: a collapse can be over within the first few steps, and a mean over more would be one of the fallen.
+    interval. The first step alone, since a collapse may take only a few steps.
 
     Over first tries, token by token; exact where entropies are recorded, else estimated by the mean of
     :math:`-\\log p` of the sampled tokens, and so named.
@@ -81,7 +81,7 @@ def _from_the_first(values_S: Floats) -> FirstAndLast:
 
 
 def _entropies(run: RunData) -> tuple[Floats, str]:
-    """Nats per token of each step, and what they are called."""
+    """Nats per token of each step, and their name."""
     rows = by_step(run)
     metric = run.metrics.get("entropy", np.zeros(0))
     for values, source in (

@@ -1,4 +1,4 @@
-"""Length drift: responses grow or shrink for other reasons than success."""
+"""Length drift: responses grow or shrink for reasons other than success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No rise: a training whose success never rises, though there is much left to learn."""
+"""No rise: the success of a training never rises, although there is much left to learn."""
 
 from __future__ import annotations
 

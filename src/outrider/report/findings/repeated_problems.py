@@ -1,4 +1,4 @@
-"""Repeated problems: one problem stands in several groups of a step, where another would have taught more."""
+"""Repeated problems: one problem has several groups in a step, where another problem would be more useful."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reward without success: what is paid for grows, what is wanted does not."""
+"""Reward without success: the reward rises, but success does not."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def find(run: RunData) -> Finding | None:
     run. A rise of the rest is one that success does not explain. Both parts are compared step by step, last quarter
     against first, so the noise of success cancels. Over scorable first tries.
 
-    Where no response at all succeeds and rewards differ, that is told at once, of an evaluation too: a shaped score
-    that never reaches what counts as a success looks like a task that is too hard.
+    Where no response at all succeeds and rewards differ, this is reported at once, also of an evaluation: a shaped
+    score that never reaches the threshold of success looks like a task that is too hard.
 
     Raises:
         Lacking: see ``NEEDS``.
@@ -116,7 +116,7 @@ def _sentence(
     paid: float | None,
     earned: tuple[float, float] | None,
 ) -> str:
-    """What was seen, with those signs that are not None."""
+    """The sentence of the finding, with the signs that are not None."""
     text = (
         f"Reward went from {reward.before:.3g} to {reward.after:.3g} and success from {percent(success.before)} to "
         f"{percent(success.after)}"

@@ -1,4 +1,4 @@
-"""Saturation: success has stopped rising, and tokens are still spent."""
+"""Saturation: success has stopped rising, but tokens are still spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stale sampler: what is learnt from was drawn by another policy than the one that learns."""
+"""Stale sampler: rollouts come from another policy than the one that learns."""
 
 from __future__ import annotations
 

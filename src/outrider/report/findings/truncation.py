@@ -17,7 +17,7 @@ SOME, MANY = 0.05, 0.20
 
 
 def find(run: RunData) -> Finding | None:
-    """The share of responses that end at the length limit in the last quarter of the steps, and how these fare.
+    """The share of responses that end at the length limit in the last quarter of the steps, and their success.
 
     Rollouts of one problem are alike, so the interval is taken over problems. A dump without stop reasons takes the
     greatest length that occurs for the limit.

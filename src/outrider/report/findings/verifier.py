@@ -1,4 +1,4 @@
-"""Verifier suspicion: what judges the responses may be wrong, slow or fooled."""
+"""Verifier suspicion: the verifier may be wrong, slow or fooled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find(run: RunData) -> Finding | None:
     """Six signs, each on its own: unjudged responses, unparseable ones that ended, answers and whole texts judged both
     ways, successes without an answer, and a sudden jump of success.
 
-    Signs that a dump has no data for are not looked for.
+    Signs for which a dump has no data are skipped.
 
     Raises:
         Lacking: see ``NEEDS``.

@@ -1,4 +1,4 @@
-"""What several findings read of a run: its splits, its steps and its groups, each asked for once."""
+"""Data that several findings use: splits, steps and groups of a run, each read once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def once(read: Callable[[RunData], T]) -> Callable[[RunData], T]:
-    """``read`` with the answer kept for as long as the run is: a scan of a million rollouts is a second."""
+    """``read`` with its result cached for the run: a scan of a million rollouts takes a second."""
     answers: WeakKeyDictionary[RunData, T] = WeakKeyDictionary()
 
     @functools.wraps(read)
@@ -34,14 +34,14 @@ def once(read: Callable[[RunData], T]) -> Callable[[RunData], T]:
 
 
 class Split(NamedTuple):
-    """What is known of the rollouts of one split.
+    """Facts about the rollouts of one split.
 
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: the stage that asks first; stages sort by their place, as "0-uniform".
         steps: how many it has.
         late: the first step of the last quarter of its steps: from there on it is the run as it is now.
-        cut: SQL that is true where a response was cut at its length; None where nothing says so.
+        cut: SQL that is true where a response was cut at its length; None where it is not known.
         inferred: whether ``cut`` goes by length alone, as there are no stop reasons.
         judged: rollouts with a verdict.
     """
@@ -96,7 +96,7 @@ def for_training(run: RunData, *advice: str) -> tuple[str, ...]:
 
 
 def main_split(run: RunData) -> Split:
-    """What a check that needs no training is made on: the rollouts of training, else those of the evaluation.
+    """The split for checks that need no training: the rollouts of training, else those of the evaluation.
 
     Raises:
         Lacking: neither is there.
@@ -116,7 +116,7 @@ def by_step(run: RunData) -> Columns:
     ``success``, their ratio; ``entropy`` and ``surprisal`` (mean of -log p), nats per token; ``length`` of a response,
     ``length_failed``, ``length_succeeded``; of scorable rollouts with a reward ``paid``, ``paid_successes``, sums
     ``reward_failed``, ``reward_succeeded``, and of the positive rewards alone ``earned_failed``, ``earned_succeeded``.
-    NaN where a step has nothing to say.
+    NaN where a step has no data.
 
     Raises:
         Lacking: fewer than ``MIN_STEPS`` steps.

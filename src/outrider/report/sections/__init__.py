@@ -1,1 +1,1 @@
-"""The chapters of a report, one file each: ``section(run)`` asks a run one question, and is None without an answer."""
+"""The chapters of a report, one file each: ``section(run)`` answers one question, and is None without data."""

@@ -1,4 +1,4 @@
-"""What ``outrider analyse`` left beside a run: read once for the section that shows it."""
+"""The results of ``outrider analyse`` in a run's folder, read once for the section that shows them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Analysed:
 
     @property
     def source(self) -> str:
-        """Which rollouts these are, for a note."""
+        """The rollouts of the analysis, for a note."""
         first, last = int(self.rows["step"].min()), int(self.rows["step"].max())
         steps = f"step {first}" if first == last else f"steps {first:,} to {last:,}"
         return f"{len(self.success_R):,} responses of {steps}, drawn to {self.about.get('split', 'train')}"

@@ -1,4 +1,4 @@
-"""What single tokens decide: success with a token against success with the best alternative."""
+"""The effect of single tokens: success with a token against success with the best alternative."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _profiles(analysis: Analysed, values_N: Floats) -> dict[str, Profile]:
 
 
 def _size(square: float) -> float | None:
-    """Root of the mean square without sampling noise, which may leave less than nothing."""
+    """Root of the mean square without sampling noise; the difference may be negative."""
     return None if np.isnan(square) else float(np.sqrt(max(square, 0.0)))
 
 

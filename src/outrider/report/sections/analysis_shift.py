@@ -1,4 +1,4 @@
-"""What training changed: the probability of the same tokens before and after."""
+"""Changes by training: the probability of the same tokens before and after."""
 
 from __future__ import annotations
 

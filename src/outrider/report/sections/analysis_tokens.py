@@ -1,4 +1,4 @@
-"""Every token under the policy: its entropy, the ways it could have gone, and how hard it pulls at the weights."""
+"""Every token under the policy: its entropy, its branching factor and its gradient norm."""
 
 from __future__ import annotations
 

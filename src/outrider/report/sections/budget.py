@@ -1,4 +1,4 @@
-"""Where the tokens went, and what they returned."""
+"""The budget: tokens by stage and kind, and the successes that they gave."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def section(run: RunData) -> Section | None:
 
 
 def unit_of(run: RunData) -> str:
-    """What exploration is counted in, tokens or else rollouts; empty without rollouts."""
+    """The unit of cost, tokens or else rollouts; empty without rollouts."""
     total = one(query(run, "SELECT count(*) AS rollouts, count(tokens) AS counted FROM seen"))
     return "tokens" if total["counted"] else "rollouts" if total["rollouts"] else ""
 
 
 def _cost(unit: str, which: str = "TRUE") -> str:
-    """SQL: what the rollouts ``which`` cost."""
+    """SQL: the cost of the rollouts ``which``."""
     if unit == "rollouts":
         return f"count(*) FILTER ({which})::DOUBLE"
     return f"coalesce(sum(tokens) FILTER ({which}), 0)::DOUBLE"
 
 
 def by_stage(run: RunData, unit: str) -> TableBlock:
-    """A row for each stage, stream and context: cost, success, and what 1000 tokens returned."""
+    """A row for each stage, stream and context: cost, success, and successes per 1000 tokens."""
     data = query(
         run,
         f"""
@@ -109,7 +109,7 @@ def _splits(run: RunData, unit: str) -> TableBlock:
 
 
 def _over_time(run: RunData, unit: str) -> list[Figure]:
-    """Shares by stage, where there are several, and by what the groups turned out to be."""
+    """Shares by stage, where there are several, and by the kind of the groups."""
     stages = query(run, f"SELECT upto, stage, {_cost(unit)} AS cost FROM spent GROUP BY upto, stage ORDER BY upto")
     names = sorted(set(stages["stage"].tolist()))
     figures = []
@@ -152,5 +152,5 @@ _RETURNS = {"successes": "successes", "first successes of a group": "firsts"}
 
 
 def _size(unit: str) -> str:
-    """SQL: what a group cost."""
+    """SQL: the cost of a group."""
     return "tokens" if unit == "tokens" else "n"

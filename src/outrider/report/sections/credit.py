@@ -1,4 +1,4 @@
-"""Credit: which problems the learning signal falls on."""
+"""Credit: the problems that get the learning signal."""
 
 from __future__ import annotations
 

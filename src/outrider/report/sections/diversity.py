@@ -14,7 +14,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Disagreement of answers, answers per group and repeated texts over time, and answers by what groups became.
+    """Disagreement of answers, answers per group and repeated texts over time, and answers by kind of group.
 
     None where no group has two rollouts.
     """

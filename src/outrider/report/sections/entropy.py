@@ -1,4 +1,4 @@
-"""Entropy: how much of it is left, where in a response it lies, and what was bought with it."""
+"""Entropy: its course, its place in a response, and its exchange for success."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def section(run: RunData) -> Section | None:
 
 
 def _value(run: RunData) -> str:
-    """SQL: what stands for the entropy of a rollout; empty where nothing does."""
+    """SQL: the entropy of a rollout, or an estimate; empty where there is neither."""
     there = one(query(run, "SELECT count(entropy) AS exact, count(logprob) AS estimated FROM seen"))
     return "entropy" if there["exact"] else "-logprob" if there["estimated"] else ""
 
 
 def _left_out(run: RunData, value: str) -> str:
-    """A sentence about rollouts that do not say what the others do; "" if all do."""
+    """A sentence about rollouts without this number; "" if all have it."""
     result = one(query(run, f"SELECT count(*) AS n, count(*) FILTER (isfinite({value})) AS known FROM seen"))
     missing = result["n"] - result["known"]
     return f" {missing:,} of {result['n']:,} rollouts have no such number and are left out." if missing else ""
@@ -90,7 +90,7 @@ def _by_outcome(run: RunData, value: str) -> list[Figure]:
 
 
 def _name(value: str) -> str:
-    """What it is called on every figure."""
+    """Its name on every figure."""
     return "entropy" if value == "entropy" else "estimated entropy"
 
 

@@ -1,4 +1,4 @@
-"""An evaluation by itself: how good a policy is on a set of problems, for rollouts that nothing was learnt from."""
+"""An evaluation by itself: how good a policy is on a set of problems, without any training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few groups worth reading, whole: prompt, rollouts, and which continues which."""
+"""A few whole groups to read: prompt, rollouts, and their tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT = (
 
 
 class _Kind(NamedTuple):
-    """A kind of group: what makes one, as SQL over groups with ``members``, and which comes first."""
+    """A kind of group: its condition, as SQL over groups with ``members``, and the order of preference."""
 
     title: str
     which: str
@@ -78,7 +78,7 @@ def section(run: RunData) -> Section | None:
 
 
 def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
-    """The rollouts of the groups at ``places``; all texts are had in one pass."""
+    """The rollouts of the groups at ``places``, with all texts in one pass."""
     columns = query(
         run,
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "

@@ -1,4 +1,4 @@
-"""What was bought with entropy: success against entropy along training, and the law between them."""
+"""Success against entropy along training, and the law between them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _TEXT = (
 
 
 def section(run: RunData) -> Section | None:
-    """Kinds of groups over time and by level, coverage, what became of problems that came back, and dead problems.
+    """Kinds of groups over time and by level, coverage, problems that came back, and problems without success.
 
     None where nothing was ever judged.
     """
@@ -97,9 +97,9 @@ def _again(run: RunData) -> TableBlock | None:
 
 
 def without_success(run: RunData) -> TableBlock | None:
-    """Problems met more than once (in one step: at all) without any success, dearest first.
+    """Problems met more than once (in one step: at all) without any success, the most expensive first.
 
-    A timeout or an error of the verifier is no failure: it says nothing of what a problem's pass rate may be.
+    A timeout or an error of the verifier is not counted as a failure, since the response was not judged.
     """
     visits = 2 if split(run) == "train" else 1
     data = query(

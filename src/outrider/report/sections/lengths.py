@@ -1,4 +1,4 @@
-"""Lengths of responses by outcome, and what the limit cut off."""
+"""Lengths of responses by outcome, and truncation."""
 
 from __future__ import annotations
 

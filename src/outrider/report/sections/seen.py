@@ -1,4 +1,4 @@
-"""What all sections look at: the rollouts that were drawn to learn from, in bins of steps, and their groups."""
+"""The data of all sections: the rollouts that were drawn to learn from, in bins of steps, and their groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outrider.report.content import Series
 from outrider.report.data import SAMPLED, Columns, RunData
 
-BINS = 100  # points along training: more are not told apart on a screen
+BINS = 100  # points along training: more cannot be distinguished on a screen
 SPLITS = ("train", "evaluate", "greedy")
 KINDS = ("solved", "mixed", "unsolved")
 
@@ -85,7 +85,7 @@ def _prepare(run: RunData) -> None:
 
 
 def split(run: RunData) -> str:
-    """The split that sections look at: the first of train, evaluate and greedy that has rollouts."""
+    """The split of all sections: the first of train, evaluate and greedy that has rollouts."""
     columns = query(run, "SELECT split FROM seen LIMIT 1")["split"].tolist()
     return columns[0] if columns else "train"
 
@@ -101,7 +101,7 @@ def ends(run: RunData, most: int) -> dict[str, list[int]]:
 
 
 def one(columns: Columns) -> dict[str, Any]:
-    """The only row of an answer as plain values.
+    """The only row of a result as plain values.
 
     >>> one({"n": np.array([3])})
     {'n': 3}
@@ -110,7 +110,7 @@ def one(columns: Columns) -> dict[str, Any]:
 
 
 def rows(columns: Columns) -> list[list[Any]]:
-    """An answer row by row, as plain values; NaN is None.
+    """A result row by row, as plain values; NaN is None.
 
     >>> rows({"a": np.array([1, 2]), "b": np.array([0.5, np.nan])})
     [[1, 0.5], [2, None]]
@@ -133,7 +133,7 @@ def known(values: NDArray[Any]) -> bool:
 
 
 def by(columns: Columns, key: str) -> dict[str, Columns]:
-    """An answer cut up by a column of names, in the order of the alphabet.
+    """A result divided by a column of names, in alphabetical order.
 
     >>> by({"k": np.array(["b", "a"]), "x": np.array([1, 2])}, "k")["a"]["x"].tolist()
     [2]

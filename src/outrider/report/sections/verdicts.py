@@ -1,4 +1,4 @@
-"""The verifier's health: what it said over time, how long it took, and where it failed."""
+"""The verifier: its outcomes over time, its time, and its failures."""
 
 from __future__ import annotations
 
