@@ -141,6 +141,15 @@ def test_a_problems_id_is_the_same_in_another_process_and_file(tmp_path):
 # any other dump
 
 
+def test_two_columns_of_one_name_are_refused_for_the_last_would_win_without_a_word(tmp_path):
+    (tmp_path / "a.csv").write_text("prompt,ok,ok\np?,1,0\n")
+    twins = pa.table([pa.array(["p?"]), pa.array([1]), pa.array([0])], names=["prompt", "ok", "ok"])
+    pq.write_table(twins, tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        with pytest.raises(UserError, match=rf"{name}.*: two columns are called 'ok'$"):
+            read(tmp_path / name, columns={"problem": "prompt", "success": "ok"})
+
+
 def test_two_columns_are_enough_in_json_parquet_and_csv(tmp_path):
     records = [{"prompt": "2 + 2?", "is_correct": i == 1, "x": 'a,\n"b"'} for i in range(3)]
     dumps.lines(tmp_path / "a.jsonl", records)
@@ -336,7 +345,7 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
     data = bytearray(path.read_bytes())
     data[40:400] = b"\xff" * 360
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"completions_00001\.parquet cannot be read to its end"):
+    with pytest.raises(UserError, match=r"completions_00001\.parquet: cannot be read after row 0"):
         read(path)
 
 

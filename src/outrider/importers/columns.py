@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from outrider.errors import UserError
 from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head, look
-from outrider.importers.lines import Record, json_lines, opened, parquet_rows
+from outrider.importers.lines import Record, json_lines, opened
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
+from outrider.record.table_file import csv_rows, parquet_rows
 
 
 def recognises(head: Head) -> bool:
@@ -49,32 +47,11 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
 
 def _records(path: Path, kind: str, notes: Notes) -> Iterator[Record]:
     if kind == "parquet":
-        return parquet_rows(path)
-    if kind == "text":
-        return _csv_rows(path)
-    if kind in ("json", "empty"):
-        return json_lines(path, notes)
-    raise UserError(f"{path} is neither JSON lines, Parquet nor CSV.")
-
-
-def _csv_rows(path: Path) -> Iterator[Record]:
-    """Rows of CSV with a header line; every value is a text, and a field may hold line breaks.
-
-    Raises:
-        UserError: a row has more or fewer fields than the header, or the file is not UTF-8.
-    """
-    csv.field_size_limit(sys.maxsize)  # the default refuses responses of more than 128 KiB
-    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(text, strict=True)
-        names: list[str] = []
-        try:
-            for row in reader:
-                where = f"{path}, line {reader.line_num}"
-                if not names:
-                    names = row
-                elif len(row) == len(names):
-                    yield Record(dict(zip(names, row, strict=True)), where)
-                elif row:
-                    raise UserError(f"{where}: it has {len(row)} fields, and the header has {len(names)}.")
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise UserError(f"{path}, line {reader.line_num}: it is no CSV ({error}).") from error
+        yield from (Record(row, where) for where, row in parquet_rows(path))
+    elif kind == "text":
+        with opened(path) as file:
+            yield from (Record(row, where) for where, row in csv_rows(path, file))
+    elif kind in ("json", "empty"):
+        yield from json_lines(path, notes)
+    else:
+        raise UserError(f"{path} is neither JSON lines, Parquet nor CSV.")

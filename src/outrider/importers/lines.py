@@ -1,4 +1,4 @@
-"""Records of JSON lines and of Parquet files, one at a time, each with its place."""
+"""Records of JSON lines, one at a time, each with its place."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from outrider.errors import UserError
 from outrider.importers.jsonobject import elements
 from outrider.importers.notes import Notes
 from outrider.record.disk import open_bytes
-
-BATCH = 1024  # rows of a Parquet file that are Python objects at a time
 
 
 class Record(NamedTuple):
@@ -81,23 +76,6 @@ def _elements(path: Path) -> Iterator[Record]:
                 yield Record(data, f"{path}, element {number}")
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}, after element {number}: {_reason(error)}.") from error
-
-
-def parquet_rows(path: Path) -> Iterator[Record]:
-    """The rows of a Parquet file, in order, a batch at a time.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    number = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BATCH):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield Record(row, f"{path}, row {number}")
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} cannot be read to its end ({str(error).splitlines()[0][:120]}).") from error
 
 
 @contextmanager

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from outrider.importers.apart import OneRun
 from outrider.importers.column_mapping import ColumnMapping
 from outrider.importers.files import Head
-from outrider.importers.lines import BATCH, parquet_rows
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
 from outrider.importers.trl_rewards import reward, rewards_of
+from outrider.record.table_file import BATCH, parquet_rows
 
 
 def recognises(head: Head) -> bool:
@@ -56,7 +56,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             )
             continue
         previous = path
-        for data, where in parquet_rows(path):
+        for where, data in parquet_rows(path):
             run.check("train", data["step"], str(path.parent), path)
             yield ImportedRow(_values(data, rewards), data, where)
 

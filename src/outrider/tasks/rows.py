@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import IO, Any, NamedTuple
 
 from outrider.errors import UserError
 from outrider.record.disk import open_bytes
+from outrider.record.table_file import csv_rows, parquet_rows
 from outrider.tasks.fields import Fields
 from outrider.tasks.saved import saved_rows
 
@@ -53,7 +51,7 @@ def _read(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         raise UserError(f"{source}: not a table; known are {known}")
     if not path.is_file():
         raise UserError(f"{source}: no such file (looked in {path.absolute().parent})")
-    return _parquet_rows(path) if kind == ".parquet" else _text_rows(path, _READERS[kind.removesuffix(".gz")])
+    return parquet_rows(path) if kind == ".parquet" else _text_rows(path, _READERS[kind.removesuffix(".gz")])
 
 
 def _text_rows(
@@ -109,50 +107,12 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _csv(path: Path, file: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Cells are texts; the first line names the columns. A row is at the line where it begins."""
-    csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB, as tests of programs may be
-    lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
-    place = f"{path}, line 1"
-    try:
-        names = next(lines, [])
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UserError(f"{place}: two columns are called {twice!r}")
-        place = f"{path}, line {lines.line_num + 1}"
-        for cells in lines:
-            if cells and len(cells) != len(names):
-                raise UserError(f"{place}: {len(cells)} cells, but the first line names {len(names)} columns")
-            if cells:
-                yield place, dict(zip(names, cells, strict=True))
-            place = f"{path}, line {lines.line_num + 1}"
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{place}: broken CSV: {error}") from error
-
-
 _READERS: dict[str, Callable[[Path, IO[bytes]], Iterator[tuple[str, Any]]]] = {
     ".jsonl": _json_lines,
     ".json": _json,
-    ".csv": _csv,
+    ".csv": csv_rows,
 }
 SUFFIXES = (*(suffix + packed for suffix in _READERS for packed in ("", ".gz")), ".parquet")
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    number = 0
-    try:
-        file = pq.ParquetFile(path)
-        names = file.schema_arrow.names
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UserError(f"{path}: two columns are called {twice!r}")
-        for batch in file.iter_batches():
-            for fields in batch.to_pylist():
-                number += 1
-                yield f"{path}, row {number}", fields
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: cannot be read after row {number}: {error}") from error
 
 
 def _hub_rows(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
