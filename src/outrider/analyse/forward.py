@@ -117,7 +117,9 @@ def _chunk_values(
     logprobs_t = logps_tV.gather(1, targets_t1)[:, 0]
     entropies_t = -(probs_tV * logps_tV.clamp_min(torch.finfo(logps_tV.dtype).min)).sum(-1)  # -inf * 0 is 0 here
     branching_tM = nucleus_sizes(probs_tV, masses)
+    # in place, after the entropies: a copy of [t, V] would double the memory
     alternative_logprobs_t, alternatives_t = logps_tV.scatter_(1, targets_t1, float("-inf")).max(-1)
+    # summed over the other tokens: 1 - p would lose all digits where the token is almost certain
     others_tV = probs_tV.scatter_(1, targets_t1, 0.0)
     errors_t = torch.hypot(others_tV.sum(-1), torch.linalg.vector_norm(others_tV, dim=-1))
     return (
@@ -145,6 +147,7 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
     if not masses:
         return torch.zeros(len(probs_TV), 0, dtype=torch.int32, device=probs_TV.device)
     ordered_TV = probs_TV.sort(dim=-1, descending=True).values
+    # the mass before a token: a nucleus includes the token that reaches it
     before_TV = ordered_TV.cumsum(-1, dtype=torch.float64) - ordered_TV
     return torch.stack([(before_TV < mass - ROUNDING).sum(-1) for mass in masses], 1).int()
 

@@ -62,6 +62,7 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
         for name in bench.recipes
         if bench.tune is None or name in chosen
     }
+    # in turn: an interrupted bench then has some seeds of every recipe instead of all seeds of the first
     failures += run_cells([before, *in_turn(list(cells.values()))], cores, _finished_line)
     start = read_arm("before training", [before], [0.0])
     if start is None:

@@ -21,9 +21,9 @@ PRELOAD = ["outrider.train.train_command", "outrider.screen.curves", "matplotlib
 
 def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str) -> None:
     """Begin the run, or go on with it; everything printed goes to ``log``. Ends the process, with train's status."""
-    os.setpgid(0, 0)  # Ctrl-C at the terminal reaches the bench alone, which passes it on once
+    os.setpgid(0, 0)  # a group of its own: Ctrl-C at the terminal reaches only the bench, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a run of several ranks has made the server that forks deaf to both
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both
     _print_to(log)
     _end_with_parent()
     pin(core)
@@ -32,7 +32,7 @@ def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log:
     sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]
     print("$", *sys.argv, flush=True)  # noqa: T201 - the head of the log
     try:
-        if folder.exists() and not resume:  # killed while the folder was made: nothing in it is worth anything
+        if folder.exists() and not resume:  # killed while the folder was made: it holds no run
             move(folder, folder.parent / "superseded")
         from outrider.train.train_command import train_command
 

@@ -98,6 +98,7 @@ def _linear(measured: Measured) -> Floats:
     if not totals_SP.size:
         return totals_SP
     ratio_S1 = totals_SP.sum(axis=1, keepdims=True) / counts_SP.sum(axis=1, keepdims=True)
+    # first order of a ratio of sums: a problem with many counts moves its seed's ratio more
     linear_SP: Floats = ratio_S1 + (totals_SP - ratio_S1 * counts_SP) / counts_SP.mean(axis=1, keepdims=True)
     return linear_SP
 
@@ -124,6 +125,7 @@ def _variance(z_SP: Floats) -> tuple[float, float]:
         return float(by_seed_S1.var(ddof=1)) / seeds, seeds - 1
     residual_SP = z_SP - by_seed_S1 - by_problem_P + z_SP.mean()
     c = float((residual_SP**2).sum()) / ((seeds - 1) * (problems - 1))
+    # a mean square below the residual's means a variance component below 0, which is taken for 0
     a = max(problems * float(by_seed_S1.var(ddof=1)), c)
     b = max(seeds * float(by_problem_P.var(ddof=1)), c)
     total = a + b - c

@@ -75,6 +75,7 @@ def _above(lower: _Line, other: _Line) -> Floats:
     rise = other.heights[i] - other.heights[i - 1]
     w, slope = (level - other.heights[i - 1]) / rise, (other.y[i].mean() - other.y[i - 1].mean()) / rise
     x_w, y_w = ((1 - w) * line[i - 1] + w * line[i] for line in (other.x, other.y))
+    # the last term is the movement of the crossing itself when pass@1 changes
     above: Floats = lower.y[lower.top] - y_w - slope * (lower.x[lower.top] - x_w)
     return above
 

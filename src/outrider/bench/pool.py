@@ -91,6 +91,7 @@ def run_cells(
 
 
 def _start(cell: Cell, core: int) -> _Running:
+    # forked from a process that has imported PyTorch, so that a short run does not wait for the import
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     cell.path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,8 @@ def _start(cell: Cell, core: int) -> _Running:
 
 
 def _advance(progress: Progress, cell: Cell, used: float, counted: dict[Path, float]) -> None:
-    """Never back: a run that goes on after its last checkpoint makes again what was counted already."""
+    # a resumed run repeats the steps after its checkpoint, which were counted before
+    """Advance the progress by the new part of a run's budget; it never goes back."""
     progress.advance(max(int(used) - int(counted[cell.path]), 0))
     counted[cell.path] = max(used, counted[cell.path])
 

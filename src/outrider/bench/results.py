@@ -113,7 +113,7 @@ def _measured_at(cell: Cell, shares: Sequence[float]) -> list[tuple[Evaluation, 
     clock = {int(row["step"]): training_seconds(row) for row in folder.timing()}
     results = []
     for share in shares:
-        last = max(evaluations)  # a run of seconds may have used a hair less by the clock of its folder
+        last = max(evaluations)  # a run of seconds may be slightly below its budget by the times on disk
         step = min((s for s in evaluations if used[s] >= share * cell.budget), default=last)
         seconds = sum(taken for s, taken in clock.items() if s <= step)
         results.append((evaluations[step], step, tokens[step], seconds))

@@ -126,6 +126,7 @@ class _Candidates:
         self.slope_N = slope_N / np.linalg.norm(slope_N)
         hinges_KN = np.maximum(x_N - self.places_K[:, None], 0.0)
         rest_KN = hinges_KN - hinges_KN.mean(axis=1, keepdims=True)
+        # orthogonal to the line, so a candidate's gain is one product, for all candidates and resamples at once
         rest_KN -= (rest_KN @ self.slope_N)[:, None] * self.slope_N
         self.size_K = np.linalg.norm(rest_KN, axis=1)
         self.unit_KN = rest_KN / self.size_K[:, None]
@@ -144,7 +145,7 @@ class _Candidates:
         removed_B = np.square(y_BN @ self.unit_KN.T).max(axis=1)
         total_B = np.square(y_BN - y_BN.mean(axis=1, keepdims=True)).sum(axis=1)
         error_B = total_B - np.square(y_BN @ self.slope_N)
-        noisy_B = error_B > 1e-12 * total_B  # what is less is rounding
+        noisy_B = error_B > 1e-12 * total_B  # a smaller error is only rounding
         gain_B: Floats = np.divide(removed_B, error_B, out=np.zeros_like(error_B), where=noisy_B)
         return gain_B
 
@@ -170,6 +171,8 @@ class _Candidates:
 
 def _p_value(fit: _Candidates, y_N: Floats, resamples: int, seed: int) -> float:
     """How often a straight line with the noise of the two segments bends at least as much."""
+    # residuals of the two segments: those of the one line would contain the bend as noise
     straight_BN = fit.line(y_N) + noise(y_N - fit.segments(y_N), 4, resamples, seed)
     as_much = int((fit.gain(straight_BN) >= fit.gain(y_N[None])).sum())
+    # the observed curve counts as one of the draws, so the p-value is never 0
     return (1 + as_much) / (1 + resamples)

@@ -58,8 +58,10 @@ def block_length(residuals_N: Floats) -> int:
     (1, 25)
     """
     rho, n = autocorrelation(residuals_N), len(residuals_N)
+    # written so that NaN (too few residuals) is also a single one
     if not rho > 0:
         return 1
+    # the length goes to infinity as rho goes to 1
     rho = min(rho, 0.99)
     length = np.ceil((2 * rho / (1 - rho**2)) ** (2 / 3) * n ** (1 / 3))
     return int(max(1, min(length, n // 4)))

@@ -76,6 +76,8 @@ def bootstrap_mean(
     if problems < 2 or not resamples:
         return Interval(value, np.nan, np.nan, problems)
     generator = np.random.default_rng(seed)
+    # in chunks: all draws at once would be resamples x problems numbers; one generator in order, so the chunk size
+    # changes no draw
     rows = max(1, _CHUNK // problems)
     draws = (
         generator.integers(problems, size=(min(rows, resamples - start), problems))
@@ -122,4 +124,5 @@ def bootstrap_difference(before_P: ArrayLike, after_P: ArrayLike, resamples: int
     first_P, second_P = np.asarray(before_P, dtype=np.float64), np.asarray(after_P, dtype=np.float64)
     if first_P.shape != second_P.shape:
         raise ValueError(f"a paired difference needs the same problems, not {first_P.shape} and {second_P.shape}")
+    # of the differences: resampling both sides apart would lose the pairing
     return bootstrap_mean(second_P - first_P, resamples, seed)

@@ -94,7 +94,7 @@ class Lexicon:
         for kind, (words, patterns) in enumerate(self.expressions.values()):
             for match in (*patterns.finditer(text), *words.finditer(folded)):
                 at, size = slice(*match.span()), match.end() - match.start()
-                if kind_of[at].count(unmatched) == size:  # half a match is none: "first" of "first, I will" is taken
+                if kind_of[at].count(unmatched) == size:  # a match whose text is partly taken is dropped
                     kind_of[at] = bytes([kind]) * size
         for match in _SPACE.finditer(text):
             kind_of[match.start()] = unmatched

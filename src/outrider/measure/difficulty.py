@@ -1,4 +1,4 @@
-"""How much a batch's advantages weigh problems of each difficulty: cumulative advantage, as measured."""
+"""The weight of problems of each difficulty in a batch's advantages: cumulative advantage, as measured."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ def _of_groups(problem_R: ArrayLike, of_group_R: Ints) -> NDArray[Any]:
 
 def _bin(won_G: Ints, told_G: Ints, bins: int) -> Ints:
     """0 for no success, ``bins + 1`` for no failure, else the least ``b`` with won/told <= b/bins, in integers."""
+    # rounds up in integers: in floating point 3/8 could fall into the bin above
     inside_G = -(-won_G * bins // told_G)
     return np.where(won_G == told_G, bins + 1, inside_G)
 

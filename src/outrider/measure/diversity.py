@@ -1,4 +1,4 @@
-"""How different the responses to one problem are: in their answers, and in their tokens."""
+"""Diversity of the responses to one problem: of their answers, and of their tokens."""
 
 from __future__ import annotations
 
@@ -139,6 +139,7 @@ def _codes(responses: Sequence[TokenSequence]) -> Ints:
     """All tokens of all responses, one after the other, as small numbers; equal tokens have equal ones."""
     if all(isinstance(r, np.ndarray) for r in responses):
         flat_T = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, responses)])
+        # small numbers keep the products in _grams far from the limit of int64
         return np.unique(flat_T, return_inverse=True)[1]
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(token, len(number)) for r in responses for token in r], np.int64)
@@ -152,6 +153,7 @@ def _grams(code_T: Ints, length_R: Ints, of_R: Ints, order: int) -> Iterator[tup
     """
     owner_T = np.repeat(np.arange(len(length_R)), length_R)
     left_T = np.cumsum(length_R)[owner_T] - np.arange(len(code_T))  # tokens up to the response's end
+    # begins with the problem's number, so that grams of different problems never count as equal
     start_T, gram_T = np.arange(len(code_T)), of_R[owner_T]
     for n in range(1, order + 1):
         fits_T = left_T[start_T] >= n
@@ -172,9 +174,11 @@ def _counts(gram_T: Ints, owner_T: Ints, R: int) -> tuple[Floats, Floats, Floats
     gram_K, owner_K = np.divmod(pair_K, R)
     last_U = np.flatnonzero(np.append(np.diff(gram_K) != 0, True))  # U: distinct grams
     holders_U = np.diff(last_U, prepend=-1)
+    # sorted by gram, then by count: the last of each gram's run is the largest
     by_count_K = np.lexsort((count_K, gram_K))
     top_U = by_count_K[last_U]
     others_K = np.repeat(count_K[top_U], holders_U)
+    # for the response with the largest count, the others' largest is the second
     others_K[top_U] = np.where(holders_U > 1, count_K[by_count_K[last_U - 1]], 0)
 
     def per_response(weight_K: NDArray[np.generic]) -> Floats:

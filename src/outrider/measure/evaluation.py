@@ -1,4 +1,4 @@
-"""From rollouts to numbers: how good a policy is on a set of problems, and how sure that is."""
+"""From rollouts to numbers: how good a policy is on a set of problems, with intervals."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Evaluation:
     Attributes:
         overall: all problems.
         levels: one summary per difficulty label, in natural order; empty where problems carry no label.
-        tallies: the counts per problem, in the order of the problems: what a paired comparison needs.
+        tallies: the counts per problem, in the order of the problems, for paired comparisons.
         resamples, seed: of the bootstrap.
     """
 
@@ -131,7 +131,7 @@ def evaluate(
 
 def of_tallies(tallies: Sequence[Tally], resamples: int = 2000, seed: int = 0) -> Evaluation:
     """The evaluation whose counts per problem are known; options and degenerate cases as in :func:`evaluate`."""
-    if not any(t.votes for t in tallies):  # no election anywhere: the 0 of the unreadable alone would stand for all
+    if not any(t.votes for t in tallies):  # else the mean would be over the zeros of unparseable responses alone
         tallies = [replace(t, majority=math.nan) for t in tallies]
     ks = powers_of_two(max((t.samples for t in tallies), default=0))
     labels = sorted({t.level for t in tallies}, key=_natural)

@@ -1,4 +1,4 @@
-"""Means of token values by group, with intervals that know that the tokens of one response belong together."""
+"""Means of token values by group, with intervals that respect the dependence of tokens of one response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mean(NamedTuple):
     Attributes:
         value: every token with the same weight; NaN if there is none.
         low, high: ends of the interval; NaN if none was computed.
-        n: tokens (or whatever is averaged) that it stands on.
+        n: how many tokens (or other values) it is a mean of.
         responses: how many responses these come from.
     """
 
@@ -111,6 +111,7 @@ class Profile:
 
     def _resampled(self, sums_CK: Floats, counts_CK: Floats, resamples: int, seed: int) -> Profile:
         """With draws and intervals over clusters of these sums."""
+        # a resample only reweights the clusters' sums, so values are never gathered again
         draws = [(w_bC @ sums_CK, w_bC @ counts_CK) for w_bC in weights(len(sums_CK), resamples, seed)]
         draws_BK = np.concatenate([ratio(s, c) for s, c in draws]) if draws else np.empty((0, len(self.groups)))
         clusters = tuple((counts_CK > 0).sum(0).tolist())
@@ -175,6 +176,7 @@ def weights(responses: int, resamples: int, seed: int) -> Iterator[Floats]:
     rows = max(1, _CHUNK // max(responses, 1))
     for start in range(0, resamples if responses else 0, rows):
         some = min(rows, resamples - start)
+        # each resample gets its own range of numbers, so that one bincount counts them all
         drawn_bR = generator.integers(responses, size=(some, responses)) + responses * np.arange(some)[:, None]
         drawn = np.bincount(drawn_bR.ravel(), minlength=some * responses)
         yield drawn.reshape(some, responses).astype(np.float64)
@@ -192,6 +194,7 @@ def totals(values_T: Floats, groups_T: Ints, owners_T: Ints, groups: int) -> tup
     [[0.0, 5.0], [3.0, 0.0]]
     """
     names, owner_T = np.unique(owners_T, return_inverse=True)
+    # one number for each pair of response and group, so that sums and counts are one bincount each
     cell_T, shape = owner_T * groups + groups_T, (len(names), groups)
     sums: Floats = np.bincount(cell_T, weights=values_T, minlength=len(names) * groups).astype(np.float64)
     counts = np.bincount(cell_T, minlength=len(names) * groups).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a token is worth: success of continuations with the token less success with the best other one."""
+"""The effect of a token: success of continuations with it, less success with the best other token."""
 
 from __future__ import annotations
 

@@ -159,6 +159,7 @@ def _moments(values_R: Floats, of_group_R: NDArray[np.int64], used_R: Flags) -> 
     counts = np.bincount(of_used, minlength=groups).astype(np.float64)
     counts[counts == 0] = np.nan
     means = np.bincount(of_used, values, groups) / counts
+    # two passes: the difference of large squares would lose the digits of a small spread
     return means, np.sqrt(np.bincount(of_used, (values - means[of_used]) ** 2, groups) / counts)
 
 

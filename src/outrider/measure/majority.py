@@ -57,6 +57,7 @@ def majority_or_unknown(answers: Sequence[str], success: Sequence[bool], settled
     0.0
     """
     unnamed = [won for answer, won, done in zip(answers, success, settled, strict=True) if done and not answer]
+    # an unnamed success might be any of the answers, or another one
     if not answers or any(unnamed) or (unnamed and not any(answers)):
         return math.nan
     return majority(answers, success)

@@ -78,6 +78,7 @@ def _all_marked(n_P: Floats, marked_P: Floats, k: int) -> Floats:
     longer product is never larger.
     """
     result_P = np.where(n_P < k, np.nan, 1.0)
+    # a product of ratios: binomials would overflow, and differences of their logarithms would round
     for drawn in range(k):
         left_P = np.maximum(n_P - drawn, 1.0)  # < 1 only where n < k: NaN already
         result_P *= np.maximum(marked_P - drawn, 0.0) / left_P

@@ -32,7 +32,7 @@ FaultKind = Literal["format", "repetition", "garbling", "language"]
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One response as the rules see it.
+    """One response, the input of the rules.
 
     Attributes:
         text: the response, special tokens left out.
@@ -67,7 +67,7 @@ class FaultRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Faults:
-    """What one rule found.
+    """The result of one rule.
 
     Attributes:
         rule: with its definition.
@@ -115,7 +115,7 @@ def faults(
     results = []
     for rule in RULES:
         number_R = np.array([rule.number(response) for response in responses], dtype=np.float64)
-        results.append(Faults(rule, number_R, number_R > rule.threshold))  # NaN is larger than nothing
+        results.append(Faults(rule, number_R, number_R > rule.threshold))  # False for NaN
     return results
 
 
@@ -247,6 +247,7 @@ _NO_SCRIPT = {"MICRO", "FEMININE", "MASCULINE", "MODIFIER"}
 @cache
 def _script(character: str) -> str:
     """The script of a letter, by the first word of its Unicode name; "" for what is no letter of a language."""
+    # mathematical letters are alphabetic for Unicode, but in no language
     symbol = "\u2100" <= character <= "\u214f" or "\U0001d400" <= character <= "\U0001d7ff"  # letterlike, mathematical
     if symbol or not character.isalpha():
         return ""

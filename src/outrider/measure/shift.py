@@ -1,4 +1,4 @@
-"""Where learning went: the probability change of every token between two checkpoints."""
+"""The probability change of every token between two checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE = 0.06
 
 
 class Moved(NamedTuple):
-    """How much probability moved, over some tokens.
+    """The sum of probability changes over some tokens.
 
     Attributes:
         tokens: how many.
@@ -158,6 +158,7 @@ def rank_correlation(
     picked = (np.concatenate([members[i] for i in some]) for some in drawn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantInputWarning)  # its correlation is NaN, which says the same
+        # ranks anew in every resample, where a problem may occur several times
         draws_B = np.array([spearmanr(x[at], y[at]).statistic for at in picked], dtype=np.float64)
         value = float(spearmanr(x, y).statistic) if len(x) > 2 else np.nan
     low, high = ends(draws_B, len(members))

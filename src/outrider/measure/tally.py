@@ -1,4 +1,4 @@
-"""What is counted for one problem; everything an evaluation reports is computed from these counts."""
+"""Counts of one problem, from which everything in an evaluation is computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCORABLE = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 
 
 class TallyEntry(NamedTuple):
-    """What a tally needs of one response.
+    """The facts about one response for a tally.
 
     Attributes:
         outcome: of the verdict; None where it was never judged, which is no scorable sample either.
@@ -39,7 +39,7 @@ class TallyEntry(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether it was read to its end, so that it has an answer."""
+        """Whether it ended and was parsed, so that it has an answer."""
         return self.outcome in (Outcome.CORRECT, Outcome.INCORRECT) and not self.truncated
 
 
@@ -94,7 +94,7 @@ class Tally:
 
     @staticmethod
     def count(problem: str, level: str, sampled: Sequence[TallyEntry], greedy: Sequence[TallyEntry]) -> Tally:
-        """Count the responses to one problem, whoever wrote them; of greedy ones there is one at most."""
+        """Count the responses to one problem, of a run or of a dump; there is at most one greedy response."""
         scorable = [r for r in sampled if r.scorable]
         right = [r.outcome == Outcome.CORRECT for r in scorable]
         settled = [r.settled for r in scorable]

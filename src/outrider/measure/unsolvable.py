@@ -1,4 +1,4 @@
-"""Problems that k rollouts do not solve: whose they are, and how many of them are only unlucky."""
+"""Problems that k rollouts do not solve: which models share them, and how many are only bad luck."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODELS = (2, 4)  # fewest and most whose regions can be drawn and read
 
 @dataclass(frozen=True, slots=True)
 class Unsolved:
-    """What ``k`` rollouts of one model leave unsolved.
+    """The problems that ``k`` rollouts of one model do not solve.
 
     Attributes:
         k: rollouts that a problem needs to be counted.
@@ -71,7 +71,7 @@ class Overlap:
         regions: for every set of models that is not empty (as names in the order of ``models``) the problems that
             exactly these models leave unsolved. All sets are there, most models last; the regions are disjoint.
         solved_by_all: problems that no model leaves unsolved.
-        left_out: problems that some model was not asked, or not often enough; in no region.
+        left_out: problems that some model did not try, or not often enough; in no region.
     """
 
     models: tuple[str, ...]
@@ -108,14 +108,14 @@ def overlap(results: Mapping[str, Unsolved]) -> Overlap:
     if len(ks := {result.k for result in results.values()}) > 1:
         raise UserError(f"unsolved problems of different k ({', '.join(map(str, sorted(ks)))}) cannot be compared")
     decided = frozenset.intersection(*(r.unsolved | r.solved for r in results.values()))
-    asked = frozenset().union(*(r.unsolved | r.solved | r.undecided for r in results.values()))
+    tried = frozenset().union(*(r.unsolved | r.solved | r.undecided for r in results.values()))
     failing = {p: tuple(m for m in models if p in results[m].unsolved) for p in decided}
     regions = {
         chosen: frozenset(p for p, failed in failing.items() if failed == chosen)
         for size in range(1, len(models) + 1)
         for chosen in combinations(models, size)
     }
-    return Overlap(models, regions, frozenset(p for p, failed in failing.items() if not failed), asked - decided)
+    return Overlap(models, regions, frozenset(p for p, failed in failing.items() if not failed), tried - decided)
 
 
 def pass_rate_bound(k: ArrayLike, alpha: float = 0.05) -> Floats:
@@ -212,9 +212,11 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
     if not 0 < c_P.sum() < n_P.sum() or n_P.max() < 2:
         return PassRates(np.nan, np.nan, len(n_P))
     i = np.arange(n_P.max())
+    # terms grouped by i: one evaluation takes the most rollouts of a problem, not their total
     won_I, lost_I, all_I = (_longer_than(i, counts_P) for counts_P in (c_P, n_P - c_P, n_P))
 
     def loss(logs: Floats) -> tuple[float, Floats]:
+        # the search is over logarithms, in which both parameters are positive
         a, b = np.exp(logs)
         value = won_I @ np.log(a + i) + lost_I @ np.log(b + i) - all_I @ np.log(a + b + i)
         rest = all_I @ (1 / (a + b + i))
@@ -228,5 +230,5 @@ def fit_pass_rates(n: ArrayLike, c: ArrayLike) -> PassRates:
 
 
 def _longer_than(i: Ints, counts_P: Ints) -> Ints:
-    """For every ``i`` how many of the counts are larger: how often its term stands in the likelihood."""
+    """For every ``i`` the number of larger counts: how often its term occurs in the likelihood."""
     return len(counts_P) - np.searchsorted(np.sort(counts_P), i, side="right")

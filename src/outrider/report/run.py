@@ -95,7 +95,7 @@ def is_run(path: Path) -> bool:
     """Whether :func:`open_run` can open a path: a run folder, or rollouts of the plain form."""
     if path.is_file():
         return _kind(path) in ("run", "plain")
-    rollouts = path / "rollouts"  # as others call a folder of JSON lines, too
+    rollouts = path / "rollouts"  # other frameworks have a folder of this name, with JSON lines
     begun = rollouts.is_dir() and (any(rollouts.glob("*.parquet")) or not any(rollouts.iterdir()))
     inside = begun or (path / "config.yaml").is_file()
     return inside or any(_kind(file) in ("run", "plain") for file in path.glob("[!.]*.parquet"))
@@ -121,6 +121,7 @@ def gather(run: RunData) -> None:
     except duckdb.Error:
         _leave_out_damaged(run)
         run.db.execute(create)
+    # texts are joined back by row_key and read only by queries that name them
     texts = ", ".join(f"on_disk.{name} AS {name}" if name in _TEXTS else f"gathered.{name}" for name in PLAIN.names)
     run.db.execute(
         f"CREATE OR REPLACE VIEW rollouts AS SELECT {texts} FROM gathered "
@@ -137,6 +138,7 @@ def _leave_out_damaged(run: RunData) -> None:
         trial = _connect()
         try:
             _create_views(trial, _Files(kind, [path]))
+            # the cheapest query that reads every value: damage in the middle of a file shows only then
             trial.execute("SELECT max(hash(row)) FROM rollouts_on_disk AS row").fetchall()
             whole.append(path)
         except duckdb.Error as error:
@@ -208,11 +210,11 @@ def _kind(path: Path) -> str:
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
-    # Made when needed and removed with the connection; each has its own, as older DuckDBs name their files alike.
+    # A folder for each connection, since older versions of DuckDB give their files equal names; DuckDB removes it.
     spill = Path(tempfile.gettempdir()) / f"outrider-{os.getpid()}-{next(_CONNECTIONS)}"
     threads = len(os.sched_getaffinity(0))
     db = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY, "temp_directory": str(spill)})
-    return db.execute("SET enable_progress_bar = false")  # it would be drawn into what is printed
+    return db.execute("SET enable_progress_bar = false")  # it would appear among the printed lines
 
 
 def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
@@ -221,6 +223,7 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
         db.register("no_rollouts", PLAIN.empty_table())
         db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM no_rollouts")
         return
+    # files are complete under their names and never change, so their ends need to be read only once
     db.execute("SET parquet_metadata_cache = true")
     paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files.paths)
     db.execute(

@@ -122,6 +122,7 @@ def _follow(make: Callable[[], str], folders: Sequence[Path], served: Served, se
             served.take(make())
         except UserError as error:
             served.error = str(error)
+        # a large report must not take the cores from the run that it follows
         time.sleep(REST * (time.monotonic() - began))
     return now
 
@@ -129,6 +130,7 @@ def _follow(make: Callable[[], str], folders: Sequence[Path], served: Served, se
 def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            # a page of another site could point its own host name at this address (DNS rebinding) and read the rollouts
             if self.headers.get("Host", "").rpartition(":")[0] not in ("localhost", "127.0.0.1"):
                 self._answer(403, "text/plain", b"This report is for the machine that it is on.")
                 return

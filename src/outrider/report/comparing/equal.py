@@ -82,6 +82,7 @@ def _spent(run: RunData) -> tuple[Floats, Floats]:
 
 
 def _compared(run: RunData, steps_S: Floats, tokens_S: Floats, budget: float) -> ComparedRun:
+    # includes the step that reaches the budget, as a run with this limit would
     kept = min(int(np.searchsorted(tokens_S, budget)) + 1, len(tokens_S))
     if kept < len(tokens_S):
         run = _stopped(run, int(steps_S[kept - 1]))

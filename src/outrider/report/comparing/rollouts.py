@@ -23,14 +23,14 @@ def at_hand(compared: Sequence[ComparedRun]) -> list[ComparedRun]:
 
 
 def common_tries(compared: Sequence[ComparedRun]) -> int:
-    """The number of tries that all runs have for (nearly) all problems: a few problems may have fewer, where a
-    verifier hung."""
+    """The number of tries that all runs have for at least nine tenths of their problems."""
+    # not the minimum: a few problems may have fewer judged tries, where a verifier hung
     return min(int(np.quantile(_sizes(one), 0.1, method="lower")) for one in compared)
 
 
 def query_tries(one: ComparedRun, sql: str, values: Sequence[object] = ()) -> Columns:
-    """Ask about ``tries``: problem_id, level, member, answer, text, success and try, which numbers the judged responses
-    to a problem from 0, so that ``try < k`` is the first k of them."""
+    """A query over ``tries``: problem_id, level, member, answer, text, success and try, which numbers the judged
+    responses to a problem from 0, so that ``try < k`` selects the first k of them."""
     return one.run.query(f"WITH tries AS ({_TRIES}) {sql}", [one.split, one.step, *values])
 
 

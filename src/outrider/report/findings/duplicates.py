@@ -92,6 +92,7 @@ def _excess(equal_G: Floats, pairs_G: Floats, p_G: Floats, problem_G: Floats) ->
         return math.nan, math.nan, math.nan
     difference_G, pairs = equal_G - p_G * pairs_G, float(pairs_G.sum())
     excess = float(difference_G.sum()) / pairs
+    # summed by problem before squaring, since groups of one problem are alike
     by_problem_C = np.bincount(np.unique(problem_G, return_inverse=True)[1], difference_G - excess * pairs_G)
     error = Z * math.sqrt(float((by_problem_C**2).sum())) / pairs
     return float((p_G * pairs_G).sum()) / pairs, excess, error
@@ -102,6 +103,8 @@ def _groups(run: RunData) -> Columns:
     split = main_split(run)
     if not run.query(f"SELECT count(*) AS texts FROM rollouts WHERE split = '{split.name}' AND text <> ''")["texts"][0]:
         raise Lacking(NEEDS)  # a dump without texts, not responses that are all empty
+    # Two independent samples are equal with probability sum p(y)^2 = E[p(y)]. An unknown log-probability in a group
+    # makes its expectation NULL.
     groups = run.query(
         f"""
         WITH texts AS (

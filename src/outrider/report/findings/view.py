@@ -142,6 +142,7 @@ def by_step(run: RunData) -> Columns:
         FROM rollouts WHERE {train.first_tries} GROUP BY step ORDER BY step
         """
     )
+    # of all stages, unlike the rows above: later stages cost tokens too
     spent = run.query(
         "SELECT step, sum(tokens) AS tokens FROM rollouts WHERE split = 'train' GROUP BY step ORDER BY step"
     )

@@ -17,6 +17,8 @@ SPLITS = ("train", "evaluate", "greedy")
 KINDS = ("solved", "mixed", "unsolved")
 
 # A fifth of the steps at each end is early and late; what lies between is neither, so that the two are apart.
+# Equal numbers of steps for each bin, named by its last step. The phases are fifths: enough steps for a mean, and the
+# middle, where a run changes fastest, in neither.
 _BINS = """
 CREATE TEMP TABLE bins AS
 SELECT step, max(step) OVER (PARTITION BY i * least(n, {bins}) // n) AS upto,
@@ -31,6 +33,8 @@ CREATE TEMP VIEW {name} AS
 SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success, tokens + branch_at AS length
 FROM {source} JOIN bins USING (step) WHERE split = '{split}' AND {which}
 """
+# First success: that of the lowest member, since members are numbered in the order in which stages requested them.
+# Greedy rollouts of a baseline cost tokens and count in nothing else.
 _GROUPS = """
 CREATE TEMP TABLE groups AS
 SELECT step, group_id, any_value(upto) AS upto, any_value(phase) AS phase,
@@ -67,7 +71,7 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     except duckdb.CatalogException:
         if run.has("groups"):
             raise
-    _prepare(run)  # the first question of this run
+    _prepare(run)  # at the first query of a run
     return run.query(sql, values)
 
 
