@@ -89,7 +89,7 @@ def test_a_verifier_of_one_token_gives_that_token_its_whole_effect_and_later_one
         problems = judged_by(at, [token])
         sites = work.sites([rollout])
         assert [s.position for s in sites] == list(range(len(rollout.token_ids)))
-        kept, replaced = ([f.successes for f in work.fates(sites, problems, b)] for b in (KEPT, REPLACED))
+        kept, replaced = ([f.successes for f in work.count_continuations(sites, problems, b)] for b in (KEPT, REPLACED))
         assert (kept[at], replaced[at]) == (6, 0)  # the effect is 1
         assert set(kept[at + 1 :]) == set(replaced[at + 1 :]) == {6}  # decided before: the effect is 0
 
@@ -108,9 +108,9 @@ def test_effects_on_a_markov_policy_are_the_differences_of_its_transition_probab
         effects = []
         for branch in (KEPT, REPLACED):
             token = site.tokens[branch]
-            (fate,) = work.fates([site], problems, branch)
+            (counted,) = work.count_continuations([site], problems, branch)
             true = chain[token, list(wins)].sum() if token != END else 0.0
-            assert abs(fate.successes / k - true) <= 4 * np.sqrt(true * (1 - true) / k)
+            assert abs(counted.successes / k - true) <= 4 * np.sqrt(true * (1 - true) / k)
             effects.append(true)
         before = [*rollout.prompt_ids, *rollout.token_ids][len(rollout.prompt_ids) + site.at - 1]
         others = np.delete(np.arange(len(chain)), site.tokens[KEPT])
@@ -167,14 +167,14 @@ def test_batches_give_what_one_continuation_at_a_time_gives(choose: str) -> None
         assert site.path(REPLACED).tolist() == [*whole[:-1], site.tokens[REPLACED]]
     counts = []
     for side in (KEPT, REPLACED):
-        fates = work.fates(sites, problems, side)
-        again = work.fates(sites[::-1], problems, side)[::-1]
-        assert fates == again
+        counts = work.count_continuations(sites, problems, side)
+        again = work.count_continuations(sites[::-1], problems, side)[::-1]
+        assert counts == again
         expected = [one_by_one(work, s, problems[s.rollout.problem_id], side, 3) for s in sites]
-        assert [f.successes for f in fates] == expected
+        assert [f.successes for f in counts] == expected
         counts += expected
     assert 0 < sum(counts) < 3 * len(counts)
-    other = interventions(p, asked(choose=choose, positions=3, k=3, seed=6)).fates(sites, problems, KEPT)
+    other = interventions(p, asked(choose=choose, positions=3, k=3, seed=6)).count_continuations(sites, problems, KEPT)
     assert [f.successes for f in other] != counts[: len(sites)]
 
 
@@ -186,13 +186,13 @@ def test_a_token_that_ends_a_response_is_judged_once_and_counts_k_times() -> Non
     site = work.sites([rollout])[0]._replace(at=last)
     assert site.tokens[KEPT] == END
     wins = [int(rollout.token_ids[last - 1])]
-    (fate,) = work.fates([site], judged_by(last - 1, wins), KEPT)
-    assert (fate.successes, fate.tokens) == (6, 0)
-    (fate,) = work.fates([site], judged_by(last, range(32)), KEPT)  # nothing stands where the end is
-    assert (fate.successes, fate.tokens) == (0, 0)
-    (fate,) = work.fates([site], judged_by(last, [site.tokens[REPLACED]]), REPLACED)
-    assert fate.successes == 6
-    assert fate.tokens >= 6
+    (counted,) = work.count_continuations([site], judged_by(last - 1, wins), KEPT)
+    assert (counted.successes, counted.tokens) == (6, 0)
+    (counted,) = work.count_continuations([site], judged_by(last, range(32)), KEPT)  # nothing stands where the end is
+    assert (counted.successes, counted.tokens) == (0, 0)
+    (counted,) = work.count_continuations([site], judged_by(last, [site.tokens[REPLACED]]), REPLACED)
+    assert counted.successes == 6
+    assert counted.tokens >= 6
 
 
 def test_a_response_at_its_limit_is_unfinished_and_what_cannot_be_judged_is_counted() -> None:
@@ -201,9 +201,9 @@ def test_a_response_at_its_limit_is_unfinished_and_what_cannot_be_judged_is_coun
     assert len(rollout.token_ids) == LIMIT
     work = interventions(p, asked(), whole=True)
     site = work.sites([rollout])[0]._replace(at=LIMIT - 1)
-    (fate,) = work.fates([site], judged_by(0, range(32)), KEPT)
-    assert fate == (0, 6, 0)  # six timeouts of the verifier, no token
-    table = site_table("train", 3, [site], [fate], [fate], 6)
+    (counted,) = work.count_continuations([site], judged_by(0, range(32)), KEPT)
+    assert counted == (0, 6, 0)  # six timeouts of the verifier, no token
+    table = site_table("train", 3, [site], [counted], [counted], 6)
     assert table["unscorable"].to_pylist() == [12]
     assert table["kept_successes"].to_pylist() == [None]  # not known, which is not 0
 
@@ -213,8 +213,8 @@ def test_rows_say_which_token_and_what_the_policy_says_of_it() -> None:
     work = interventions(p, asked(positions=2))
     rollouts = responses(p)
     sites = work.sites(rollouts)
-    fates = work.fates(sites, judged_by(2, range(3, 16)), KEPT)
-    rows = site_table("train", 3, sites, fates, fates, 6).to_pylist()
+    counts = work.count_continuations(sites, judged_by(2, range(3, 16)), KEPT)
+    rows = site_table("train", 3, sites, counts, counts, 6).to_pylist()
     assert len(rows) == sum(min(2, len(r.token_ids)) for r in rollouts)
     for row, site in zip(rows, sites, strict=True):
         r = site.rollout

@@ -21,7 +21,7 @@ import dumps
 from dumps import CHAT, TURNS, TURNS_TEXT, column, rows, said
 from outrider.errors import UserError
 from outrider.importers import FORMATS, detect, read
-from outrider.importers.files import look
+from outrider.importers.files import head_of
 from outrider.importers.jsonobject import CutOffError, members
 from outrider.importers.plain import PLAIN
 from outrider.importers.success import SuccessRule, outcome_of
@@ -53,7 +53,7 @@ def one_of_each(folder: Path) -> dict[str, Path]:
 def test_every_format_is_told_from_every_other_by_content_alone(tmp_path):
     for name, path in one_of_each(tmp_path).items():
         assert detect(path) == name.partition("/")[0], name
-        assert [n for n in FORMATS if FORMATS[n].recognises(look(path))] == [name.partition("/")[0]]
+        assert [n for n in FORMATS if FORMATS[n].recognises(head_of(path))] == [name.partition("/")[0]]
         assert len(rows(path)) == 1
 
 

@@ -16,7 +16,7 @@ from outrider.analyse.arguments import Intervene, Shift, TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder, write_table
 from outrider.analyse.forward import TokenValues
 from outrider.analyse.shift_command import shift_table
-from outrider.analyse.sites import Fate, Site, site_table
+from outrider.analyse.sites import ContinuationCounts, Site, site_table
 from outrider.analyse.tokens_command import token_table
 from outrider.record import Rollout
 from outrider.record.verdict import correct, incorrect
@@ -65,13 +65,13 @@ def values(one: Rollout, seed: int) -> TokenValues:
     return TokenValues(-logprobs, entropies, errors, hidden, gradients, one.token_ids, -others, counts)
 
 
-def sites(step: int) -> tuple[list[Site], list[Fate], list[Fate]]:
+def sites(step: int) -> tuple[list[Site], list[ContinuationCounts], list[ContinuationCounts]]:
     """Every third token; at one of them a continuation could not be judged."""
     rng = np.random.default_rng(10 + step)
     found = [Site(one, at, values(one, 0)) for one in rollouts(step) for at in range(0, len(one.token_ids), 3)]
-    fates = [[Fate(int(n), 0, 5) for n in rng.integers(0, K + 1, len(found))] for _ in range(2)]
-    fates[0][1] = Fate(2, 1, 5)
-    return found, *fates
+    counts = [[ContinuationCounts(int(n), 0, 5) for n in rng.integers(0, K + 1, len(found))] for _ in range(2)]
+    counts[0][1] = ContinuationCounts(2, 1, 5)
+    return found, *counts
 
 
 def write(folder: Path, kind: str, asked: Any, make: Any) -> None:

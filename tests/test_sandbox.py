@@ -23,7 +23,7 @@ from outrider.verify.inside import seccomp
 from outrider.verify.inside.plain import dumps, loads
 from outrider.verify.probes import PROBES
 from outrider.verify.promises import TRIAL, WAYS, outside, why_not
-from outrider.verify.sandbox import Finished, Limits, ProgramFaultError, Programs
+from outrider.verify.sandbox import Limits, ProgramFaultError, ProgramResult, Programs
 
 REASONS = {way: why_not(way) for way in WAYS}
 WORKING = [way for way in WAYS if not REASONS[way]]
@@ -38,7 +38,7 @@ def way(request):
     return request.param
 
 
-def run(way: str, source: str, stdin: str = "", limits: Limits = TIGHT) -> Finished:
+def run(way: str, source: str, stdin: str = "", limits: Limits = TIGHT) -> ProgramResult:
     with Programs(source, limits, way) as made:
         return made.run(stdin.encode())
 

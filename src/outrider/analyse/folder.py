@@ -115,7 +115,7 @@ def part_name(split: str, part: WorkUnit) -> str:
     return f"{split}-{part.step:08d}-{part.number:05d}"
 
 
-def work_off(
+def compute_parts(
     ranks: Ranks,
     folder: AnalysisFolder,
     split: str,

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outrider.analyse.arguments import Intervene
-from outrider.analyse.folder import AnalysisFolder, work_off
+from outrider.analyse.folder import AnalysisFolder, compute_parts
 from outrider.analyse.forward import token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.problems import problems_of
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, intervention_parts
-from outrider.analyse.sites import KEPT, REPLACED, Fate, Site, chosen_positions, site_table
-from outrider.analyse.tokens_command import about_of, processes, say, tell_place
+from outrider.analyse.sites import KEPT, REPLACED, ContinuationCounts, Site, chosen_positions, site_table
+from outrider.analyse.tokens_command import about_of, print_line, print_place, processes
 from outrider.interrupts import SAME_COMMAND
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
@@ -61,7 +61,9 @@ class Interventions:
             for at in chosen_positions(rollout, values.entropies, self.options)
         ]
 
-    def fates(self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str) -> list[Fate]:
+    def count_continuations(
+        self, sites: Sequence[Site], problems: Mapping[str, Problem], branch: str
+    ) -> list[ContinuationCounts]:
         """The results of each site's continuations with its token kept, or replaced."""
         paths = [site.path(branch) for site in sites]
         going = [self._goes_on(site, path) for site, path in zip(sites, paths, strict=True)]
@@ -75,7 +77,7 @@ class Interventions:
             finished = [not r.truncated for r in ending] or [self.stops.ends(path)]
             items += [(problems[site.rollout.problem_id], *item) for item in zip(texts, finished, strict=True)]
         verdicts = iter(self.task.verify_all(items))
-        return [self._fate(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
+        return [self._counts(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
 
     def _goes_on(self, site: Site, path: Ids) -> bool:
         room = min(self.options.sample.max_tokens, self.context - len(site.rollout.prompt_ids))
@@ -93,11 +95,11 @@ class Interventions:
             seed=self.options.seed,
         )
 
-    def _fate(self, ending: Sequence[Rollout], verdicts: Sequence[Verdict]) -> Fate:
+    def _counts(self, ending: Sequence[Rollout], verdicts: Sequence[Verdict]) -> ContinuationCounts:
         times = 1 if ending else self.options.k
         unscorable = sum(v.outcome in (Outcome.TIMEOUT, Outcome.ERROR) for v in verdicts)
         tokens = sum(len(r.token_ids) for r in ending)
-        return Fate(times * sum(v.success for v in verdicts), times * unscorable, tokens)
+        return ContinuationCounts(times * sum(v.success for v in verdicts), times * unscorable, tokens)
 
 
 def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Path) -> int:
@@ -119,14 +121,14 @@ def _intervene(ranks: Ranks, run: Path, options: Intervene, plan: AnalysisPlan, 
         rollouts = plan.read(run, part.step)[part.start : part.stop]
         refuse_foreign(policy, options.model, run, rollouts)
         sites = interventions.sites(rollouts)
-        kept, replaced = (interventions.fates(sites, problems, branch) for branch in (KEPT, REPLACED))
+        kept, replaced = (interventions.count_continuations(sites, problems, branch) for branch in (KEPT, REPLACED))
         return site_table(plan.split, part.step, sites, kept, replaced, options.k)
 
     with closing(options.task), AnalysisFolder(out) as folder:
         about |= {"weights": weights_hash(policy.model), "task_data": ranks.from_main(lambda: options.task.fingerprint)}
         problems = ranks.from_main(lambda: _problems(run, options, plan))
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
-        work_off(ranks, folder, plan.split, parts, "continuations", work)
+        compute_parts(ranks, folder, plan.split, parts, "continuations", work)
         if ranks.main:
             _print_counts(folder, plan)
     return 0
@@ -143,11 +145,13 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     effects_N = effects(replaced, kept, k)
     judged_N = ~np.isnan(effects_N)
     spent = pc.sum(table["generated_tokens"]).as_py()
-    say(f"{len(effects_N):,} positions of {plan.rollouts:,} responses, {spent:,} generated tokens")
+    print_line(f"{len(effects_N):,} positions of {plan.rollouts:,} responses, {spent:,} generated tokens")
     if left := len(effects_N) - judged_N.sum():
-        say(f"{left:,} positions are left out of the means: a continuation could not be judged")
+        print_line(f"{left:,} positions are left out of the means: a continuation could not be judged")
     if judged_N.any():
         with_token, with_other = (float(np.mean((counts / k)[judged_N])) for counts in (kept, replaced))
         effect = effects_N[judged_N].mean()
-        say(f"success with the token {with_token:.3f}, with its replacement {with_other:.3f}, effect {effect:+.3f}")
-    tell_place(folder, plan)
+        print_line(
+            f"success with the token {with_token:.3f}, with its replacement {with_other:.3f}, effect {effect:+.3f}"
+        )
+    print_place(folder, plan)

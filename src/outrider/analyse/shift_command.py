@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outrider.analyse.arguments import Shift
-from outrider.analyse.folder import AnalysisFolder, work_off
+from outrider.analyse.folder import AnalysisFolder, compute_parts
 from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
-from outrider.analyse.tokens_command import about_of, key_columns, own, processes, say, tell_place
+from outrider.analyse.tokens_command import about_of, key_columns, own, print_line, print_place, processes
 from outrider.interrupts import SAME_COMMAND
 from outrider.measure.shift import LARGE
 from outrider.record import Rollout
@@ -47,7 +47,7 @@ def _shift(ranks: Ranks, run: Path, options: Shift, plan: AnalysisPlan, out: Pat
 
     with AnalysisFolder(out) as folder:
         ranks.from_main(lambda: folder.begin(about, vocabulary(after)))
-        work_off(ranks, folder, plan.split, parts, "tokens", work)
+        compute_parts(ranks, folder, plan.split, parts, "tokens", work)
         if ranks.main:
             _print_counts(folder, plan)
     return 0
@@ -76,8 +76,8 @@ def shift_table(
 def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     size = pc.abs(folder.table(["shift"])["shift"])
     large = pc.mean(pc.greater(size, LARGE)).as_py()
-    say(
+    print_line(
         f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts: mean change of probability "
         f"{pc.mean(size).as_py():.4g}, beyond {LARGE} for {large:.2%}"
     )
-    tell_place(folder, plan)
+    print_place(folder, plan)

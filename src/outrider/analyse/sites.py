@@ -57,7 +57,7 @@ class Site(NamedTuple):
         return float(np.exp(-(logprobs_T if sampled_T is None else logprobs_T[sampled_T]).mean(dtype=np.float64)))
 
 
-class Fate(NamedTuple):
+class ContinuationCounts(NamedTuple):
     """The results of the continuations of one of a site's two tokens.
 
     Attributes:
@@ -98,7 +98,12 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
 
 
 def site_table(
-    split: str, step: int, sites: Sequence[Site], kept: Sequence[Fate], replaced: Sequence[Fate], k: int
+    split: str,
+    step: int,
+    sites: Sequence[Site],
+    kept: Sequence[ContinuationCounts],
+    replaced: Sequence[ContinuationCounts],
+    k: int,
 ) -> pa.Table:
     """One row per site: the token, the policy's values for it, and the results of both continuations.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from outrider.analyse.arguments import TokensAnalysis
-from outrider.analyse.folder import AnalysisFolder, part_name, work_off
+from outrider.analyse.folder import AnalysisFolder, compute_parts, part_name
 from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
@@ -47,7 +47,7 @@ def _tokens(ranks: Ranks, run: Path, options: TokensAnalysis, plan: AnalysisPlan
 
     with AnalysisFolder(out) as folder:
         ranks.from_main(lambda: folder.begin(about, vocabulary(policy)))
-        work_off(ranks, folder, plan.split, parts, "tokens", work)
+        compute_parts(ranks, folder, plan.split, parts, "tokens", work)
         if ranks.main:
             _print_counts(folder, plan, options)
     return 0
@@ -141,19 +141,19 @@ def _print_counts(folder: AnalysisFolder, plan: AnalysisPlan, options: TokensAna
     names |= {branching_column(mass): f"branching factor at {mass:g}" for mass in options.masses}
     table = folder.table([*names, "sampled_logprob"])
     means = [f"{name} {pc.mean(table[column]).as_py():.4g}" for column, name in names.items()]
-    say(f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts, means: {', '.join(means)}")
+    print_line(f"{plan.tokens:,} tokens of {plan.rollouts:,} rollouts, means: {', '.join(means)}")
     if otherwise := table["sampled_logprob"].null_count:
-        say(f"{otherwise:,} tokens were not drawn at temperature {options.temperature:g}: no sampled_logprob")
-    tell_place(folder, plan)
+        print_line(f"{otherwise:,} tokens were not drawn at temperature {options.temperature:g}: no sampled_logprob")
+    print_place(folder, plan)
 
 
-def tell_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
+def print_place(folder: AnalysisFolder, plan: AnalysisPlan) -> None:
     """Print where the rows are, and which tokens have none."""
     if plan.observed:
-        say(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
-    say(f"rows in {folder.path / 'parts'}/*.parquet")
+        print_line(f"{plan.observed:,} observed tokens have no row: no policy sampled them")
+    print_line(f"rows in {folder.path / 'parts'}/*.parquet")
 
 
-def say(sentence: str) -> None:
+def print_line(sentence: str) -> None:
     """One line on the standard output."""
     Console().print(sentence, soft_wrap=True, markup=False, highlight=False)

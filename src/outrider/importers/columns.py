@@ -11,7 +11,7 @@ from pathlib import Path
 
 from outrider.errors import UserError
 from outrider.importers.column_mapping import ColumnMapping
-from outrider.importers.files import Head, look
+from outrider.importers.files import Head, head_of
 from outrider.importers.lines import Record, json_lines, opened
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
@@ -41,7 +41,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             f"{len(paths):,} files are read as one: responses to a problem count together, whichever they are in."
         )
     for path in paths:
-        for data, where in _records(path, look(path).kind, notes):
+        for data, where in _records(path, head_of(path).kind, notes):
             yield ImportedRow({"split": split}, data, where)
 
 

@@ -35,7 +35,7 @@ class Head(NamedTuple):
     first: Mapping[str, Any]
 
 
-def look(path: Path) -> Head:
+def head_of(path: Path) -> Head:
     """The head of a file.
 
     Raises:

@@ -12,9 +12,9 @@ from outrider.errors import UserError, nearest
 from outrider.importers import columns as any_columns
 from outrider.importers import inspect_log, lm_eval, open_instruct, trl, verifiers, verl
 from outrider.importers.column_mapping import ColumnMapping
-from outrider.importers.files import Head, files_of, look
+from outrider.importers.files import Head, files_of, head_of
 from outrider.importers.notes import Notes
-from outrider.importers.table import ImportedRow, summed_up, table
+from outrider.importers.table import ImportedRow, note_counts, table
 
 
 class Format(Protocol):
@@ -64,7 +64,7 @@ def detect(path: str | Path) -> str | None:
     Raises:
         UserError: there is nothing at ``path``, or it cannot be opened.
     """
-    names = (_format_of(look(file)) for file in files_of(Path(path)))
+    names = (_format_of(head_of(file)) for file in files_of(Path(path)))
     return next((name for name in names if name is not None), None)
 
 
@@ -86,11 +86,11 @@ def read(path: str | Path, format: str | None = None, columns: Mapping[str, str]
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise UserError(f"there is no format {format!r}; {nearest(format, FORMATS)}.")
-    files = [(file, look(file)) for file in files_of(path)]
+    files = [(file, head_of(file)) for file in files_of(path)]
     name = format or _only_format(path, files, bool(columns))
     paths = _chosen(path, files, name, notes)
     done = table(mapping.applied(FORMATS[name].rows(paths, notes, mapping), notes), notes)
-    summed_up(done, notes)
+    note_counts(done, notes)
     return Imported(done, name, notes.sentences())
 
 

@@ -193,7 +193,7 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
     return int(whole)
 
 
-def summed_up(done: pa.Table, notes: Notes) -> None:
+def note_counts(done: pa.Table, notes: Notes) -> None:
     """Note how many rollouts, problems and groups there are, and how many were never judged."""
     if not len(done):
         notes.say("The dump holds no rollouts.")

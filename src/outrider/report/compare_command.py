@@ -17,7 +17,7 @@ from outrider.report.content import CellValue, Report
 from outrider.report.data import RunData
 from outrider.report.findings import examine
 from outrider.report.opened import open_any
-from outrider.report.report_command import COLOURS, tell_notices, write
+from outrider.report.report_command import COLOURS, print_notices, write
 from outrider.report.run import gather, is_run
 
 _FEWEST = 2
@@ -46,7 +46,7 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
             run.db.close()
     console = Console()
     written = write(made, out or Path(), "compare")
-    tell_notices(notices)
+    print_notices(notices)
     _print(made, sentences, console)
     console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
     return 0

@@ -34,8 +34,8 @@ def report_command(path: Path, out: Path | None = None, columns: Mapping[str, st
     made, notices = made_of(path, columns)
     console = Console()
     written = write(made, out or (path if path.is_dir() else path.parent), "report")
-    tell_notices(notices)
-    tell(made, console)
+    print_notices(notices)
+    print_findings(made, console)
     console.print("", *written, sep="\n", soft_wrap=True, markup=False, highlight=False)
     return 0
 
@@ -77,13 +77,13 @@ def write(made: Report, folder: Path, name: str) -> tuple[Path, Path]:
     return page, data
 
 
-def tell_notices(notices: Sequence[str]) -> None:
+def print_notices(notices: Sequence[str]) -> None:
     """Print what could not be read to standard error, a line each."""
     for notice in notices:
         Console(stderr=True).print(notice, soft_wrap=True, markup=False, highlight=False)
 
 
-def tell(made: Report, console: Console) -> None:
+def print_findings(made: Report, console: Console) -> None:
     """Print the findings, worst first: what was seen, then what to try. Every check is accounted for."""
     console.print(Text(made.title, "bold"))
     for finding in made.findings:

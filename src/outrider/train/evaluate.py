@@ -83,7 +83,7 @@ class Evaluator:
         )
 
 
-def keep(folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
+def write_evaluated(folder: RunFolder, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
     """Put an evaluation on disk: its rollouts first, so that there are no numbers without them."""
     levels = {problem.id: problem.level for problem in problems}
     for name, rollouts in (("evaluate", evaluated.sampled), ("greedy", evaluated.greedy)):

@@ -18,7 +18,7 @@ from outrider.sample.ready import ready
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator, heldout, keep
+from outrider.train.evaluate import Evaluator, heldout, write_evaluated
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 
@@ -47,7 +47,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
         evaluator = Evaluator(problems, policy.encode, collect, options.evaluate, options.sample.params())
         evaluated = evaluator.run()
         if folder is not None:
-            keep(folder, 0, evaluated, problems)
+            write_evaluated(folder, 0, evaluated, problems)
             write_atomically(folder.path / "table.md", as_markdown(evaluated.evaluation).encode())
         if ranks.main:
             Console().print(as_table(evaluated.evaluation, title=f"{options.model} on held-out {options.task.name}"))

@@ -28,7 +28,7 @@ from outrider.screen.trackers import Tracker, open_trackers
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator, heldout, keep
+from outrider.train.evaluate import Evaluator, heldout, write_evaluated
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
@@ -145,7 +145,7 @@ class Run:
         self.trainer.clock.take()
         if self.folder is None:
             return
-        keep(self.folder, step, evaluated, self.evaluator.problems)
+        write_evaluated(self.folder, step, evaluated, self.evaluator.problems)
         self.screen.evaluated(step, evaluated.evaluation)
 
     def save(self, step: int) -> None:

@@ -11,7 +11,7 @@ from outrider.config import Validate
 from outrider.record.normalised import normalised
 from outrider.tasks import Suite, Table, Task
 from outrider.validate.grade import Graded, grade
-from outrider.validate.lengths import PromptLengths, Ruler
+from outrider.validate.lengths import PromptLengths, PromptMeasure
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import Side, SideEntry, read_sides
 
@@ -69,23 +69,23 @@ def check(options: Validate) -> TaskReport:
     Raises:
         UserError: a file or the model cannot be read, or a side holds nothing.
     """
-    ruler = None if options.model is None else Ruler(options.model, options.policy, options.max_tokens)
+    measure = None if options.model is None else PromptMeasure(options.model, options.policy, options.max_tokens)
     task = options.task
     try:
         sides = read_sides(task, options.problems)
         n = options.ngram if isinstance(task, Table | Suite) else None  # others generate texts by a pattern
         texts = [texts_of(side.entries, n) for side in sides]
-        checked = [check_side(task, side, of, options.near, ruler) for side, of in zip(sides, texts, strict=True)]
+        checked = [check_side(task, side, of, options.near, measure) for side, of in zip(sides, texts, strict=True)]
     finally:
         task.close()
     across = repeats(texts[0], texts[1], options.near) if len(texts) == 2 else None
     return TaskReport(options, checked, across)
 
 
-def check_side(task: Task, side: Side, texts: SideTexts, least: float, ruler: Ruler | None) -> Checked:
+def check_side(task: Task, side: Side, texts: SideTexts, least: float, measure: PromptMeasure | None) -> Checked:
     """All checks of one side alone."""
     levels = Counter(entry.problem.level for entry in side.entries)
-    lengths = None if ruler is None else ruler.measure(side.entries)
+    lengths = None if measure is None else measure.measure(side.entries)
     return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
 
 

@@ -20,7 +20,7 @@ class PromptLengths(NamedTuple):
     too_long: list[tuple[SideEntry, int]]
 
 
-class Ruler:
+class PromptMeasure:
     """A model's tokenizer and context length, without its weights.
 
     Raises:

@@ -12,7 +12,15 @@ from outrider.record.verdict import Outcome
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
 from outrider.verify.promises import Isolation, find_way
-from outrider.verify.sandbox import MEMORY_RAN_OUT, Finished, Limits, ProgramFaultError, Programs, Sandbox, SandboxError
+from outrider.verify.sandbox import (
+    MEMORY_RAN_OUT,
+    Limits,
+    ProgramFaultError,
+    ProgramResult,
+    Programs,
+    Sandbox,
+    SandboxError,
+)
 from outrider.verify.unit_names import plan, whole_program
 
 SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
@@ -160,7 +168,7 @@ def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
     return text_of(fields, answer) if fields.get(answer) is not None else None
 
 
-def what_is_wrong(finished: Finished, expected: str) -> str:
+def what_is_wrong(finished: ProgramResult, expected: str) -> str:
     """Why a run does not pass; empty where it does."""
     if finished.used_up:
         return "used up its CPU time"

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from outrider.errors import UserError
 from outrider.verify import probes
-from outrider.verify.sandbox import Finished, Limits, Programs, Way, shown_and_hidden
+from outrider.verify.sandbox import Limits, ProgramResult, Programs, Way, shown_and_hidden
 
 Isolation = Literal["required", "none"]
 
@@ -27,7 +27,9 @@ MOST_HIDDEN = 100  # files of the user that are looked for
 TRIAL = Limits(seconds=20, processes=8, memory_gb=0.5, output_mb=1, scratch_mb=2, files=32)
 
 
-def run(source: str, stdin: bytes = b"", limits: Limits | None = None, isolation: Isolation = "required") -> Finished:
+def run(
+    source: str, stdin: bytes = b"", limits: Limits | None = None, isolation: Isolation = "required"
+) -> ProgramResult:
     """Run one untrusted Python program on one input.
 
     Only the standard library is there, and hash seeds are fixed. The program is started as ``__main__``.

@@ -93,7 +93,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProgramResult:
     """How a program ended.
 
     Attributes:
@@ -245,10 +245,10 @@ class Programs(Sandbox):
     def __init__(self, source: str, limits: Limits, way: Way) -> None:
         super().__init__({"kind": "programs", "source": source}, limits, way)
 
-    def run(self, stdin: bytes) -> Finished:
+    def run(self, stdin: bytes) -> ProgramResult:
         """Run the program on an input; when it ends, everything that it has started is ended too."""
         self.send(stdin)
-        finished = Finished(**_renamed(self.receive()))
+        finished = ProgramResult(**_renamed(self.receive()))
         if finished.status == -signal.SIGKILL and not finished.used_up and self.memory_ran_out:
             raise SandboxError(MEMORY_RAN_OUT)
         return finished
