@@ -167,11 +167,11 @@ def test_batches_give_what_one_continuation_at_a_time_gives(choose: str) -> None
         assert site.path(REPLACED).tolist() == [*whole[:-1], site.tokens[REPLACED]]
     counts = []
     for side in (KEPT, REPLACED):
-        counts = work.count_continuations(sites, problems, side)
+        batched = work.count_continuations(sites, problems, side)
         again = work.count_continuations(sites[::-1], problems, side)[::-1]
-        assert counts == again
+        assert batched == again
         expected = [one_by_one(work, s, problems[s.rollout.problem_id], side, 3) for s in sites]
-        assert [f.successes for f in counts] == expected
+        assert [f.successes for f in batched] == expected
         counts += expected
     assert 0 < sum(counts) < 3 * len(counts)
     other = interventions(p, asked(choose=choose, positions=3, k=3, seed=6)).count_continuations(sites, problems, KEPT)
