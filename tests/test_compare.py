@@ -212,7 +212,7 @@ def test_what_cannot_be_paired_is_said_and_hides_nothing_else():
         trained("y", [1], {1: evaluated({"b": 1})}),
         trained("z", [1], {}),
     ]
-    report, sentences = comparison(runs, {})
+    report, sentences = comparison(runs)
     assert sentences == [
         "`y` and `x` have no problem in common, so nothing can be paired.",
         "`z` has no evaluation to compare, so `z` cannot be paired with `x`.",

@@ -121,32 +121,50 @@ def test_one_run_alone_with_rollouts_has_nothing_to_be_compared_with():
     assert answers.section(compared) is None
 
 
-def analysed(folder, sizes: list[list[int]], mass: str = "95"):
+def analysed(folder, sizes: list[list[int]], mass: str = "95") -> RunData:
     parts = folder / "analysis/tokens/parts"
     parts.mkdir(parents=True)
     (folder / "analysis/tokens/about.json").write_text(json.dumps({"model": "trained", "parts": ["x-0"]}))
     keys = [(m, p) for m, of in enumerate(sizes) for p in range(len(of))]
-    columns = {"split": ["train"] * len(keys), "step": [7] * len(keys), "group_id": ["g"] * len(keys)}
-    columns |= {"member": [m for m, _ in keys], "position": [p for _, p in keys]}
+    columns = {"split": ["train"] * len(keys), "step": [7] * len(keys), "member": [0] * len(keys)}
+    columns |= {"group_id": [f"g{m}" for m, _ in keys], "position": [p for _, p in keys]}
     columns[f"branching_{mass}"] = [size for of in sizes for size in of]
     pq.write_table(pa.table(columns), parts / "x-0.parquet")
-    return folder
+    return in_folder(folder)
+
+
+def in_folder(folder) -> RunData:
+    return replace(run_of_rows([]), name=folder.name, folder=folder)
 
 
 def test_branching_factors_are_means_over_tokens_and_unfinished_analyses_are_named(tmp_path):
-    folders = {"a": analysed(tmp_path / "a", [[1, 2, 6], [3]]), "b": analysed(tmp_path / "b", [[1, 1], [1]])}
-    unfinished = analysed(tmp_path / "c", [[1]])
-    (unfinished / "analysis/tokens/parts/x-0.parquet").unlink()
-    section = branching.section(folders | {"c": unfinished, "d": tmp_path})
+    runs = [analysed(tmp_path / "a", [[1, 2, 6], [3]]), analysed(tmp_path / "b", [[1, 1], [1]])]
+    unfinished, damaged = analysed(tmp_path / "c", [[1]]), analysed(tmp_path / "f", [[1]])
+    (tmp_path / "c/analysis/tokens/parts/x-0.parquet").unlink()
+    (tmp_path / "f/analysis/tokens/parts/x-0.parquet").write_bytes(b"PAR1, cut off")
+    without = in_folder(tmp_path / "d")
+    section = branching.section([*runs, unfinished, damaged, without])
     assert [(r[0], r[1], r[3], r[4], r[5]) for r in section.tables[0].rows] == [
         ("a", "trained", 2, 4, 3.0),
         ("b", "trained", 2, 3, 1.0),
     ]
-    assert section.text.endswith("Not analysed: `c`, `d`.")
+    assert section.text.endswith("Not analysed: `c`, `f`, `d`.")
+    assert "x-0.parquet was left out: it is damaged" in damaged.notices[0]
     assert "holds 95 %" in section.text
-    other = {"b": folders["b"], "e": analysed(tmp_path / "e", [[2]], mass="99_9")}
-    assert branching.section(other) is None  # no mass that both have
-    assert branching.section({"d": tmp_path}) is None
+    assert branching.section([runs[1], analysed(tmp_path / "e", [[2]], mass="99_9")]) is None  # no mass that both have
+    assert branching.section([without]) is None
+
+
+def test_branching_is_over_problems_of_steps_beyond_equal_tokens_too(tmp_path):
+    analysed(tmp_path / "a", [[1, 2], [4, 4]])
+    one_problem = [row(step=1), row(step=7, group_id="g0"), row(step=7, group_id="g1")]
+    spent = {"step": np.array([1.0, 7.0]), "tokens": np.array([10.0, 30.0])}
+    long = replace(run_of_rows(one_problem, metrics=spent), name="long", folder=tmp_path / "a")
+    short = run_of_rows([row(step=1)], metrics={name: values[:1] for name, values in spent.items()})
+    report, _ = comparison([long, replace(short, name="short")])
+    (table,) = next(section.tables for section in report.sections if section.id == "branching")
+    ((*_, mean, low, high),) = table.rows
+    assert (mean, math.isnan(low), math.isnan(high)) == (2.75, True, True)  # no interval over a single problem
 
 
 # the page: one for all, as a browser takes seconds to read a plotting library
@@ -163,7 +181,7 @@ def sets(count: int) -> Figure:
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory):
-    report, _ = comparison([tries(name, seed) for seed, name in enumerate(NAMES[:2])], {})
+    report, _ = comparison([tries(name, seed) for seed, name in enumerate(NAMES[:2])])
     json.dumps(report.to_json(), allow_nan=False)
     pictures = Section("pictures", "Pictures", "", [sets(3), sets(4)])
     place = tmp_path_factory.mktemp("page") / "compare.html"

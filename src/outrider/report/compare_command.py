@@ -39,7 +39,7 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     if len({run.name for run in runs}) < len(runs):
         runs = [replace(run, name=str(path)) for run, path in zip(runs, paths, strict=True)]
     try:
-        made, sentences = comparison(runs, {run.name: path for run, path in zip(runs, paths, strict=True)})
+        made, sentences = comparison(runs)
         notices = [notice for run in runs for notice in run.notices]
     finally:
         for run in runs:
@@ -52,13 +52,11 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
     return 0
 
 
-def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Report, list[str]]:
-    """The page of a comparison, and a sentence about each run but the first.
-
-    ``folders``: the runs' folders by name, for analyses of their tokens.
-    """
+def comparison(runs: Sequence[RunData]) -> tuple[Report, list[str]]:
+    """The page of a comparison, and a sentence about each run but the first."""
     for run in runs:
         gather(run)
+    policies = branching.section(runs)  # before the runs are cut: analyses are of any step
     budget, compared = at_equal_tokens(runs)
     compared_section, sentences = differences.section(compared)
     made = [
@@ -68,7 +66,7 @@ def comparison(runs: Sequence[RunData], folders: Mapping[str, Path]) -> tuple[Re
         *training.sections(compared),
         unsolved.section(compared),
         answers.section(compared),
-        branching.section(folders),
+        policies,
     ]
     results = {one.name: examine(one.run) for one in compared}
     findings = [replace(finding, run=name) for name, of in results.items() for finding in of.findings]

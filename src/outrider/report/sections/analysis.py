@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from outrider.analyse.selection import spread
 from outrider.arrays import Floats, Ints
 from outrider.measure.categories import Lexicon
 from outrider.measure.groups import Label, Mean, Profile, means_by_group
@@ -97,21 +98,33 @@ def analysis_section(
 ) -> Section | None:
     """The section of one analysis in the run's folder; None where it was never begun.
 
-    A part that is missing is said to be; one that is damaged is left out, with one of the run's ``notices``. Of an
-    analysis that is very large, parts are read that are spread evenly over it.
+    Of an analysis that is very large, parts are read that are spread evenly over it.
+    """
+    result = read_analysis(run, kind, columns, _MOST_PARTS)
+    if result is None:
+        return None
+    one, sentences = result
+    figures, tables = ([], []) if one is None else show(one)
+    return Section(f"analysis-{kind}", title, " ".join([text, *sentences]), figures, tables)
+
+
+def read_analysis(
+    run: RunData, kind: str, columns: Sequence[str], most: int | None = None
+) -> tuple[Analysed | None, list[str]] | None:
+    """The rows of an analysis in the run's folder, and sentences on what they lack; None where it was never begun.
+
+    Of more than ``most`` parts, so many are read. A part that is missing is said to be; one that is damaged is left
+    out, with one of the run's ``notices``. Without any part there are no rows.
     """
     folder = None if run.folder is None else run.folder / "analysis" / kind
     if folder is None or not folder.is_dir():
         return None
     broken: list[str] = []
     about = _about(folder, broken)
-    one, sentences = _read(folder, about, columns, broken)
+    table, sentences = _read(folder, about, columns, most, broken)
     run.notices.extend(broken)
-    text = " ".join([text, *sentences, *broken])
-    if one is None:
-        return Section(f"analysis-{kind}", title, text)
-    figures, tables = show(_judged(run, about, one, _words(folder)))
-    return Section(f"analysis-{kind}", title, text, figures, tables)
+    words = _words(folder) if "token_id" in columns else []
+    return None if table is None else _judged(run, about, table, words), [*sentences, *broken]
 
 
 def mean_series(name: str, x: Sequence[Label], means: Sequence[Mean], rows: str = "tokens") -> Series:
@@ -145,7 +158,7 @@ def _about(folder: Path, broken: list[str]) -> dict[str, Any]:
 
 
 def _read(
-    folder: Path, about: dict[str, Any], columns: Sequence[str], broken: list[str]
+    folder: Path, about: dict[str, Any], columns: Sequence[str], most: int | None, broken: list[str]
 ) -> tuple[pa.Table | None, list[str]]:
     """The rows of the parts that are there, None if there are none, and what a reader must know of the others."""
     names = about["parts"]
@@ -155,9 +168,9 @@ def _read(
         sentences.append(f"`{folder}` has only begun: nothing is there yet.")
     elif len(there) < len(names):
         sentences.append(f"`{folder}` is not finished: {len(there):,} of {len(names):,} parts are there.")
-    if len(there) > _MOST_PARTS:
-        sentences.append(f"Of {len(there):,} parts, {_MOST_PARTS} are read, spread evenly.")
-        there = [there[i * len(there) // _MOST_PARTS] for i in range(_MOST_PARTS)]
+    if most is not None and len(there) > most:
+        sentences.append(f"Of {len(there):,} parts, {most} are read, spread evenly.")
+        there = spread(there, most)
     tables = [table for path in there if (table := _part(path, columns, broken)) is not None and len(table)]
     return (pa.concat_tables(tables, promote_options="default") if tables else None), sentences
 
@@ -204,5 +217,5 @@ def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[st
     success_R = np.array([success.get((groups[code], member), np.nan) for code, member in responses], dtype=np.float64)
     problem_R = [problem_of.get(groups[code], groups[code]) for code in codes_T[first_R].tolist()]
     problems_R = np.unique(np.asarray(problem_R, dtype=str), return_inverse=True)[1].astype(np.int64)
-    words = words if len(words) > int(rows["token_id"].max()) else []
+    words = words if words and len(words) > int(rows["token_id"].max()) else []
     return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, problems_R, words)
