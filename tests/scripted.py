@@ -94,7 +94,8 @@ def perverse(success: bool, member: int) -> float:
 class Run:
     """Steps of an explorer, and everything that its last stage decided.
 
-    ``plans`` holds that stage's requests of each step, ``drawn`` every rollout, ``metrics`` the last step's.
+    ``plans`` holds that stage's requests of each step, ``drawn`` every rollout, ``metrics`` the last step's; ``known``
+    are rollouts by all that they depend on, which runs in one world share.
     """
 
     stages: Sequence[Stage]
@@ -106,6 +107,7 @@ class Run:
     plans: list[list[tuple[Any, ...]]] = field(default_factory=list)
     drawn: dict[str, Rollout] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], Rollout] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.explorer = Explorer(self.stages, ProblemStream(self.train), Engine(), self.seed)
@@ -129,14 +131,28 @@ class Run:
         return made
 
     def rollout(self, request: SampleRequest, index: int) -> Rollout:
-        member, seed = request.first_member + index, request.rollout_seed(index)
-        length = 3 + seed % 10
-        numbers_T = numbers(seed, length)
         if request.prefix is not None:
             kept, parent = request.prefix.ids, self.drawn[request.prefix.parent]
             assert kept.tolist() == parent.response_ids[: len(kept)].tolist(), "a branch continues its parent"
             assert parent.group_id == request.group_id, "a branch stays in its group"
             assert request.prompt_ids.tolist() == parent.prompt_ids.tolist(), "and in its context"
+        prefix = None if request.prefix is None else (request.prefix.parent, request.prefix.ids.tobytes())
+        place = (
+            request.group_id,
+            request.problem.id,
+            request.first_member + index,
+            prefix,
+            request.prompt_ids.tobytes(),
+        )
+        key = (*place, request.seed, request.context, request.stream, request.stage, self.reward)
+        if key not in self.known:
+            self.known[key] = self.made(request, index)
+        return self.known[key]
+
+    def made(self, request: SampleRequest, index: int) -> Rollout:
+        member, seed = request.first_member + index, request.rollout_seed(index)
+        length = 3 + seed % 10
+        numbers_T = numbers(seed, length)
         ending = self.world.ending(request, member)
         verdict = Verdict(ending, 1.0 if ending is Outcome.CORRECT else 0.0)
         scorable = ending in (Outcome.CORRECT, Outcome.INCORRECT)

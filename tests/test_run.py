@@ -104,7 +104,8 @@ MOMENTS = {
 )
 def test_killed_at_any_moment_and_resumed_ends_the_same(ranks: int, moments: list[str], tmp_path: Path) -> None:
     """kill -9 before the first evaluation, just after a checkpoint and between two; bit-identical all the same."""
-    overrides = (f"train.ranks={ranks}", "train.steps=9", "train.save_every=3", "train.evaluate_every=4")
+    often = ("train.steps=9", "train.save_every=3", "train.evaluate_every=4")
+    overrides = (f"train.ranks={ranks}", "train.problems=2", *often)
     whole = start(tmp_path / "whole", *overrides)
     assert whole.wait() == 0, whole.errors()
     folder = tmp_path / "killed"

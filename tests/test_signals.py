@@ -21,6 +21,7 @@ STEPS, EVALUATED = 6, 3
 RUN = [
     *(word for word in SMALL if word != "explore.0.n=4"),
     "explore.1.n=4",
+    "explore.2.target=8",
     f"train.steps={STEPS}",
     "train.save_every=100",
     f"train.evaluate_every={EVALUATED}",

@@ -98,17 +98,17 @@ class Life:
     """
 
     def __init__(self, case: Case, world: World) -> None:
-        self.case, self.world, self.run = case, world, self.begin(case, world)
+        self.case, self.world, self.known = case, world, {}
+        self.run = self.begin(case, world)
         self.states, self.groups, self.metrics = [self.state(self.run)], [], []
         for _ in range(STEPS):
             self.groups.append(self.run.next())
             self.metrics.append(self.run.metrics)
             self.states.append(self.state(self.run))
 
-    @staticmethod
-    def begin(case: Case, world: World, **rest: Any) -> Run:
+    def begin(self, case: Case, world: World, **rest: Any) -> Run:
         stages = [case.stage()] if case.first else [world.before(), case.stage()]
-        return Run(stages, world, **{"train": lambda i: POOL[i % EPOCH], **rest})
+        return Run(stages, world, known=self.known, **{"train": lambda i: POOL[i % EPOCH], **rest})
 
     def again(self, after: int = 0, **rest: Any) -> Run:
         """Another run of a fresh stage, killed and resumed after so many steps."""
