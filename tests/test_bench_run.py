@@ -210,8 +210,8 @@ def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_pa
     underway = running(out)
     process.send(signal.SIGKILL)
     wait_until(lambda: not running(out))  # runs do not outlive a bench that was killed
-    assert underway  # and it did not just run on to its end
-    assert not [folder for folder in underway if (folder / "table.md").exists()]
+    # one of those underway may have been at its end, but not all
+    assert [folder for folder in underway if not (folder / "table.md").exists()]
     finished = {path: path.stat().st_mtime_ns for path in out.rglob("table.md") if path.parent != out}
     assert 5 <= len(finished) < len(cells(whole))
 
