@@ -323,6 +323,22 @@ def test_rollouts_that_are_gone_leave_tokens_of_no_outcome(folder):
     assert counts["correct"] == sum(row["step"] == 3 and row["correct"] is True for row in every_token())
 
 
+def test_evaluations_of_several_steps_have_the_same_groups_and_each_its_own_verdicts(tmp_path):
+    def drawn(step: int) -> list[Rollout]:
+        judged = correct("") if step == 1 else incorrect("")
+        return [replace(one, group_id="evaluate:p", verdict=judged) for one in rollouts(1)[:2]]
+
+    with RunFolder.create(tmp_path / "run", CONFIG) as run:
+        for step in STEPS:
+            run.rollouts.write(step, drawn(step), "evaluate")
+    options = TokensAnalysis(split="evaluate")
+    both = {step: [values(one, 0) for one in drawn(step)] for step in STEPS}
+    write(run.path, "tokens", options, lambda s: token_table("evaluate", s, drawn(s), both[s], options))
+    counts = {row[""]: row["tokens"] for row in table_of(analysis_tokens.section(open_run(run.path)), "tokens-means")}
+    each = sum(len(one.token_ids) for one in drawn(1))
+    assert (counts["all"], counts["correct"], counts["not correct"]) == (2 * each, each, each)
+
+
 def test_of_very_many_parts_some_are_read_and_that_is_said(folder, monkeypatch):
     monkeypatch.setattr(analysis, "_MOST_PARTS", 1)
     found = analysis_tokens.section(open_run(folder))

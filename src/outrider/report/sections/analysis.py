@@ -205,17 +205,20 @@ def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[st
     new_T[1:] = (np.diff(codes_T) != 0) | (np.diff(rows["member"]) != 0) | (np.diff(rows["step"]) != 0)
     first_R = np.flatnonzero(new_T)
     known = run.query(
-        f"SELECT group_id, member, problem_id, (outcome = 'correct')::INT AS success "
+        f"SELECT step, group_id, member, problem_id, (outcome = 'correct')::INT AS success "
         f"FROM {'gathered' if run.has('gathered') else 'rollouts'} "
         "WHERE split = ? AND step IN (SELECT unnest(?))",
         [about.get("split", "train"), np.unique(rows["step"]).tolist()],
     )
     success, problem_of = {}, {}
-    for group, member, problem, judged in zip(*(c.tolist() for c in known.values()), strict=True):
-        success[group, member], problem_of[group] = judged, problem
-    responses = zip(codes_T[first_R].tolist(), rows["member"][first_R].tolist(), strict=True)
-    success_R = np.array([success.get((groups[code], member), np.nan) for code, member in responses], dtype=np.float64)
-    problem_R = [problem_of.get(groups[code], groups[code]) for code in codes_T[first_R].tolist()]
+    for step, group, member, problem, judged in zip(*(c.tolist() for c in known.values()), strict=True):
+        # with the step: every evaluation of a run has the same groups
+        success[step, group, member], problem_of[group] = judged, problem
+    groups_R = [groups[code] for code in codes_T[first_R].tolist()]
+    steps_R, members_R = (rows[name][first_R].tolist() for name in ("step", "member"))
+    keys = zip(steps_R, groups_R, members_R, strict=True)
+    success_R = np.array([success.get(key, np.nan) for key in keys], dtype=np.float64)
+    problem_R = [problem_of.get(group, group) for group in groups_R]
     problems_R = np.unique(np.asarray(problem_R, dtype=str), return_inverse=True)[1].astype(np.int64)
     words = words if words and len(words) > int(rows["token_id"].max()) else []
     return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, problems_R, words)
