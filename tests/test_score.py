@@ -144,3 +144,11 @@ def test_a_problem_is_found_by_id_text_or_as_the_only_question_within(problem_id
 
 def test_a_question_of_two_problems_belongs_to_neither():
     assert Matcher(problems("one", "one"))("x", "one") is None
+
+
+def test_questions_are_searched_inside_a_prompt_only_where_nothing_else_finds_the_problem(monkeypatch):
+    known = problems("one", "two")
+    match, searched = Matcher(known), []
+    monkeypatch.setattr(match, "_within", searched.append)
+    assert match(known[0].id, "a prompt") is known[0] and match("x", known[1].prompt) is known[1] and not searched
+    assert match("x", "around one") is None and len(searched) == 1

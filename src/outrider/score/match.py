@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from outrider.importers.text import stable_id
 from outrider.record import Problem
@@ -45,19 +45,21 @@ class Matcher:
 
     def _find(self, problem_id: str, prompt: str | None) -> Problem | None:
         plain = None if prompt is None else normalised(prompt)
-        ways: Iterable[tuple[str, Problem | None]] = (
-            ("id", self._ids.get(problem_id)),
-            ("text", self._texts.get(problem_id)),
-            ("text", None if plain is None else self._texts.get(plain)),
-            ("within", None if plain is None else self._within(plain)),
+        ways: Iterable[tuple[str, Callable[[], Problem | None]]] = (
+            ("id", lambda: self._ids.get(problem_id)),
+            ("text", lambda: self._texts.get(problem_id)),
+            ("text", lambda: None if plain is None else self._texts.get(plain)),
+            ("within", lambda: None if plain is None else self._within(plain)),
         )
-        for way, problem in ways:
-            if problem is not None:
+        for way, find in ways:
+            if (problem := find()) is not None:
                 self.counts[way] += 1
                 return problem
         return None
 
     def _within(self, prompt: str) -> Problem | None:
+        # every question of the task is tried: the slowest way, so the last
         inside = [question for question in self._questions if question and question in prompt]
+        # "2 + 2" also stands in "12 + 2": only one that holds all others is certain
         longest = max(inside, key=len, default="")
         return self._texts[longest] if inside and all(question in longest for question in inside) else None
