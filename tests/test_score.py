@@ -150,5 +150,7 @@ def test_questions_are_searched_inside_a_prompt_only_where_nothing_else_finds_th
     known = problems("one", "two")
     match, searched = Matcher(known), []
     monkeypatch.setattr(match, "_within", searched.append)
-    assert match(known[0].id, "a prompt") is known[0] and match("x", known[1].prompt) is known[1] and not searched
-    assert match("x", "around one") is None and len(searched) == 1
+    assert [match(known[0].id, "a prompt"), match("x", known[1].prompt)] == known
+    assert not searched
+    assert match("x", "around one") is None
+    assert len(searched) == 1

@@ -24,6 +24,7 @@ def entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, Ca
     """
     try:
         with ZipFile(path) as archive:
+            # getinfo gives the last of several files of one name
             infos = {name: archive.getinfo(name) for name in archive.namelist() if wanted(name)}
     except (BadZipFile, OSError) as error:
         raise UserError(f"{path} cannot be read ({error}).") from error

@@ -108,6 +108,7 @@ def _json(path: Path) -> Head:
     try:
         # the error for bytes that are not UTF-8 comes when the records are read
         with opened(path) as file, TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as text:
+            # member by member: a log of Inspect is one object of any size, and its header stands before its samples
             for key, value in members(text, each="samples", limit=LOOK):
                 first[key] = value
                 if key == "samples" or len(first) == MANY_KEYS:

@@ -65,6 +65,7 @@ def _members(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
 
 def _source(path: Path) -> EvaluationSource:
     """Model and task of a log, from its header; errors are reported when the log is read."""
+    # notes of its own, thrown away: rows() reads the log again and counts what is cut off
     header = next((value for key, value, _ in _members(path, Notes()) if key == "eval"), None)
     known = header if isinstance(header, Mapping) else {}
     return EvaluationSource(str(known.get("model") or ""), str(known.get("task") or ""), path.stem)
@@ -79,6 +80,7 @@ def _archive(path: Path, notes: Notes) -> Iterator[tuple[str, Any, str]]:
             names[name] = data
         else:
             samples.append((name, data))
+    # header.json is written when a log is finished; one that was interrupted has only the other
     start = next((read for read in names.values() if read is not None), None)
     if start is not None:
         yield "eval", json.loads(start())["eval"], str(path)

@@ -40,6 +40,7 @@ def json_lines(path: Path, notes: Notes) -> Iterator[Record]:
     if is_list(path):
         yield from _elements(path)
         return
+    # only a last line may be broken: a writer that was stopped leaves half a line
     broken = ""
     with opened(path) as file:
         for number, line in enumerate(file, 1):

@@ -140,6 +140,7 @@ def problem_id(values: Mapping[str, Any]) -> str | None:
     ('p-485a0cd90586969e', None)
     """
     named = values.get("problem")
+    # NaN, an empty cell, is not equal to itself
     if named is not None and named != "" and named == named:
         return _label(named)
     prompt = values.get("prompt")
@@ -186,8 +187,10 @@ def _number(field: pa.Field, value: Any, where: str) -> Any:
         return number
     if math.isnan(number):
         return None
+    # not from the float, which rounds whole numbers above 2**53
     whole = int(value) if isinstance(value, int) else number
     least = 0 if field.name in _COUNTS else -(2 ** _INTS[field.type])
+    # the range first: int() of an infinity fails
     if not least <= whole < 2 ** _INTS[field.type] or whole != int(whole):
         raise UserError(f"{where}: {field.name} is {short(value)}, which is no whole number that fits.")
     return int(whole)

@@ -106,6 +106,7 @@ def _that_give_the_advantages(paths: Sequence[Path], floats: Sequence[str]) -> t
     batches = [batch for path in paths for batch in _batches(path, floats)]
     if not any(np.isfinite(batch.advantages).any() for batch in batches) or len(floats) > MOST:
         return None
+    # the largest first: without a reward that is constant in every group a smaller set would fit just as well
     for size in range(len(floats), 0, -1):
         for chosen in combinations(range(len(floats)), size):
             if all(batch.given_by(list(chosen)) for batch in batches):

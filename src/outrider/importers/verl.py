@@ -69,6 +69,7 @@ def _repeated(path: Path, notes: Notes) -> dict[PromptKey, int]:
     multiple of it. A number of one counts only where more than half of the prompts have one response. Prompts with more
     responses that are no whole multiple are counted in the notes and stay as they are.
     """
+    # notes of its own, thrown away: rows() reads these lines again and counts what is left out
     sizes = Counter(_key(data) for data, _ in json_lines(path, Notes()) if not isinstance(data.get("uid"), str))
     results: dict[PromptKey, int] = {}
     for step in dict.fromkeys((at, validated) for at, validated, _ in sizes):

@@ -37,6 +37,7 @@ class SequenceMean(Aggregate):
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats:
         with_tokens = tokens_R[tokens_R > 0]
+        # a row without tokens has no mean, so it is none of the rows that are averaged
         return with_tokens * len(with_tokens)
 
 

@@ -49,6 +49,7 @@ class Clip(Bounded):
         gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
         marks = {"clip_low": (ratio < low) & (advantages < 0), "clip_high": (ratio > high) & (advantages > 0)}
         if self.dual is not None:
+            # with a negative advantage the minimum follows the ratio up without a bound
             gain = torch.where(advantages < 0, torch.maximum(gain, self.dual * advantages), gain)
             marks["clip_dual"] = (ratio > self.dual) & (advantages < 0)
         return gain, marks

@@ -39,6 +39,7 @@ class ClipCov(Selection):
     def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
         draws = []
         for row, cov_N in zip(rows, covariances(rows), strict=True):
+            # by the row's own seed: the draw depends neither on the order of rows nor on the split into batches
             drawn_N = uniforms(np.array([identity_seed("clip_cov", row.seed)]), np.arange(len(cov_N)))[0]
             # -1 outside the range: below every uniform number, so never among the highest
             draws.append(np.where((cov_N >= self.low) & (cov_N <= self.high), drawn_N, -1.0))

@@ -73,6 +73,7 @@ def correct(
         (new_N - row.old_logprobs_N)[row.trainable_N].astype(np.float64)
         for row, new_N in zip(rows, logprobs_RN, strict=True)
     ]
+    # the mean of no token would be NaN
     of_level = _LEVELS[correction.weight_level]
     parts = [of_level(log_N) if len(log_N) else log_N for log_N in tokens_RN]
     weights = np.exp(np.clip(np.concatenate(parts), -_BOUND, _BOUND))

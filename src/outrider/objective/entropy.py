@@ -68,6 +68,7 @@ class EntropyBonus:
         target = self.options.target
         if target is None or np.isnan(entropy):
             return
+        # above the target the bonus is off, but its coefficient only sinks step by step
         self.coefficient = self._next if entropy <= target else 0.0
         change = self.options.step * float(np.sign(target - entropy))
         self._next = min(max(self._next + change, 0.0), self.options.most)

@@ -82,6 +82,7 @@ def covariances(rows: Sequence[TrainingRow]) -> list[Floats]:
 
     Source: arXiv 2505.22617, Eq. 10.
     """
+    # centred over all tokens of the batch, so the covariance of a token depends on the rows beside it
     mean_logprob = _mean(trainable(rows, [row.old_logprobs_N for row in rows]))
     mean_advantage = _mean(trainable(rows, [row.advantages_N for row in rows]))
     return [

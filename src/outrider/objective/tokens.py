@@ -77,6 +77,7 @@ class TokenBatch(NamedTuple):
 
 def _optional(parts: Sequence[NDArray[Any] | None], like: Tensor) -> Tensor | None:
     """None, or one array per row: a selection or a correction has them for all rows or for none."""
+    # all trained rows have it or none has: only rows of weight 0 lack a choice, and those are not trained
     given = [part for part in parts if part is not None]
     return _tensor(given, like) if given else None
 

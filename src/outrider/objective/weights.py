@@ -48,5 +48,6 @@ def token_weights(rows: Sequence[TrainingRow], options: ObjectiveOptions, max_to
         mine = (streams == stream) & counted
         weighed = mine & (tokens > 0)
         if weighed.any():
+            # the divisor sees rows without tokens too: a constant one counts them
             weights[weighed] = options.streams[stream] / options.aggregate.divisor(tokens[mine], max_tokens)
     return weights

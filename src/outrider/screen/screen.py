@@ -46,6 +46,7 @@ class Screen:
 
     def phase(self, name: str) -> None:
         """Show the present phase; an evaluation is one phase, though it samples and verifies."""
+        # the phases inside it would flicker, and the progress would count them as training
         if self._shown and not (self._evaluating and name in ("sample", "verify", "gather")):
             self._evaluating = name == "evaluate"
             self._progress.phase(name)
@@ -58,6 +59,7 @@ class Screen:
 
     def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
         """A step is done; ``seconds`` of training in all so far."""
+        # whole seconds so far less those before: fractions of a second are not lost step by step
         used = {"tokens": int(metrics["step_tokens"]), "steps": 1, "seconds": int(seconds) - int(self._seconds)}
         self._seconds = seconds
         if self._shown:

@@ -76,6 +76,7 @@ class Countdown(Task):
             epoch, position = divmod(index, self.pool)
             index = int(permutation(self.seed, epoch, self.pool)[position])
         for attempt in itertools.count():
+            # a generator of its own for each draw, so a problem depends on its index and on nothing drawn before
             draw = _Draw(identity_seed(self.seed, "train", index, attempt))
             problem = self._draw(draw, draw.one_of(self.sizes))
             if not is_heldout(problem.id):
@@ -87,6 +88,7 @@ class Countdown(Task):
         problems: dict[str, Problem] = {}
         for k in range(n):
             for attempt in range(100_000):
+                # without the task's seed: runs of any seed are evaluated on the same problems
                 draw = _Draw(identity_seed("heldout", k, attempt))
                 problem = self._draw(draw, self.sizes[k % len(self.sizes)])
                 if is_heldout(problem.id) and problem.id not in problems:
@@ -102,6 +104,7 @@ class Countdown(Task):
         The written remainder is not judged: a wrong copy only leads to wrong steps later. A response that was cut off
         is always incorrect. The time is linear in the length of the text.
         """
+        # a multiset: of two equal numbers each may be used once
         left = Counter(problem.answer["numbers"])
         value, steps = None, [part.split(",")[0] for part in text.split(";")]
         answer = ";".join(steps)  # majorities compare the steps, since the final value is nearly always the target

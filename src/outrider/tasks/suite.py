@@ -108,6 +108,7 @@ class Suite(Task):
         verdicts: dict[int, Verdict] = {}
         shares: dict[int, tuple[Table, list[int]]] = {}
         for i, (problem, _, _) in enumerate(items):
+            # by identity: sets with equal judges share one table, and its pool judges their responses together
             table = self._tables[problem.level]
             shares.setdefault(id(table), (table, []))[1].append(i)
         for table, mine in shares.values():
@@ -175,6 +176,7 @@ class Suite(Task):
             problem = table.problem(row, heldout=True)
             if problem.id in problems:
                 raise UserError(f"{row.place}: the same problem stands before it in {source}")
+            # the name of the set takes the place of the level, which is kept here
             metadata = {**problem.metadata, "level": problem.level} if problem.level else problem.metadata
             problems[problem.id] = replace(problem, id=f"{name}/{problem.id}", level=name, metadata=metadata)
         if not problems:
