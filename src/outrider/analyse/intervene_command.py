@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from outrider.analyse.arguments import Intervene
 from outrider.analyse.folder import AnalysisFolder, compute_parts
 from outrider.analyse.forward import token_values
-from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
+from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary
 from outrider.analyse.problems import problems_of
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, intervention_parts
 from outrider.analyse.sites import KEPT, REPLACED, ContinuationCounts, Site, chosen_positions, site_table
@@ -22,6 +22,7 @@ from outrider.interrupts import SAME_COMMAND
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
+from outrider.runs.checkpoint import weights_hash
 from outrider.sample.local import LocalSampler, decode, stops_of
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import PreTrainedModel
 
 from outrider.config import read_yaml
 from outrider.errors import UserError
 from outrider.model.load import Policy, context_length, load_policy
 from outrider.model.options import TrainedPolicyOptions
 from outrider.record import Rollout
+from outrider.runs.checkpoint import checkpoints
 from outrider.runs.folder import RunFolder
 from outrider.sample.local import decode
 from outrider.sample.ready import ready
@@ -37,7 +36,7 @@ def open_policy(run: Path, word: str) -> Policy:
     folder = RunFolder.existing(run)
     config = read_yaml(folder.config.read_text("utf-8"), str(folder.config))
     options = TrainedPolicyOptions.model_validate(config.get("policy", {}))
-    kept = checkpoints(run)
+    kept = checkpoints(folder.checkpoints)
     if word == "trained" and (folder.model / "outrider.json").is_file():
         policy = load_policy(str(folder.model))
     elif word == "trained" and kept:
@@ -49,11 +48,6 @@ def open_policy(run: Path, word: str) -> Policy:
     else:
         policy = load_policy(word)
     return ready(policy)[0]
-
-
-def checkpoints(run: Path) -> dict[int, Path]:
-    """The checkpoints of a run by step."""
-    return {int(path.name[5:]): path for path in sorted((run / "checkpoints").glob("step-[0-9]*"))}
 
 
 def refuse_foreign(policy: Policy, model: str, run: Path, rollouts: Sequence[Rollout]) -> None:
@@ -88,15 +82,6 @@ def vocabulary(policy: Policy) -> list[str]:
     size = policy.model.get_output_embeddings().weight.shape[0]
     texts = policy.tokenizer.batch_decode([[i] for i in range(min(size, known))], clean_up_tokenization_spaces=False)
     return [*texts, *[""] * (size - len(texts))]
-
-
-def weights_hash(model: PreTrainedModel) -> str:
-    """Identity of a model's weights."""
-    digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
-        digest.update(name.encode())
-        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _checkpoint(run: Path, word: str, kept: dict[int, Path]) -> Path:

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from outrider.analyse.policies import checkpoints
 from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
 from outrider.record import Problem
+from outrider.runs.checkpoint import checkpoints
+from outrider.runs.folder import RunFolder
 from outrider.tasks.task import Task
 
 BEYOND = 10_000
@@ -44,7 +45,7 @@ def problems_of(run: Path, task: Task, evaluate: EvaluateOptions, split: str, id
 
 def _position(run: Path) -> int:
     """The position in the problem stream at the newest checkpoint; 0 where it is not known."""
-    kept = checkpoints(run)
+    kept = checkpoints(RunFolder(run).checkpoints)
     try:
         state = json.loads((kept[max(kept)] / "state.json").read_bytes()) if kept else {}
         return int(state["explorer"]["stream"]["position"]) if kept else 0

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from outrider.analyse.arguments import Shift
 from outrider.analyse.folder import AnalysisFolder, compute_parts
 from outrider.analyse.forward import TokenValues, token_values
-from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
+from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.analyse.tokens_command import about_of, key_columns, own, print_line, print_place, processes
 from outrider.interrupts import SAME_COMMAND
 from outrider.measure.shift import LARGE
 from outrider.record import Rollout
+from outrider.runs.checkpoint import weights_hash
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 

@@ -15,10 +15,11 @@ from rich.console import Console
 from outrider.analyse.arguments import TokensAnalysis
 from outrider.analyse.folder import AnalysisFolder, compute_parts, part_name
 from outrider.analyse.forward import TokenValues, token_values
-from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary, weights_hash
+from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.interrupts import SAME_COMMAND
 from outrider.record import Mode, Rollout
+from outrider.runs.checkpoint import weights_hash
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 

@@ -79,7 +79,7 @@ class Checkpoints:
             os.replace(parts, final)
             sync(self.folder)
             # after the new one is safe; oldest first, so that a kill in between damages only one that has to go anyway
-            for old in self._folders()[: -self.keep]:
+            for old in [*checkpoints(self.folder).values()][: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:
             raise disk_refused(final, error) from error
@@ -88,13 +88,7 @@ class Checkpoints:
     @property
     def last(self) -> int | None:
         """The step of the newest one; None where there is none."""
-        names = [_NAME.fullmatch(path.name) for path in self._folders()]
-        return int(names[-1][1]) if names and names[-1] else None
-
-    @property
-    def empty(self) -> bool:
-        """Nothing has been saved: the run was stopped before its first checkpoint."""
-        return not self._folders()
+        return max(checkpoints(self.folder), default=None)
 
     def load_last(self) -> tuple[Checkpoint, list[str]]:
         """The newest undamaged checkpoint, and one sentence for each newer one that is damaged and is set aside.
@@ -104,22 +98,33 @@ class Checkpoints:
         """
         troubles: list[str] = []
         damaged: list[Path] = []
-        for folder in reversed(self._folders()):
+        for step, folder in reversed(checkpoints(self.folder).items()):
             trouble = _damage(folder)
             if trouble is None:
                 for newer in damaged:  # or they would count among those kept, and undamaged ones be deleted
                     move(newer, self.folder / "superseded")
-                return _load(folder), troubles
+                return _load(step, folder), troubles
             troubles.append(trouble)
             damaged.append(folder)
         if troubles:
             raise UserError(f"no checkpoint can be loaded: {'; '.join(troubles)}")
         raise UserError(f"{self.folder} holds no checkpoint to resume from")
 
-    def _folders(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """The complete checkpoints in a folder by step, oldest first."""
+    matches = [_NAME.fullmatch(name) for name in sorted(os.listdir(folder))] if folder.is_dir() else []
+    return {int(match[1]): folder / match[0] for match in matches if match}
+
+
+def weights_hash(model: torch.nn.Module, frozen: bool = False) -> str:
+    """Identity of a model's weights, or of those that are not trained; ``""`` where there are none."""
+    digest, some = hashlib.sha256(), False
+    for name, parameter in model.named_parameters():
+        if not (frozen and parameter.requires_grad):
+            digest.update(name.encode() + parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            some = True
+    return digest.hexdigest()[:16] if some else ""
 
 
 def _damage(folder: Path) -> str | None:
@@ -133,7 +138,7 @@ def _damage(folder: Path) -> str | None:
     return None
 
 
-def _load(folder: Path) -> Checkpoint:
+def _load(step: int, folder: Path) -> Checkpoint:
     state = json.loads((folder / "state.json").read_bytes())
     version = state.pop("schema_version")
     if version != SCHEMA_VERSION:
@@ -141,4 +146,4 @@ def _load(folder: Path) -> Checkpoint:
     # weights_only: a checkpoint from somewhere else must not run code
     optimizer = torch.load(io.BytesIO((folder / "optimizer.pt").read_bytes()), weights_only=True, map_location="cpu")
     weights = load((folder / "weights.safetensors").read_bytes())
-    return Checkpoint(int(_NAME.fullmatch(folder.name)[1]), state, weights, optimizer)  # type: ignore[index]
+    return Checkpoint(step, state, weights, optimizer)

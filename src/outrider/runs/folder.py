@@ -73,10 +73,6 @@ class RunFolder:
         return self.path / "model"
 
     @property
-    def tensorboard(self) -> Path:
-        return self.path / "tensorboard"
-
-    @property
     def curves(self) -> Path:
         return self.path / "curves.png"
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from outrider.config import Recipe, dump_yaml, recipe_of_run
 from outrider.errors import UserError
@@ -20,7 +17,7 @@ from outrider.model.load import Policy, context_length, save_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
-from outrider.runs.checkpoint import Checkpoint, Checkpoints
+from outrider.runs.checkpoint import Checkpoint, Checkpoints, weights_hash
 from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
 from outrider.screen.screen import Screen
@@ -81,7 +78,8 @@ class Run:
         self._engine = str(engine(self.recipe.policy.dtype))
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
-        self._reference = reference_hash(trainer.learner)
+        # what a run uses and does not train: the KL's reference, or else the weights beneath an adapter
+        self._reference = weights_hash(trainer.learner.reference or trainer.learner.model, frozen=True)
         self.evaluator = Evaluator(
             problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
@@ -207,7 +205,7 @@ class Run:
 
     def _open(self, force: bool) -> Checkpoint | None:
         self.folder = RunFolder.open(self.out)
-        if self.checkpoints.empty:
+        if self.checkpoints.last is None:
             self.folder.rewind(-1)
             self._rewrite_config(0)
             self._say("nothing was saved before the run was stopped: beginning anew")
@@ -249,15 +247,3 @@ class Run:
         lines = recipe_of_run(state["config"]).difference(self.recipe)
         now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]
-
-
-def reference_hash(learner: Learner) -> str:
-    """A hash of the weights that a run uses and does not train: those of the KL's reference, or else those beneath an
-    adapter; ``""`` where there are none."""
-    digest = hashlib.sha256()
-    frozen = [(name, p) for name, p in (learner.reference or learner.model).named_parameters() if not p.requires_grad]
-    if not frozen:
-        return ""
-    for name, parameter in frozen:
-        digest.update(name.encode() + parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
