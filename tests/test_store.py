@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import UserError
 from outrider.record import Context, Mode, Outcome, Rollout, StopReason, Verdict, correct
+from outrider.record.disk import sweep
 from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore
 from runs import small_files
 
@@ -161,7 +162,7 @@ def test_a_name_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
 
 def test_an_empty_or_missing_folder_has_no_rollouts(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path / "nowhere")
-    assert (store.read(), store.steps(), store.names(), store.sweep()) == ([], [], [], [])
+    assert (store.read(), store.steps(), store.names(), sweep(store.folder)) == ([], [], [], [])
     assert store.table().schema.equals(SCHEMA)
     assert store.table(["reward"]).num_rows == 0
     assert not (tmp_path / "nowhere").exists()
@@ -356,6 +357,6 @@ def test_kill_9_leaves_every_written_step_readable(tmp_path: Path) -> None:
         assert np.array_equal(read[0].logprobs_T, noise)
     torn = tmp_path / f".train-{len(steps):08d}.parquet.tmp"
     assert torn in list(tmp_path.iterdir()), "the last writer died before its file had a name"
-    assert torn in store.sweep()
-    assert store.sweep() == []
+    assert torn in sweep(store.folder)
+    assert sweep(store.folder) == []
     assert len(list(tmp_path.iterdir())) == len(steps)

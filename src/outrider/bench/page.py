@@ -201,22 +201,18 @@ def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
 
 
 def _number(result: Estimate, quantity: str) -> str:
-    if math.isnan(result.value):
-        return _NONE
-    whole = quantity in ("tokens", "steps", "seconds")
-    half = (result.high - result.low) / 2
-    if whole:
-        return f"{result.value:,.0f}" + ("" if math.isnan(half) else f" ±{half:,.0f}")
-    return f"{result.value:.3f}" + ("" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±."))
+    digits = ",.0f" if quantity in ("tokens", "steps", "seconds") else ".3f"
+    return _NONE if math.isnan(result.value) else f"{result.value:{digits}}{_half(result, digits)}"
 
 
 def _change(result: Estimate) -> str:
-    if math.isnan(result.value):
-        return _NONE
+    value = f"**{result.value:+.3f}**" if result.excludes_zero else f"{result.value:+.3f}"
+    return _NONE if math.isnan(result.value) else f"{value}{_half(result, '.3f')}"
+
+
+def _half(result: Estimate, digits: str) -> str:
     half = (result.high - result.low) / 2
-    value = f"{result.value:+.3f}"
-    spread = "" if math.isnan(half) else f" ±{half:.3f}".replace("±0.", "±.")
-    return (f"**{value}**" if result.excludes_zero else value) + spread
+    return "" if math.isnan(half) else f" ±{half:{digits}}".replace("±0.", "±.")
 
 
 def _plain(value: float) -> str:

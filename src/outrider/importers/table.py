@@ -70,20 +70,13 @@ def table(rows: Iterable[ImportedRow], notes: Notes) -> pa.Table:
     rows = iter(rows)
     batches = []
     while chunk := list(islice(rows, BATCH)):
-        known = [values for row in chunk if (values := _identified(row, members, notes)) is not None]
+        known = [(values, row.where) for row in chunk if (values := _identified(row, members, notes)) is not None]
         columns = [_column(field, known) for field in PLAIN]
         batches.append(pa.record_batch(columns, schema=PLAIN))
     return pa.Table.from_batches(batches, PLAIN)
 
 
-class _Named(NamedTuple):
-    """A row's values with its identity."""
-
-    values: dict[str, Any]
-    where: str
-
-
-def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) -> _Named | None:
+def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) -> dict[str, Any] | None:
     values, where = {**_FIXED, **row.values}, row.where
     problem = problem_id(values)
     if problem is None:
@@ -109,7 +102,7 @@ def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) 
     if values.get("prompt") is None and not _is_label(values.get("problem")):
         values["prompt"] = values.get("problem")  # a long text in this field is the prompt itself
     members[group_id] += 1
-    return _Named(values, where)
+    return values
 
 
 def _response(row: ImportedRow, notes: Notes) -> str | None:
@@ -159,11 +152,11 @@ def _is_label(value: Any) -> bool:
     return isinstance(value, (int, float)) or (isinstance(value, str) and len(value) <= 64 and value.split() == [value])
 
 
-def _column(field: pa.Field, rows: list[_Named]) -> pa.Array:
-    name = field.name
+def _column(field: pa.Field, rows: list[tuple[dict[str, Any], str]]) -> pa.Array:
+    """Of values, each with its place."""
     if field.type == pa.string():
-        return pa.array([_text(row.values.get(name)) for row in rows], field.type)
-    return pa.array([_number(field, row.values.get(name), row.where) for row in rows], field.type)
+        return pa.array([_text(values.get(field.name)) for values, _ in rows], field.type)
+    return pa.array([_number(field, values.get(field.name), where) for values, where in rows], field.type)
 
 
 def _text(value: Any) -> str | None:

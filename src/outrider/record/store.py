@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outrider.errors import UserError, nearest
-from outrider.record.disk import move, sweep, sync, write_atomically
+from outrider.record.disk import move, sync, write_atomically
 from outrider.record.request import Context, Mode
 from outrider.record.rollout import Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict
@@ -86,8 +86,8 @@ class RolloutStore:
 
     The name tells what the rollouts were for: ``"train"``, or that of an evaluation. One process writes; any number
     may read at the same time, because a file appears under its name only when it is complete. A kill in mid-write
-    leaves a hidden temporary file, which readers do not see and :meth:`sweep` removes. What was written before
-    :meth:`sync` survives a power cut too.
+    leaves a hidden temporary file, which readers do not see and ``sweep`` (record/disk.py) removes. What was written
+    before :meth:`sync` survives a power cut too.
 
     Rollouts come back exactly as they were written (None, NaN and zero stay apart), with one exception: Parquet text
     is UTF-8, so a lone surrogate in a text (broken JSON input can hold one) is kept as its escape, the six
@@ -159,28 +159,24 @@ class RolloutStore:
         rollouts: list[Rollout] = []
         for path, file_step in self._named(name):
             if step in (None, file_step):
-                table = _load(path, None)
+                table = _load(path, SCHEMA.names)
                 with _reading(path):
                     rollouts += _rollouts(table)
         return rollouts
 
-    def tables(self, columns: Sequence[str] | None = None, name: str = "train") -> Iterator[pa.Table]:
-        """One table per step, in order, read when asked for, with nothing but ``columns`` (None: all).
+    def table(self, columns: Sequence[str] | None = None, name: str = "train") -> pa.Table:
+        """All steps as one table with nothing but ``columns`` (None: all); without files, no rows.
 
         Raises:
             UserError: as in :meth:`read`.
             ValueError: an unknown column.
         """
-        for column in columns or ():
+        wanted = SCHEMA.names if columns is None else columns
+        for column in wanted:
             if column not in SCHEMA.names:
                 raise ValueError(f"rollouts have no column {column!r}; {nearest(column, SCHEMA.names)}")
-        return (_load(path, columns) for path, _ in self._named(name))
-
-    def table(self, columns: Sequence[str] | None = None, name: str = "train") -> pa.Table:
-        """All steps as one table; see :meth:`tables`. Without files: no rows."""
-        wanted = SCHEMA.names if columns is None else columns
-        empty = pa.schema([SCHEMA.field(c) for c in wanted if c in SCHEMA.names]).empty_table()
-        return pa.concat_tables([empty, *self.tables(columns, name)])
+        empty = pa.schema([SCHEMA.field(c) for c in wanted]).empty_table()
+        return pa.concat_tables([empty, *(_load(path, wanted) for path, _ in self._named(name))])
 
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
         """Move the files of all steps later than ``after_step``, of every name, into another folder.
@@ -192,10 +188,6 @@ class RolloutStore:
         """
         later = sorted(path for _, step, path in self._files() if step > after_step)
         return [move(path, into) for path in later]
-
-    def sweep(self) -> list[Path]:
-        """Remove, and return, what writes that were cut off have left. Only for the one process that writes."""
-        return sweep(self.folder)
 
     def _files(self) -> Iterator[tuple[str, int, Path]]:
         if self.folder.is_dir():
@@ -248,15 +240,14 @@ def _reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged ({reason}); move it elsewhere to read the other steps.") from error
 
 
-def _load(path: Path, columns: Sequence[str] | None) -> pa.Table:
-    names = SCHEMA.names if columns is None else list(columns)
+def _load(path: Path, columns: Sequence[str]) -> pa.Table:
     with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"none").decode("utf-8", "replace")
         if version != str(SCHEMA_VERSION):
             raise UserError(
                 f"{path} has rollout schema version {version}, and this Outrider reads {SCHEMA_VERSION} only."
             )
-        table = file.read(names).select(names)
+        table = file.read(list(columns)).select(list(columns))
         table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
         return table
 

@@ -114,7 +114,7 @@ class RunFolder:
         """
         run = cls.existing(path)
         run._take()
-        leftovers = [*sweep(run.path), *sweep(run.path / "evaluations"), *run.rollouts.sweep()]
+        leftovers = [file for part in ("", "evaluations", "rollouts") for file in sweep(run.path / part)]
         run.notices += [f"removed {file.relative_to(run.path)}, which a cut-off write had left." for file in leftovers]
         run.notices += [notice for lines in (run._metrics, run._timing) for notice in lines.repair()]
         run.notices += changes_since(run.path / _ENVIRONMENT)

@@ -211,25 +211,16 @@ def side_data(checked: Checked) -> dict[str, Any]:
 
 def judged_data(judged_response: Judged) -> dict[str, Any]:
     """A response and its verdict as plain data."""
-    problem, verdict = judged_response.entry.problem, judged_response.verdict
-    named = {
-        "place": judged_response.entry.place,
-        "id": problem.id,
-        "right": judged_response.right,
-        "response": judged_response.response,
-    }
+    entry, response, verdict, right = judged_response
+    named = {"place": entry.place, "id": entry.problem.id, "right": right, "response": response}
     return {**named, "verdict": verdict.outcome.value, "detail": verdict.detail}
 
 
 def repeat_data(repeats: Repeats) -> dict[str, Any]:
     """Pairs as plain data."""
-    keys = ("first", "second", "similarity", "same_answer")
 
-    def rows(pairs: Iterable[NearPair]) -> list[dict[str, Any]]:
-        return [
-            dict(zip(keys, (repeats.first[i].place, repeats.second[j].place, s, repeats.one_answer(p)), strict=True))
-            for p in pairs
-            for i, j, s in [p]
-        ]
+    def row(pair: NearPair) -> dict[str, Any]:
+        places = {"first": repeats.first[pair.first].place, "second": repeats.second[pair.second].place}
+        return {**places, "similarity": pair.similarity, "same_answer": repeats.one_answer(pair)}
 
-    return {"same": rows(repeats.same), "near": rows(repeats.near), "cut": repeats.cut}
+    return {"same": [*map(row, repeats.same)], "near": [*map(row, repeats.near)], "cut": repeats.cut}
