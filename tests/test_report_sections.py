@@ -228,6 +228,11 @@ def test_entropy_is_a_mean_over_tokens(seed):
     assert points.y == pytest.approx([mean(map(success, part)) for part in by_step.values()])
 
 
+def test_a_rollout_whose_entropy_is_not_a_number_does_not_hide_its_step():
+    rows = [row(step=step, member=m, entropy=math.nan if m else 0.5) for step in range(1, 4) for m in (0, 1)]
+    assert figure_of(entropy.section(run_of_rows(rows)), "entropy-exchange").series[0].x == [0.5] * 3
+
+
 def test_no_success_above_1_is_shown_for_what_is_left_of_entropy():
     """R = 1.8 - 0.5 exp(H), seen from H = 0.8 down to 0.5, points to a success of 1.3 where all entropy is spent."""
     rows = []

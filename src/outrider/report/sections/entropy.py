@@ -56,8 +56,10 @@ def _left_out(run: RunData, value: str) -> str:
 
 def _mean(value: str) -> str:
     """SQL: per token, or per rollout where tokens are not counted."""
+    # a dump may hold means without numbers of tokens: then every rollout counts once
     weight = "coalesce(tokens, 1)"
-    return f"sum({value} * {weight}) / nullif(sum({weight}) FILTER (isfinite({value})), 0)"
+    known = f"FILTER (isfinite({value}))"
+    return f"sum({value} * {weight}) {known} / nullif(sum({weight}) {known}, 0)"
 
 
 def over_time(run: RunData) -> list[Figure]:
