@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from outrider.report.findings import view
+from outrider.report.findings import duplicates, view
 from outrider.report.sections import budget, diversity, groups, lengths, sampler
 from plain_rows import row, run_of_rows
 from test_report_sections import line, table_of
@@ -29,6 +29,13 @@ def test_novelty_compares_the_successes_that_it_preferred_with_their_group():
     assert told["whole group"] == (0.0, 1.0)
     assert told["its other successes"] == (3.0, 2.0)
     assert "lengths-sharpened" not in {t.id for t in lengths.section(run_of_rows(rows)).tables}
+
+
+def test_each_evaluation_of_a_problem_is_a_group_of_its_own():
+    steps, one = range(8), {"split": "evaluate", "group_id": "evaluate:p", "text": "2"}
+    run = run_of_rows([row(**one, step=step, member=member) for step in steps for member in (0, 1)])
+    assert sorted(view.by_group(run)["step"]) == list(steps)
+    assert duplicates._groups(run)["n"].tolist() == [2, 2]  # those of the last quarter of the steps
 
 
 def test_a_greedy_baseline_costs_tokens_and_is_no_member():

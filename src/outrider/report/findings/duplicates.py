@@ -108,7 +108,7 @@ def _groups(run: RunData) -> Columns:
     groups = run.query(
         f"""
         WITH texts AS (
-            SELECT problem_id, group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,
+            SELECT problem_id, step, group_id, stage, parent, branch_at, hash(text) AS text, count(*) AS n,
                 sum(exp(logprob * tokens)) AS p, count(logprob * tokens) AS known
             FROM rollouts
             WHERE split = '{split.name}' AND step >= {split.late} AND context = 'plain' AND text IS NOT NULL
@@ -117,7 +117,7 @@ def _groups(run: RunData) -> Columns:
         SELECT min(problem_id) AS problem, sum(n)::DOUBLE AS n, count(*)::DOUBLE AS distinct,
             sum(n * (n - 1) / 2)::DOUBLE AS equal,
             CASE WHEN sum(known) = sum(n) THEN sum(p) / sum(n) END::DOUBLE AS p
-        FROM texts GROUP BY group_id, stage, parent, branch_at HAVING sum(n) >= 2
+        FROM texts GROUP BY step, group_id, stage, parent, branch_at HAVING sum(n) >= 2
         """
     )
     if not len(groups["n"]):

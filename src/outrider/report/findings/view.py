@@ -179,9 +179,10 @@ def by_group(run: RunData) -> Columns:
     split = main_split(run)
     cut = split.cut or "(NULL::BOOLEAN)"
     ended = f"outcome IS NOT NULL AND NOT coalesce({cut}, false)"
+    # by step too: every evaluation of a run has the same groups
     rows = run.query(
         f"""
-        SELECT min(problem_id) AS problem, min(step) AS step, sum(tokens) AS tokens, count(outcome) AS judged,
+        SELECT step, min(problem_id) AS problem, sum(tokens) AS tokens, count(outcome) AS judged,
             count(*) FILTER ({SCORABLE}) AS scorable, count(*) FILTER ({SUCCESS}) AS successes,
             count(*) FILTER (outcome = 'timeout') AS timeouts, count(*) FILTER (outcome = 'error') AS errors,
             count({cut}) AS stops, count(*) FILTER ({cut}) AS cut,
@@ -191,7 +192,7 @@ def by_group(run: RunData) -> Columns:
             count(*) FILTER ({ended} AND outcome = 'unparseable') AS ended_unparseable,
             count(answer) FILTER ({SUCCESS}) AS answering, count(*) FILTER ({SUCCESS} AND answer = '') AS silent,
             coalesce(sum(tokens) FILTER ({cut}), 0) AS cut_tokens
-        FROM rollouts WHERE split = '{split.name}' AND {SAMPLED} GROUP BY group_id
+        FROM rollouts WHERE split = '{split.name}' AND {SAMPLED} GROUP BY step, group_id
         """
     )
     rows["problem"] = np.unique(rows["problem"], return_inverse=True)[1]
