@@ -87,6 +87,7 @@ class RunData:
 def _filled(column: Any) -> NDArray[Any]:
     if not isinstance(column, np.ma.MaskedArray):
         return np.asarray(column)
+    # nulls come as a masked array; integers become float64, since only floats have NaN
     text = column.dtype.kind == "O"
     values: NDArray[Any] = np.array(column.data, dtype=object if text else np.float64)
     values[np.ma.getmaskarray(column)] = None if text else np.nan

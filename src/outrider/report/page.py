@@ -60,6 +60,7 @@ def render(report: Report) -> str:
         policy="; ".join(_policy(scripts.values())),
         plots=in_script({name: plot_data(f, c) for (name, f), c in zip(figures.items(), colours, strict=True)}),
     )
+    # responses may hold lone surrogates, which UTF-8 has not
     return html.encode("utf-8", "replace").decode()
 
 

@@ -62,6 +62,7 @@ def at_equal_tokens(runs: Sequence[RunData]) -> tuple[float, list[ComparedRun]]:
     are not known, are not cut.
     """
     spent = [_spent(run) for run in runs]
+    # the smallest total: no run can be read beyond its end
     budget = min((float(tokens_S[-1]) for _, tokens_S in spent if len(tokens_S)), default=math.nan)
     return budget, [_compared(run, *known, budget) for run, known in zip(runs, spent, strict=True)]
 

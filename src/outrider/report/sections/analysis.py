@@ -198,6 +198,7 @@ def _words(folder: Path) -> list[str]:
 
 def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[str]) -> Analysed:
     """Rows put together by response, with the verdicts of the run."""
+    # numbers in place of texts, which every token repeats
     texts = table["group_id"].combine_chunks().dictionary_encode()
     codes_T, groups = texts.indices.to_numpy(zero_copy_only=False), texts.dictionary.to_pylist()
     rows = {n: table[n].to_numpy() for n in table.column_names if n != "group_id"}
@@ -220,5 +221,6 @@ def _judged(run: RunData, about: dict[str, Any], table: pa.Table, words: list[st
     success_R = np.array([success.get(key, np.nan) for key in keys], dtype=np.float64)
     problem_R = [problem_of.get(group, group) for group in groups_R]
     problems_R = np.unique(np.asarray(problem_R, dtype=str), return_inverse=True)[1].astype(np.int64)
+    # a vocabulary that is too short is that of another tokenizer: no words rather than wrong ones
     words = words if words and len(words) > int(rows["token_id"].max()) else []
     return Analysed(about, rows, np.cumsum(new_T) - 1, success_R, problems_R, words)

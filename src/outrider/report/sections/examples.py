@@ -37,6 +37,7 @@ _KINDS = (
     _Kind("The verifier failed", "unjudgeable > 0", "unjudgeable DESC, step DESC"),
     _Kind("Nothing worked", "kind = 'unsolved'", "n DESC, step DESC"),
 )
+# RANGE and not ROWS: the other groups of a problem in the same step are not before it
 _MEMBERS = """
 CREATE OR REPLACE TEMP TABLE members AS
 SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, unjudgeable,
@@ -122,6 +123,7 @@ def _chosen(members: list[Member], by_id: Mapping[str, Member]) -> list[Member]:
 def _ancestry(member: Member, by_id: Mapping[str, Member]) -> list[Member]:
     """A member and what it continues, nearest first. A parent that is not in the group, and a loop, end the line."""
     line = [member]
+    # a damaged dump may have rollouts that continue each other
     while (parent := by_id.get(line[-1]["parent"] or "")) is not None and parent not in line:
         line.append(parent)
     return line
@@ -147,6 +149,7 @@ def _cut(text: str, beginning: str | None) -> int | None:
     >>> _cut("a€b", "a\ufffd"), _cut("a€b", "a€"), _cut("a€b", "b"), _cut("abc", None)
     (1, 2, None, None)
     """
+    # tokens may end inside a character, which is then decoded as U+FFFD
     whole = None if beginning is None else beginning.rstrip("\ufffd")
     return len(whole) if whole is not None and text.startswith(whole) else None
 

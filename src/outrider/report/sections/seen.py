@@ -16,7 +16,6 @@ BINS = 100  # points along training: more cannot be distinguished on a screen
 SPLITS = ("train", "evaluate", "greedy")
 KINDS = ("solved", "mixed", "unsolved")
 
-# A fifth of the steps at each end is early and late; what lies between is neither, so that the two are apart.
 # Equal numbers of steps for each bin, named by its last step. The phases are fifths: enough steps for a mean, and the
 # middle, where a run changes fastest, in neither.
 _BINS = """
