@@ -69,10 +69,10 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
     tree = _tree_of(answer)
     if tree is None:
         return False
-    own = {part.key for gold in golds if (known := _tree_of(gold)) is not None for part in _parts(known)}
-    rights = [known.whole for gold in golds if (known := _tree_of(gold)) is not None]
+    rights = [known for gold in golds if (known := _tree_of(gold)) is not None]
+    own = {part.key for right in rights for part in _parts(right)}
     return any(
-        shared.key not in own and any(_equal(right, shared.whole) for right in rights)
+        shared.key not in own and any(_equal(right.whole, shared.whole) for right in rights)
         for shared in _shared(tree, prompt)
     )
 

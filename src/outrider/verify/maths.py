@@ -32,8 +32,6 @@ from outrider.verify.algebra import equal, readable
 from outrider.verify.answers import (
     answer_line,
     boxes,
-    extract,
-    last_box,
     last_boxes,
     last_number,
     normalise,
@@ -41,8 +39,9 @@ from outrider.verify.answers import (
     shown,
 )
 from outrider.verify.copying import copied
-from outrider.verify.judge import PooledJudge, text_of
+from outrider.verify.judge import PooledJudge
 from outrider.verify.latex import LONGEST, UnreadableError, clean, expression, refuse
+from outrider.verify.short_answer import gold_of
 from outrider.verify.typography import FONT, TEXT, plain
 
 _IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
@@ -130,16 +129,7 @@ class Maths(PooledJudge):
         return ", ".join({normalise(b): b for b in contents}.values()) if contents else None
 
     def _gold(self, fields: Mapping[str, Any], name: str) -> str:
-        """The right answer of a row: its boxes or what follows ``####``, where it is a worked solution."""
-        gold = text_of(fields, name).strip()
-        if "\\boxed" in gold:
-            if last_box(gold) is None:
-                raise ValueError(f"the field {name!r} holds no box that is closed")
-            gold = self._boxed(gold) or ""
-        elif "####" in gold:
-            gold = extract(gold) or ""
-        if not normalise(gold):
-            raise ValueError(f"the field {name!r} holds no answer")
+        gold = gold_of(fields, name, self._boxed)
         try:
             refuse(gold)
         except UnreadableError as reason:

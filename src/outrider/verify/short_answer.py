@@ -5,12 +5,30 @@ A right answer that contains ``\boxed{…}`` or ``####`` is read like a response
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from outrider.record import Problem, Verdict
 from outrider.verify.answers import Match, extract, judge, last_box, normalise, number
 from outrider.verify.judge import Judge, text_of
+
+
+def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
+    """The right answer of a row: where it is a worked solution, what is ``boxed`` in it or follows ``####``.
+
+    Raises:
+        ValueError: there is none, or its box is not closed.
+    """
+    gold = text_of(fields, name).strip()
+    if "\\boxed" in gold and last_box(gold) is None:
+        raise ValueError(f"the field {name!r} holds no box that is closed")
+    if "\\boxed" in gold:
+        gold = boxed(gold) or ""
+    elif "####" in gold:
+        gold = extract(gold) or ""
+    if not normalise(gold):
+        raise ValueError(f"the field {name!r} holds no answer")
+    return gold
 
 
 class Exact(Judge):
@@ -19,14 +37,7 @@ class Exact(Judge):
     match: ClassVar[Match] = "exact"
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
-        gold = text_of(fields, answer).strip()
-        if "\\boxed" in gold and last_box(gold) is None:
-            raise ValueError(f"the field {answer!r} holds no box that is closed")
-        if "####" in gold or "\\boxed" in gold:
-            gold = extract(gold) or ""
-        if not normalise(gold):
-            raise ValueError(f"the field {answer!r} holds no answer")
-        return gold
+        return gold_of(fields, answer)
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
         return judge(problem.answer, text, finished, self.match)
