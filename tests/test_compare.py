@@ -249,7 +249,7 @@ def test_dumps_are_compared_by_the_command_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["a.parquet"], "a comparison needs at least two runs; one is told by `outrider report`"),
+        (["a.parquet"], "a comparison needs at least two runs; of one run there is `outrider report`"),
         (["a.parquet", "./a.parquet"], "the same run is given twice"),
         (["a.parquet", "nowhere"], "there is nothing at nowhere"),
     ],

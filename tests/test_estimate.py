@@ -131,8 +131,8 @@ def test_a_dry_run_says_it_in_comments(capsys: pytest.CaptureFixture[str], tmp_p
     assert main(["train", "dapo", "--setting", "paper", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "and what refill adds" in shown
-    assert "# memory: Qwen/Qwen2.5-32B has no config.json on this machine, so nothing is said of it" in shown
+    assert "# memory: Qwen/Qwen2.5-32B has no config.json on this machine, so there is no estimate" in shown
     recipe = load_recipe("grpo")
     assert estimate(recipe, {"num_local_experts": 8})[1].endswith(
-        "is no dense decoder that this knows, so nothing is said of it"
+        "is no dense decoder that this knows, so there is no estimate"
     )

@@ -275,7 +275,7 @@ def test_parts_that_are_texts_are_joined_and_what_is_null_is_nothing(tmp_path):
             'message 0 of \'messages\' holds [{"type": "image_url", "image_url": "a.png", "text": ""}] as its content',
         ),
         ([SYSTEM, USER | {"content": None}], "message 1 of 'messages' holds null as its content"),
-        ([USER | {"content": " "}], "the last message of 'messages' is empty, so nothing would be asked"),
+        ([USER | {"content": " "}], "the last message of 'messages' is empty, so the prompt holds no question"),
     ],
 )
 def test_what_is_no_prompt_in_messages_is_refused(tmp_path, messages, sentence):

@@ -15,7 +15,7 @@ from outrider.options import Options
 
 FIRST_TUNING_SEED = 1000  # apart from the seeds that are compared, or the choice would flatter its own table
 
-_OWN = {  # keys that a bench sets, and how it is told
+_OWN = {  # keys that a bench sets, and the option for each
     "seed": "--seeds",
     "train.tokens": "--tokens",
     "train.steps": "--steps",

@@ -50,7 +50,7 @@ def labels(sources: Mapping[Path, EvaluationSource], runs: str, notes: Notes) ->
         mixed = several_runs or repeated
         notes.say(
             f"Samples of {' and '.join(kinds)} are kept apart, by level: {', '.join(kept)}"
-            + ("; what is told of all problems mixes them: to compare them, read them one by one." if mixed else ".")
+            + ("; numbers over all problems mix them: to compare them, read them one by one." if mixed else ".")
         )
     return results
 

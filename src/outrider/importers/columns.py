@@ -32,7 +32,9 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
         UserError: no field was named for the problem, or a file is of none of the three kinds.
     """
     if "problem" not in mapping.fields and "prompt" not in mapping.fields:
-        raise UserError("a dump of no known format needs to be told at least its problem, such as problem: 'prompt'.")
+        raise UserError(
+            "for a dump of no known format, name at least the field of its problem, such as problem: 'prompt'."
+        )
     split = "train" if "step" in mapping.fields else "evaluate"
     if "split" not in mapping.fields and paths:
         notes.say(f"All is taken as split {split}, as {'there is a' if split == 'train' else 'no'} field for the step.")

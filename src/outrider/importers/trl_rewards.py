@@ -25,7 +25,7 @@ from outrider.importers.text import as_text
 OWN = ("step", "prompt", "completion", "advantage")
 EPSILON = 1e-4  # that TRL adds to the standard deviation
 MOST = 8  # columns whose sums are all tried
-LOOK = 20  # files that are asked
+LOOK = 20  # files whose advantages are compared
 
 
 class Rewards(NamedTuple):

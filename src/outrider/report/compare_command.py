@@ -32,7 +32,7 @@ def compare_command(paths: Sequence[Path], out: Path | None = None, columns: Map
         UserError: fewer than two runs, one is given twice or cannot be read, or the disk refuses.
     """
     if len(paths) < _FEWEST:
-        raise UserError("a comparison needs at least two runs; one is told by `outrider report`")
+        raise UserError("a comparison needs at least two runs; of one run there is `outrider report`")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError("the same run is given twice")
     runs = [open_any(path, None if is_run(path) else columns) for path in paths]

@@ -236,7 +236,7 @@ class Table(Task):
         fields = {part.field: _text(row, part.field) for part in parts if part.field is not None}
         first, *others = fields.values()
         if not any(text.strip() for text in fields.values()):
-            raise ValueError(f"the field {next(iter(fields))!r} is empty, so nothing would be asked")
+            raise ValueError(f"the field {next(iter(fields))!r} is empty, so the prompt holds no question")
         prompt = "".join(text + (fields[name] if name is not None else "") for text, name in parts)
         metadata = {} if others else {"question": first}  # without the template, for examples and duplicates
         return Problem(_hash(prompt), prompt, metadata=metadata)
@@ -245,7 +245,7 @@ class Table(Task):
         """A problem whose prompt is messages."""
         before, prompt = read_chat(row, messages)
         if not prompt.strip():
-            raise ValueError(f"the last message of {messages!r} is empty, so nothing would be asked")
+            raise ValueError(f"the last message of {messages!r} is empty, so the prompt holds no question")
         return Problem(_hash(json.dumps([*before, prompt])), prompt, messages_before=before)
 
     def _level(self, row: Fields, heldout: bool) -> str:

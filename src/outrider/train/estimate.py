@@ -136,7 +136,7 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
     shape = None if config is None else shape_of(config)
     if config is None or shape is None:
         why = "has no config.json on this machine" if config is None else "is no dense decoder that this knows"
-        return [*lines, f"memory: {recipe.model} {why}, so nothing is said of it"]
+        return [*lines, f"memory: {recipe.model} {why}, so there is no estimate"]
     parts = memory(recipe, shape, str(config.get("model_type")))
     sizes = ", ".join(f"{part} {size / _GIB:.2f}" for part, size in parts.items() if size)
     total = sum(parts.values()) / _GIB

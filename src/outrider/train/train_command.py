@@ -1,4 +1,4 @@
-"""``outrider train``: one run of a recipe, and what is said when it ends early."""
+"""``outrider train``: one run of a recipe, and the sentences for one that ends early."""
 
 from __future__ import annotations
 

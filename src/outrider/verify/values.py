@@ -87,7 +87,7 @@ class Values:
             bits = value.numerator.bit_length() + value.denominator.bit_length()
             self._bits += bits if bits > 1000 else 0
             if bits > self._most_bits or self._bits > MOST_WORK * self._most_bits:
-                raise UnreadableError("a number too large to be told from its neighbours")
+                raise UnreadableError("a number too large to distinguish from its neighbours")
             if value:
                 size = (value.numerator.bit_length() - value.denominator.bit_length()) * math.log10(2)
                 self.span = max(self.span, abs(size))
@@ -99,7 +99,7 @@ class Values:
         if value:
             self.span = max(self.span, abs(float(self.context.mag(value))) * math.log10(2))
         if self.span > self._largest:
-            raise UnreadableError("a number too large to be told from its neighbours")
+            raise UnreadableError("a number too large to distinguish from its neighbours")
         return value
 
     def inexact(self, value: Any) -> Any:
@@ -184,7 +184,7 @@ class Values:
             if isinstance(base, Fraction):
                 bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
                 if abs(n) * bits > self._most_bits:
-                    raise UnreadableError("a number too large to be told from its neighbours")
+                    raise UnreadableError("a number too large to distinguish from its neighbours")
                 return base**n
             return base**n
         if self.over_complex or isinstance(base, self.context.mpc) or base >= 0:
@@ -274,7 +274,7 @@ class Values:
         if n < 0:
             raise UndefinedError("a factorial of a negative number")
         if n > 20 and n * (math.log2(n) - 1.5) > self._most_bits:
-            raise UnreadableError("a number too large to be told from its neighbours")
+            raise UnreadableError("a number too large to distinguish from its neighbours")
         return Fraction(math.factorial(n))
 
     def _binomial(self, expr: Any) -> Fraction:
@@ -282,7 +282,7 @@ class Values:
         if n < 0:
             raise UndefinedError("a binomial coefficient of a negative number")
         if min(abs(k), abs(n - k)) * (n.bit_length() + 1) > self._most_bits:
-            raise UnreadableError("a number too large to be told from its neighbours")
+            raise UnreadableError("a number too large to distinguish from its neighbours")
         return Fraction(math.comb(n, k) if 0 <= k <= n else 0)
 
     def _written_out(self, expr: Any, total: Any, join: Callable[[Any, Any], Any]) -> Any:

@@ -16,7 +16,7 @@ _USUAL = "branching_95"
 _TEXT = (
     "How many tokens a policy could plausibly go on with: the size of the smallest set that holds {mass} % of the "
     "probability, in the mean over all positions. Intervals are 95 % bootstrap over problems. Policies are those that "
-    "`outrider analyse tokens` was asked for, which are not stopped at equal tokens."
+    "`outrider analyse tokens` was run with, which are not stopped at equal tokens."
 )
 
 

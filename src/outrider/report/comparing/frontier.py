@@ -12,7 +12,7 @@ from outrider.report.sections.frontier import Curve, defined, interval_series
 _TEXT = (
     "pass@1 is how often one try succeeds, pass@k whether one of k does: what a policy can reach at all. A run whose "
     "curve begins higher and ends lower has sharpened what it had and lost some of what it could. Bands are 95 % "
-    "bootstrap over problems of each run by itself; whether runs differ is told better by the paired ones above."
+    "bootstrap over problems of each run by itself; the paired intervals above say better whether runs differ."
 )
 
 

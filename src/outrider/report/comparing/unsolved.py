@@ -74,7 +74,7 @@ def _left_out(decided: frozenset[str], problems: frozenset[str]) -> str:
     missing = len(problems) - len(decided)
     compared = f"{len(decided):,} problems are compared"
     return (
-        f"{compared}; {missing:,} that a run was not asked, or not often enough, are left out."
+        f"{compared}; {missing:,} that a run did not try, or not often enough, are left out."
         if missing
         else f"{compared}."
     )

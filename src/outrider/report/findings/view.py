@@ -56,7 +56,7 @@ class Split(NamedTuple):
 
     @property
     def first_tries(self) -> str:
-        """SQL condition: rollouts from the plain prompt, asked for by the first stage alone.
+        """SQL condition: rollouts from the plain prompt, requested by the first stage alone.
 
         Later stages (branches, second passes, examples) choose by outcome, so with them a number changes because the
         choice does. In a dump all rollouts have the empty stage, and none is left out.

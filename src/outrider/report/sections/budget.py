@@ -17,8 +17,8 @@ _NO_TOKENS = " These rollouts do not say how many tokens they have, so rollouts 
 def section(run: RunData) -> Section | None:
     """Tokens by stage, stream and context, along training and by kind of group, and why rollouts were not trained on.
 
-    The first success of a group is that of the lowest member: members are numbered in the order in which stages asked
-    for them. A dump without token counts is counted in rollouts. None without rollouts.
+    The first success of a group is that of the lowest member: members are numbered in the order in which stages
+    requested them. A dump without token counts is counted in rollouts. None without rollouts.
     """
     unit = unit_of(run)
     if not unit:

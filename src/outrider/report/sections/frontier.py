@@ -137,11 +137,11 @@ def _training(run: RunData) -> dict[str, Curve]:
         GROUP BY ALL ORDER BY ALL
         """,
     )
-    found_curves = {}
+    curves_of = {}
     for phase, name in {"all": "all groups", "early": "first fifth of the steps", "late": "last fifth"}.items():
         n, c, problems = (columns[key][columns["phase"] == phase] for key in ("n", "c", "problem_id"))
         if len(n):
             ks = powers_of_two(int(np.quantile(n, 0.1, method="lower")))
             resamples = max(100, min(1000, 2_000_000 // len(n)))  # many groups need few: the mean hardly moves
-            found_curves[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in ks}
-    return {name: defined(curve) for name, curve in found_curves.items() if defined(curve)}
+            curves_of[name] = {k: bootstrap_mean(pass_at_k(n, c, k), resamples, problems_P=problems) for k in ks}
+    return {name: defined(curve) for name, curve in curves_of.items() if defined(curve)}

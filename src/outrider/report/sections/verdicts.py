@@ -39,7 +39,7 @@ def _counts(run: RunData) -> TableBlock:
         """
     )
     columns = ["drawn to", "verdict", "rollouts", "share", "mean seconds", "longest"]
-    return TableBlock("verdicts-counts", "What the verifier said", columns, rows(data))
+    return TableBlock("verdicts-counts", "Verdicts and their time", columns, rows(data))
 
 
 def _reasons(run: RunData) -> TableBlock:
