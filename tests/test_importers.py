@@ -99,7 +99,7 @@ def test_mistakes_are_one_sentence(tmp_path):
             {"columns": {"problem": "prompt", "success": "solve"}},
             "no record has a field 'solve'; did you mean 'solved'",
         ),
-        ({"columns": {"success": "solved"}}, "told at least its problem"),
+        ({"columns": {"success": "solved"}}, "name at least the field of its problem"),
         ({"columns": {"success": "solved > yes"}}, "'yes', which is no number"),
         ({}, r"its fields are prompt, solved: name those of the problem and of success"),
     ]:

@@ -25,7 +25,7 @@ class Weights:
         weight_B, error_B: mean over groups of the sum of \\|A\\|, and its standard error (NaN for one group).
         share_B: of all of the batch's \\|A\\|; NaN if all advantages are 0.
         unassigned: rollouts without an advantage (NaN); they weigh nothing.
-        unknown: groups without a rollout that judged_R their accuracy; in no bin.
+        unknown: groups without a judged rollout; in no bin.
     """
 
     low_B: Floats
@@ -52,7 +52,7 @@ def cumulative_advantage(
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
     ``group_R`` says which group a rollout is of (any labels), ``success_R`` is 1 or 0, NaN where unscorable (such a
-    rollout judged_R nothing of the accuracy), ``advantage_R`` its advantage, NaN where it has none.
+    rollout was not judged), ``advantage_R`` its advantage, NaN where it has none.
 
     ``counted_R`` chooses the rollouts that tell the accuracy (None: all scorable ones); the sum is always over all of
     the group. That is what allocation schedules differ by: with the first pass counted, a curve shows what the second
