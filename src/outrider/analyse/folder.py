@@ -53,6 +53,7 @@ class AnalysisFolder:
                 raise UserError(f"{self.path} is not empty (it holds {others[0]}); choose another folder with --out")
             texts = pa.table({"token_id": pa.array(range(len(vocabulary)), pa.int32()), "text": pa.array(vocabulary)})
             write_table(self.path / "vocabulary.parquet", texts)
+            # last, since a folder that has it counts as begun
             write_atomically(file, json.dumps(about, indent=1).encode() + b"\n")
         elif differences := _differences(self.about(), about):
             raise UserError(
@@ -143,6 +144,7 @@ def compute_parts(
                 progress.advance(reached - before)
         return []
 
+    # listed by one rank: seen at different times the lists, and so the shares, would differ
     missing = ranks.from_main(lambda: [part for part in parts if not places[part].is_file()])
     mine = missing[ranks.rank :: ranks.size]
     ranks.gather(share)  # every rank waits for the last one, and an error of one is raised on all

@@ -62,6 +62,7 @@ def shift_table(
     ``shift`` is :math:`p_\text{after} - p_\text{before}`, in [-1, 1]: positive where the token was reinforced.
     ``gradient_norm`` is that before the change, as in :class:`outrider.analyse.forward.TokenValues`.
     """
+    # the difference of two probabilities that are nearly equal, without losing its digits
     shifts = [np.exp(b.logprobs) * np.expm1(a.logprobs - b.logprobs) for b, a in zip(before, after, strict=True)]
     columns = key_columns(split, step, rollouts) | {
         "logprob_before": own(rollouts, [v.logprobs for v in before]),

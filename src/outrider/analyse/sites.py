@@ -93,6 +93,7 @@ def chosen_positions(rollout: Rollout, entropies_T: NDArray[np.floating], option
         if options.choose == "entropy":
             chosen.append(int(stretch[np.argmax(entropies_T[stretch])]))
         else:
+            # from the rollout's identity, so it does not depend on which others are selected
             chosen.append(int(stretch[identity_seed(options.seed, "position", rollout.id, number) % len(stretch)]))
     return chosen
 

@@ -117,6 +117,7 @@ def key_columns(split: str, step: int, rollouts: Sequence[Rollout]) -> dict[str,
 def own(rollouts: Sequence[Rollout], arrays: Sequence[NDArray[Any]], dtype: type = np.float32) -> NDArray[Any]:
     """One array per rollout, of its own tokens, as one column of those that a policy sampled."""
     kept = [a if r.trainable_T is None else a[r.trainable_T] for r, a in zip(rollouts, arrays, strict=True)]
+    # an empty array, since concatenate refuses an empty list
     return np.concatenate([np.zeros(0, dtype), *kept]).astype(dtype)
 
 

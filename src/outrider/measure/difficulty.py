@@ -51,8 +51,8 @@ def cumulative_advantage(
 
     .. math:: \mathcal{A}_\text{group} = \sum_i |A_i|, \qquad u = \frac{\text{successes}}{\text{scorable}}
 
-    ``group_R`` says which group a rollout is of (any labels), ``success_R`` is 1 or 0, NaN where unscorable (such a
-    rollout was not judged), ``advantage_R`` its advantage, NaN where it has none.
+    ``group_R`` says which group a rollout is of (any labels), ``success_R`` is 1 or 0, NaN where unscorable,
+    ``advantage_R`` its advantage, NaN where it has none.
 
     ``counted_R`` chooses the rollouts that tell the accuracy (None: all scorable ones); the sum is always over all of
     the group. That is what allocation schedules differ by: with the first pass counted, a curve shows what the second
