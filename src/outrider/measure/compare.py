@@ -57,8 +57,7 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
     Raises:
         UserError: they have no problem in common.
     """
-    first, second = ({t.problem: t for t in e.tallies} for e in (before, after))
-    pairs = [(first[key], second[key]) for key in first if key in second]
+    pairs = paired(before, after)
     if not pairs:
         raise UserError("the two evaluations have no problem in common, so they cannot be compared")
     ks = [k for k in before.overall.pass_at if k in after.overall.pass_at]
@@ -67,8 +66,14 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
         for summary in before.levels
         if summary.level in {other.level for other in after.levels}
     )
-    unpaired = len(first) + len(second) - 2 * len(pairs)
+    unpaired = len(before.tallies) + len(after.tallies) - 2 * len(pairs)
     return Comparison(before, after, _change("all", pairs, ks, after), levels, len(pairs), unpaired)
+
+
+def paired(before: Evaluation, after: Evaluation) -> list[tuple[Tally, Tally]]:
+    """The counts of the problems that both evaluations have, in the order of the first."""
+    known = {tally.problem: tally for tally in after.tallies}
+    return [(tally, known[tally.problem]) for tally in before.tallies if tally.problem in known]
 
 
 def _change(level: str, pairs: Sequence[tuple[Tally, Tally]], ks: Sequence[int], options: Evaluation) -> Change:

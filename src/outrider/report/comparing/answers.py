@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from outrider.measure.diversity import distinct_at_k, text_diversity, words
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.rollouts import at_hand, common_tries, query_tries
 from outrider.report.content import CellValue, Figure, Section, TableBlock
-from outrider.report.sections.frontier import interval_cells, interval_series
+from outrider.report.sections.frontier import Curve, defined, interval_cells, interval_series
 
 _PROBLEMS, _TRIES = 100, 16  # whose texts are compared, at most
 _ORDER = 4  # words that make a phrase
@@ -24,8 +24,6 @@ _TEXT = (
     "the problem has (novelty), how much of a text is in the others (overlap, as in self-BLEU), and texts that an "
     "earlier try has word for word."
 )
-
-TextsByProblem = Mapping[str, list[list[str]]]  # words of each try, by problem
 
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
@@ -43,7 +41,7 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     if not common:
         return None
     curves = {name: _curve([of[p] for p in common], k) for name, of in answers.items()}
-    lines = [interval_series(name, list(curve), list(curve.values())) for name, curve in curves.items() if curve]
+    lines = [interval_series(name, curve) for name, curve in curves.items() if curve]
     figures = [Figure("distinct", "Distinct answers", "line", "tries with an answer", "answers", lines, x_log=True)]
     chosen = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, min(_PROBLEMS, len(common))).astype(int))]
     rows = [_row(one, k, curves[one.name], chosen) for one in there]
@@ -68,13 +66,18 @@ _COLUMNS = [
 ]
 
 
-def _row(one: ComparedRun, k: int, curve: Mapping[int, Interval], chosen: Sequence[str]) -> list[CellValue]:
+def _row(one: ComparedRun, k: int, curve: Curve, chosen: Sequence[str]) -> list[CellValue]:
     differ = _less_one(curve[2]) if 2 in curve else Interval(np.nan, np.nan, np.nan, 0)
-    texts = _texts(one, min(k, _TRIES), chosen)
-    flat = [(problem, text) for problem, tries in texts.items() for text in tries]
-    result = text_diversity([text for _, text in flat], [problem for problem, _ in flat], order=_ORDER)
+    columns = query_tries(
+        one,
+        "SELECT problem_id, text FROM tries WHERE try < ? AND text IS NOT NULL AND problem_id = ANY(?) "
+        "ORDER BY problem_id, try",
+        [min(k, _TRIES), list(chosen)],
+    )
+    texts = [words(text) for text in columns["text"].tolist()]
+    result = text_diversity(texts, columns["problem_id"].tolist(), order=_ORDER)
     # no texts: nothing is known
-    repeated = float(result.duplicates_P.sum() / result.responses_P.sum()) if flat else None
+    repeated = float(result.duplicates_P.sum() / result.responses_P.sum()) if texts else None
     return [
         one.name,
         *interval_cells(differ),
@@ -99,20 +102,6 @@ def _answers(one: ComparedRun, k: int) -> dict[str, list[str]]:
     return results
 
 
-def _curve(answers: Sequence[Sequence[str]], k: int) -> dict[int, Interval]:
+def _curve(answers: Sequence[Sequence[str]], k: int) -> Curve:
     """Distinct answers among 1, 2, 4, … of a problem's, as a mean over the problems that have so many."""
-    curve = {i: bootstrap_mean([distinct_at_k(of, i) for of in answers]) for i in powers_of_two(k)}
-    return {i: interval for i, interval in curve.items() if not np.isnan(interval.value)}
-
-
-def _texts(one: ComparedRun, k: int, chosen: Sequence[str]) -> TextsByProblem:
-    columns = query_tries(
-        one,
-        "SELECT problem_id, text FROM tries WHERE try < ? AND text IS NOT NULL AND problem_id = ANY(?) "
-        "ORDER BY problem_id, try",
-        [k, list(chosen)],
-    )
-    results: dict[str, list[list[str]]] = defaultdict(list)
-    for problem, text in zip(columns["problem_id"].tolist(), columns["text"].tolist(), strict=True):
-        results[problem].append(words(text))
-    return results
+    return defined({i: bootstrap_mean([distinct_at_k(of, i) for of in answers]) for i in powers_of_two(k)})

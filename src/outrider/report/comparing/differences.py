@@ -80,14 +80,9 @@ def joined(words: Sequence[str]) -> str:
 
 
 def _figures(results: dict[str, Comparison]) -> list[Figure]:
-    lines = []
-    for name, change in results.items():
-        curve = defined(change.overall.pass_at)
-        lines.append(interval_series(name, list(curve), list(curve.values())))
+    lines = [interval_series(name, defined(change.overall.pass_at)) for name, change in results.items()]
     figures = [Figure("over-k", "Difference of pass@k", "line", "k", "difference", lines, x_log=True)]
-    for k in sorted(
-        {min(c.overall.pass_at) for c in results.values()} | {max(c.overall.pass_at) for c in results.values()}
-    ):
+    for k in sorted({end(c.overall.pass_at) for c in results.values() for end in (min, max)}):
         bars = [_by_level(name, change, k) for name, change in results.items()]
         if any(len(series.x) > 1 for series in bars):
             figures.append(
@@ -98,15 +93,7 @@ def _figures(results: dict[str, Comparison]) -> list[Figure]:
 
 def _by_level(name: str, comparison: Comparison, k: int) -> Series:
     there = [change for change in comparison.levels if k in change.pass_at]
-    intervals = [change.pass_at[k] for change in there]
-    return Series(
-        name,
-        [change.level or "(none)" for change in there],
-        [i.value for i in intervals],
-        [i.low for i in intervals],
-        [i.high for i in intervals],
-        [f"{i.problems} problems" for i in intervals],
-    )
+    return interval_series(name, {change.level or "(none)": change.pass_at[k] for change in there})
 
 
 def _tables(first: str, results: dict[str, Comparison]) -> list[TableBlock]:

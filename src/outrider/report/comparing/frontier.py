@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.overlay import TOKENS, over_tokens
 from outrider.report.content import Figure, Section, Series
-from outrider.report.sections.frontier import Curve, defined, interval_series
+from outrider.report.sections.frontier import Curve, interval_series, points_of
 
 _TEXT = (
     "pass@1 is how often one try succeeds, pass@k whether one of k does: what a policy can reach at all. A run whose "
@@ -18,7 +18,7 @@ _TEXT = (
 
 def section(compared: Sequence[ComparedRun]) -> Section | None:
     """pass@k of all runs, the plane of pass@1 and pass@k, and both over generated tokens; None without evaluations."""
-    curves = {one.name: _curves(one) for one in compared if one.step is not None}
+    curves = {one.name: points_of(one.run) for one in compared if one.step is not None}
     ends = [series for one in compared if (series := _end(one, curves)) is not None]
     if not ends:
         return None
@@ -34,15 +34,9 @@ def section(compared: Sequence[ComparedRun]) -> Section | None:
     return Section("frontier", "The frontier", _TEXT, figures)
 
 
-def _curves(one: ComparedRun) -> dict[int, Curve]:
-    """pass@k by step, up to where the run is compared."""
-    curves = {step: defined(e.overall.pass_at) for step, e in sorted(one.run.evaluations.items())}
-    return {step: curve for step, curve in curves.items() if curve}
-
-
 def _end(one: ComparedRun, curves: dict[str, dict[int, Curve]]) -> Series | None:
     curve = curves.get(one.name, {}).get(-1 if one.step is None else one.step)
-    return interval_series(one.name, list(curve), list(curve.values())) if curve else None
+    return interval_series(one.name, curve) if curve else None
 
 
 def _plane(curves: dict[str, dict[int, Curve]], k: int) -> list[Figure]:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrider.measure import Interval
+
 Z = 3.0  # standard errors on each side: 1 in 370 by chance
 LEVEL = 2 * NormalDist().cdf(Z) - 1
 MIN_STEPS = 20  # below, a tenth of the steps is less than two of them, and nothing is a trend
@@ -96,9 +98,9 @@ class Proportion(NamedTuple):
     of: int
 
 
-def numbers(name: str, proportion: Proportion) -> dict[str, float]:
-    """A share and its interval as numbers of a finding."""
-    return {name: proportion.value, f"{name}_low": proportion.low, f"{name}_high": proportion.high}
+def numbers(name: str, result: Proportion | FirstAndLast | Interval) -> dict[str, float]:
+    """A value and its interval as numbers of a finding."""
+    return {name: result.value, f"{name}_low": result.low, f"{name}_high": result.high}
 
 
 def share(hits_C: ArrayLike, of_C: ArrayLike, problems_C: ArrayLike | None = None) -> Proportion:

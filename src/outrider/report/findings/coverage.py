@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from outrider.measure import Interval, bootstrap_difference, pass_at_k, powers_of_two
+from outrider.measure.compare import paired
 from outrider.measure.evaluation import pass_values
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import Lacking, percent
+from outrider.report.findings.base import Lacking, numbers, percent
 from outrider.report.findings.view import SCORABLE, SUCCESS, for_training, splits
 
 NEEDS = "two evaluations with several samples of the same 30 problems or more, or as many that training visited twice"
@@ -41,12 +42,8 @@ def find(run: RunData) -> Finding | None:
         f"{-many.value:.3f} [{-many.high:.3f}, {-many.low:.3f}]{since}: {source}, {many.problems} problems.",
         numbers={
             "k": k,
-            "pass_at_1": one.value,
-            "pass_at_1_low": one.low,
-            "pass_at_1_high": one.high,
-            "pass_at_k": many.value,
-            "pass_at_k_low": many.low,
-            "pass_at_k_high": many.high,
+            **numbers("pass_at_1", one),
+            **numbers("pass_at_k", many),
             "problems": many.problems,
             "falls_from_k": crossing if crossing else np.nan,
         },
@@ -72,8 +69,7 @@ def _evaluations(run: RunData) -> Seen | None:
     if len(run.evaluations) < 2:
         return None
     first, last = min(run.evaluations), max(run.evaluations)
-    before = {tally.problem: tally for tally in run.evaluations[first].tallies}
-    pairs = [(before[tally.problem], tally) for tally in run.evaluations[last].tallies if tally.problem in before]
+    pairs = paired(run.evaluations[first], run.evaluations[last])
     if len(pairs) < MIN_PROBLEMS:
         return None
     # A timeout of the verifier takes a sample from a problem: nine of ten problems have at least as many as this.

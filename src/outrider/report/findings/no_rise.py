@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from outrider.measure import Interval, bootstrap_difference
+from outrider.measure.compare import paired
 from outrider.measure.evaluation import pass_values
 from outrider.report.content import Finding
 from outrider.report.data import RunData
-from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change, percent
+from outrider.report.findings.base import MIN_STEPS, FirstAndLast, Lacking, change, numbers, percent
 from outrider.report.findings.view import by_step, success_by_step
 
 NEEDS = f"verdicts of at least {MIN_STEPS} training steps"
@@ -41,9 +42,7 @@ def find(run: RunData) -> Finding | None:
         numbers={
             "success_before": success.before,
             "success_after": success.after,
-            "rise": success.value,
-            "rise_low": success.low,
-            "rise_high": success.high,
+            **numbers("rise", success),
             **({} if held_out is None else {"held_out_rise": held_out.value}),
         },
         threshold="From the first to the last quarter of the steps the interval of the change in success holds 0 or "
@@ -64,11 +63,9 @@ def _held_out(run: RunData) -> Interval | None:
     """pass@1 of the last evaluation less that of the first, on the problems of both."""
     if len(run.evaluations) < 2:
         return None
-    first, last = (run.evaluations[step].tallies for step in (min(run.evaluations), max(run.evaluations)))
-    before = {tally.problem: tally for tally in first}
-    pairs = [(before[tally.problem], tally) for tally in last if tally.problem in before]
-    one, other = (pass_values([pair[i] for pair in pairs], 1) for i in (0, 1))
-    result = bootstrap_difference(one, other)
+    pairs = paired(run.evaluations[min(run.evaluations)], run.evaluations[max(run.evaluations)])
+    before, after = (pass_values([pair[i] for pair in pairs], 1) for i in (0, 1))
+    result = bootstrap_difference(before, after)
     return result if result.problems > 1 else None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def section(run: RunData) -> Section | None:
     count there, as what a planner adds depends on what came back. None where nothing was judged, or nothing more than
     once, and of a single evaluation that is all there is.
     """
-    points = _points(run)
+    points = points_of(run)
     if is_evaluation(run) and len(points) < 2:  # it has a section of its own
         return None
     if points:
@@ -49,7 +50,7 @@ def section(run: RunData) -> Section | None:
     return Section("frontier", "The frontier", _TEXT + _FROM_TRAINING, [curves(early_and_late)])
 
 
-def _points(run: RunData) -> dict[int, Curve]:
+def points_of(run: RunData) -> dict[int, Curve]:
     """pass@k by step of evaluation, as far as the data can say."""
     points = {step: defined(e.overall.pass_at) for step, e in sorted(run.evaluations.items())}
     return {step: curve for step, curve in points.items() if curve}
@@ -78,22 +79,21 @@ def _along(points: Mapping[int, Curve]) -> list[Figure]:
     ks = list(points[max(points)])
     lines = []
     for k in sorted({ks[0], ks[len(ks) // 2], ks[-1]}):
-        there = [(step, curve[k]) for step, curve in points.items() if k in curve]
-        steps, intervals = [step for step, _ in there], [interval for _, interval in there]
-        lines.append(interval_series(f"pass@{k}", steps, intervals))
+        there = {step: curve[k] for step, curve in points.items() if k in curve}
+        lines.append(interval_series(f"pass@{k}", there))
     return [Figure("frontier-along", "pass@k along training", "line", "step", "pass@k", lines)]
 
 
 def curves(named: Mapping[str, Curve]) -> Figure:
     """pass@k over k, a line with its band for each name."""
-    lines = [interval_series(name, list(curve), list(curve.values())) for name, curve in named.items() if curve]
+    lines = [interval_series(name, curve) for name, curve in named.items() if curve]
     return Figure("frontier-curves", "pass@k", "line", "k", "pass@k", lines, x_log=True)
 
 
-def interval_series(name: str, x: Sequence[float], intervals: Sequence[Interval]) -> Series:
+def interval_series(name: str, by_x: Mapping[Any, Interval]) -> Series:
     """A line with its band; a tooltip says how many problems a point stands on."""
-    low, high = [i.low for i in intervals], [i.high for i in intervals]
-    return Series(name, list(x), [i.value for i in intervals], low, high, [f"{i.problems} problems" for i in intervals])
+    values, low, high, problems = zip(*by_x.values(), strict=True) if by_x else ([],) * 4
+    return Series(name, list(by_x), list(values), list(low), list(high), [f"{n} problems" for n in problems])
 
 
 def _changes(evaluations: Mapping[int, Evaluation]) -> list[TableBlock]:
