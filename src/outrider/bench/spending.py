@@ -58,6 +58,7 @@ def spending(metrics: MetricRows) -> Spending:
     for row in metrics:
         for name in (key for key in row if key.startswith("spent/")):
             stage, _, number = name.removeprefix("spent/").rpartition("/")
+            # a rate times its tokens is a count again, so the sum over steps gives the rate of the run
             weight = row[f"spent/{stage}/tokens"] if number.endswith("_per_1000") else 1.0
             sums[stage, number] += weight * row[name] if weight else 0.0  # a rate of nothing is NaN
     stages = []

@@ -69,6 +69,7 @@ def near(texts: Sequence[Grams], others: Sequence[Grams] | None, least: float) -
     # rest alone is too small. With the rarest members first, few pairs do, and only these are compared.
     def first(members: Grams) -> list[int]:
         kept = len(members) - math.ceil(least * len(members) - ROUNDING) + 1
+        # hashes differ from run to run; they only order equally rare members, so the pairs are the same
         return sorted(members, key=lambda gram: (counts[gram], gram))[:kept]
 
     firsts = [first(members) for members in texts]
