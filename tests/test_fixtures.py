@@ -71,22 +71,19 @@ def test_an_answer_is_never_run(tmp_path: Path) -> None:
 
 
 def test_half_a_second_is_not_three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A timeout that waits for the thread it gave up on returns after the hang: 3 s, whatever the limit of 0.5 s.
+    """A timeout that waits for the thread it gave up on returns after the hang, whatever the limit of 0.5 s.
 
-    Within 1 s, so the fixture; the fastest of three, since the machine may be busy.
+    The fixture hangs for 3 s and wants the end within 1 s; 120 s and 60 s say the same on a busy machine.
     """
-    (tmp_path / "hanging.py").write_text("import time\n\ndef hang(problem, text, finished):\n    time.sleep(3)\n")
+    (tmp_path / "hanging.py").write_text("import time\n\ndef hang(problem, text, finished):\n    time.sleep(120)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     import hanging
 
     with VerifierPool(hanging.hang, workers=1, seconds=0.5) as pool:
-        took = []
-        for _ in range(3):
-            start = time.monotonic()
-            [verdict] = pool.verify([(Problem("p", "what?"), "text", True)])
-            took.append(time.monotonic() - start)
-            assert (verdict.outcome, verdict.seconds) == (Outcome.TIMEOUT, 0.5)
-    assert min(took) < 1
+        start = time.monotonic()
+        [verdict] = pool.verify([(Problem("p", "what?"), "text", True)])
+        assert (verdict.outcome, verdict.seconds) == (Outcome.TIMEOUT, 0.5)
+    assert time.monotonic() - start < 60
 
 
 def test_3509_rows_in_batches_of_640() -> None:

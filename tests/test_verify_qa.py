@@ -126,13 +126,13 @@ def test_where_the_answer_is_taken_from(text, take, finished, answer):
 
 
 def test_hostile_answers_are_quick_and_kept_short():
-    start = time.perf_counter()
+    start = time.process_time()
     for text in ("<answer>" * 100_000, "<answer>" + "a " * 500_000 + "</answer>", "<answer>\ud800\0</answer>"):
         found = verdict(text, "a", f1=0.5)
         assert not found.success
         found.answer.encode()
         assert len(found.answer) <= 200
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 # rows
