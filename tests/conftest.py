@@ -16,7 +16,10 @@ settings.load_profile("suite")
 torch.set_num_threads(1)
 
 # Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
-LONG = ["test_signals.py", "test_run.py", "test_stages.py", "test_bench_run.py", "test_models_page.py"]
+LONG = [
+    *("test_signals.py", "test_stages.py", "test_run.py", "test_bench_run.py"),
+    *("test_verify_deeds.py", "test_models_page.py", "test_verify_pool.py"),
+]
 
 
 @pytest.hookimpl(trylast=True)
