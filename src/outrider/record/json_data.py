@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
 
 def json_data(value: Any) -> Any:
     """Records (dataclasses and named tuples) as objects; NaN and infinities, which JSON does not have, as null.
@@ -22,6 +24,6 @@ def json_data(value: Any) -> Any:
         return {str(key): json_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_data(item) for item in value]
-    if hasattr(value, "item"):  # NumPy scalars
+    if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

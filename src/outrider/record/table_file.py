@@ -22,18 +22,19 @@ def csv_rows(path: Path, file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]
         UserError: it is no CSV in UTF-8, a row has more or fewer cells than there are columns, or two have one name.
     """
     csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB, as tests of programs may be
-    lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
     place = f"{path}, line 1"
     try:
-        names = next(lines, [])
-        _refuse_twins(names, place)
-        place = f"{path}, line {lines.line_num + 1}"
-        for cells in lines:
-            if cells and len(cells) != len(names):
-                raise UserError(f"{place}: {len(cells)} cells, but the first line names {len(names)} columns")
-            if cells:
-                yield place, dict(zip(names, cells, strict=True))
+        with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            lines = csv.reader(text, strict=True)
+            names = next(lines, [])
+            _refuse_twins(names, place)
             place = f"{path}, line {lines.line_num + 1}"
+            for cells in lines:
+                if cells and len(cells) != len(names):
+                    raise UserError(f"{place}: {len(cells)} cells, but the first line names {len(names)} columns")
+                if cells:
+                    yield place, dict(zip(names, cells, strict=True))
+                place = f"{path}, line {lines.line_num + 1}"
     except (csv.Error, UnicodeDecodeError) as error:
         raise UserError(f"{place}: broken CSV: {error}") from error
 
