@@ -384,9 +384,9 @@ def lm_eval_folder(folder: Path, models: str, tasks: str, dates: str = "1") -> P
 @pytest.mark.parametrize(
     ("models", "tasks", "dates", "levels", "words"),
     [
-        ("abc", "x", "1", {"org__a", "org__b", "org__c"}, ["3 models are kept apart", "mixes them"]),
+        ("abc", "x", "1", {"org__a", "org__b", "org__c"}, ["3 models are kept apart", "mix them"]),
         ("a", "xy", "1", {"x", "y"}, ["2 tasks are kept apart"]),
-        ("ab", "xy", "1", {f"org__{m}/{t}" for m in "ab" for t in "xy"}, ["2 models and 2 tasks", "mixes them"]),
+        ("ab", "xy", "1", {f"org__{m}/{t}" for m in "ab" for t in "xy"}, ["2 models and 2 tasks", "mix them"]),
         ("a", "x", "12", {f"2026-0{d}-01T00-00-00.5" for d in "12"}, ["several files of one task"]),
     ],
 )
