@@ -22,14 +22,6 @@ Place = tuple[int, str, int]  # step, id of a rollout, own tokens before the pla
 SAMPLED = "NOT suffix(stage, '-greedy')"
 
 
-def _no_prompts(problem_ids: Sequence[str]) -> dict[str, str]:
-    return {}
-
-
-def _no_beginnings(places: Sequence[Place]) -> dict[Place, str]:
-    return {}
-
-
 @dataclass(frozen=True, eq=False)
 class RunData:
     """One run, or a dump of rollouts, with a relation ``rollouts`` for SQL.
@@ -56,8 +48,8 @@ class RunData:
     metrics: Columns = field(default_factory=dict)
     evaluations: Mapping[int, Evaluation] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
-    prompts: Callable[[Sequence[str]], Mapping[str, str]] = _no_prompts
-    beginnings: Callable[[Sequence[Place]], Mapping[Place, str]] = _no_beginnings
+    prompts: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
+    beginnings: Callable[[Sequence[Place]], Mapping[Place, str]] = lambda _: {}
     folder: Path | None = None
 
     @staticmethod

@@ -125,7 +125,8 @@ class Trainer:
         self.counters.nonfinite = self.counters.nonfinite + 1 if lost else 0
         groups = [g.left_out("non-finite update") if g.id in lost_groups else g for g in groups]
         with self.clock.phase("record"):
-            metrics = step_metrics(groups, self.counters.tokens) | prefixed("learn", learned) | planned
+            learning = {f"learn/{name}": value for name, value in learned.items()}
+            metrics = step_metrics(groups, self.counters.tokens) | learning | planned
         return groups, metrics
 
     @property
@@ -172,11 +173,6 @@ class Trainer:
         self.learner.load(checkpoint.weights)
         self.learner.load_state_dict(checkpoint.optimizer)
         self.collect.sampler.updated(self.counters.step)
-
-
-def prefixed(prefix: str, values: Mapping[str, float]) -> dict[str, float]:
-    """The same numbers under ``prefix/name``."""
-    return {f"{prefix}/{name}": value for name, value in values.items()}
 
 
 def _share(spent: float, budget: float) -> float:

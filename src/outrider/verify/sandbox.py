@@ -248,14 +248,11 @@ class Programs(Sandbox):
     def run(self, stdin: bytes) -> ProgramResult:
         """Run the program on an input; when it ends, everything that it has started is ended too."""
         self.send(stdin)
-        finished = ProgramResult(**_renamed(self.receive()))
+        reply = self.receive()
+        finished = ProgramResult(cpu_seconds=reply.pop("cpu"), **reply)
         if finished.status == -signal.SIGKILL and not finished.used_up and self.memory_ran_out:
             raise SandboxError(MEMORY_RAN_OUT)
         return finished
-
-
-def _renamed(reply: dict[str, Any]) -> dict[str, Any]:
-    return {**{key: value for key, value in reply.items() if key != "cpu"}, "cpu_seconds": reply["cpu"]}
 
 
 def _command(way: Way, limits: Limits) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from outrider.report.comparing.equal import ComparedRun
 from outrider.report.comparing.overlay import overlay
 from outrider.report.content import Figure, Section, Series, TableBlock
-from outrider.report.data import RunData
 from outrider.report.sections import budget, entropy, groups
 from outrider.report.sections.seen import KINDS
 
@@ -39,19 +39,16 @@ def _budget(trained: Sequence[ComparedRun]) -> Section:
         "successes": "Successes per 1000 tokens",
         "first successes of a group": "First successes of a group per 1000 tokens",
     }
+    returns = partial(budget.returns, unit="tokens")
     figures = [
         figure
         for name, title in what.items()
-        for figure in overlay(trained, _returns, name, name.split()[0], title, "per 1000 tokens")
+        for figure in overlay(trained, returns, name, name.split()[0], title, "per 1000 tokens")
     ]
     first = next(iter(tables.values()))
     rows = [[name, *row] for name, table in tables.items() for row in table.rows]
     table = TableBlock("stages", first.title, ["run", *first.columns], rows, first.note)
     return Section("budget", "Where the budget went", _BUDGET, [*_stages(tables), *figures], [table])
-
-
-def _returns(run: RunData) -> list[Figure]:
-    return budget.returns(run, "tokens")
 
 
 def _stages(tables: dict[str, TableBlock]) -> list[Figure]:
