@@ -7,7 +7,6 @@ terminal's signals, are left to those tests that take ``begun_by_the_interpreter
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import runpy
 import signal
@@ -19,6 +18,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 from outrider.bench.child import PRELOAD
+from outrider.train.warm import warm_processes
 from runs import heed_ctrl_c
 
 HANGS = 600.0
@@ -69,9 +69,8 @@ class Started:
 
 def begun(words: Sequence[str], errors: Path, **environment: str) -> Started:
     """Forked from the process that has imported everything."""
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([*PRELOAD, "transformers.models.qwen2.modeling_qwen2"])
-    process = server.Process(target=_child, args=(list(words), errors, environment))
+    warm = warm_processes(*PRELOAD, "transformers.models.qwen2.modeling_qwen2")
+    process = warm.Process(target=_child, args=(list(words), errors, environment))
     process.start()
     return Started(process.pid, lambda: process.exitcode, errors)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from outrider.errors import UserError
 from outrider.record import Group
 from outrider.train.cores import usable_cores
 from outrider.train.launch import launch
+from outrider.train.warm import warm_processes
 from small import ScriptedEngine
 
 
@@ -80,3 +82,15 @@ def test_ranks_have_the_surroundings_of_their_own_run(monkeypatch: pytest.Monkey
     launch(2, rank_mains.cores)
     monkeypatch.setenv("OF_THIS_RUN", "yes")
     assert launch(2, rank_mains.surroundings) == 0
+
+
+def test_a_folder_of_temporary_files_may_have_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket of the process that the others are forked from has a name of 108 bytes at most."""
+    assert warm_processes("json").get_start_method() == "forkserver"
+    deep = tmp_path / ("d" * 80)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    process = warm_processes("json").Process(target=os.getpid)
+    process.start()
+    process.join()
+    assert (process.exitcode, warm_processes("json").get_start_method()) == (0, "spawn")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from outrider.bench.cell import Cell
 from outrider.bench.child import PRELOAD, run_cell
 from outrider.errors import UserError
 from outrider.screen.progress import Progress
+from outrider.train.warm import warm_processes
 
 _LOOK_SECONDS = 1.0
 _LEAVE_SECONDS = 60.0
@@ -45,7 +45,7 @@ class Failure(NamedTuple):
 class _Running:
     cell: Cell
     core: int
-    process: ForkServerProcess
+    process: BaseProcess
 
 
 def run_cells(
@@ -91,12 +91,9 @@ def run_cells(
 
 
 def _start(cell: Cell, core: int) -> _Running:
-    # forked from a process that has imported PyTorch, so that a short run does not wait for the import
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
     cell.path.parent.mkdir(parents=True, exist_ok=True)
     arguments = (core, str(cell.recipe), cell.overrides, str(cell.path), str(cell.log))
-    process = context.Process(target=run_cell, args=arguments)
+    process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     process.start()
     return _Running(cell, core, process)
 

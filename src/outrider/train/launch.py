@@ -25,6 +25,7 @@ from outrider.errors import UserError
 from outrider.interrupts import STOPS, ignoring_interrupts
 from outrider.train.cores import usable_cores
 from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
+from outrider.train.warm import warm_processes
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
@@ -60,10 +61,7 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
     """Rank 0 here, the others in processes of their own, which end with this one."""
-    # a fork of this process would copy torch's threads in an unusable state; of one that has only imported torch, which
-    # all ranks share however many they are, it copies none
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([main.__module__])
+    context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
         others = [
