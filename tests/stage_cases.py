@@ -76,6 +76,15 @@ CASES = {
         exact=True,
         first=True,
     ),
+    # The mean of sqrt(p (1 - p)) is 0.368 of Beta(1, 3), 0.399 of Beta(10, 3), 0.304 of Beta(1, 6). Nine are left above
+    # the floor of 1: b 0.282, a 0.260, c 0.215, b 0.163, a 0.150, c 0.124, b 0.115, a 0.106, b 0.089
+    "cures, hard beforehand": Case(
+        lambda: Cures(n=4, min_n=1, prior=(1.0, 3.0)),
+        lambda sizes: 4 * len(sizes),
+        [Worked(dict.fromkeys("abc", ""), [{"a": 4, "b": 5, "c": 3}], earlier=[{"b": 9 * "1", "c": "000"}])],
+        exact=True,
+        first=True,
+    ),
     # 52 are left, 26 a round. First: a has h(4) - h(5) = 3.182 (0.577 / 2) - 2.776 (0.577 / 2.236) = 0.202, b nothing,
     # and both the bonus 0.1 sqrt(log(27) / 4) = 0.091: shares 0.763 and 0.237. Then 12 of 24: 0.00485 + 0.03706 for a,
     # and 0.05741 for b: 10.97 and 15.03.
@@ -99,16 +108,42 @@ CASES = {
         ],
         exact=True,
     ),
+    # Three are left: two, then one. a, whose interval shrinks by 0.5345 (0.836 - 0.7687) = 0.036, has 0.036 + 0.2
+    # sqrt(log(3) / 8) = 0.110, b 0.2 sqrt(log(3) / 2) = 0.148. Then a has 0.028 + 0.2 sqrt(log(2) / 9) = 0.084, b 0.096
+    "prioritise, an odd number": Case(
+        lambda: Prioritise(total=13, bonus=0.2),
+        lambda sizes: max(0, 13 - sum(sizes)) if sizes else 0,
+        [Worked({"a": "11110000|0", "b": "11|1"}, [{"a": 1, "b": 1}, {"b": 1}])],
+        exact=True,
+    ),
+    # At 80 % it shrinks by 0.5345 (0.5003 - 0.4656) = 0.0185 (at 95 % by 0.036). With all 11 of the step in the bonus,
+    # b is ahead by 0.05 sqrt(log(12)) (0.7071 - 0.3536) = 0.0279; with the one of the round it would be by 0.0147
+    "prioritise, cumulative": Case(
+        lambda: Prioritise(total=11, rounds=1, bonus=0.05, confidence=0.8, cumulative=True),
+        lambda sizes: max(0, 11 - sum(sizes)) if sizes else 0,
+        [Worked({"a": "11110000", "b": "11"}, [{"b": 1}])],
+        exact=True,
+    ),
     "prioritise, unsolved": Case(
         lambda: Prioritise(total=60, skip_solved=True),
         lambda sizes: 60 - sum(sizes),
         [Worked({"a": "1111", "b": "0000"}, [{"b": 26}, {"b": 26}])],
     ),
-    # n^2 / h with h = 2 successes, 1 for none: 64 for a, capped at 16; 64 / 6 = 10.7 for b
+    # n^2 / h with h = 2 successes, 1 for none: 64 for a, capped at 16; 64 / 6 = 10.7 for b. Of seven that can be
+    # scored, 49 and 49 / 6 = 8.2; the eighth was paid for, so the cap leaves 8 to a, and b wants 9 - 7
     "rebalance": Case(
         lambda: Rebalance(n_max=16),
         lambda sizes: sum(16 - n for n in sizes),
-        [Worked({"a": "00000000", "b": "11100000", "c": "11110000"}, [{"a": 8, "b": 3}])],
+        [
+            Worked({"a": "00000000", "b": "11100000", "c": "11110000"}, [{"a": 8, "b": 3}]),
+            Worked({"a": "0000000e", "b": "1110000e"}, [{"a": 8, "b": 2}]),
+        ],
+    ),
+    # sqrt(n^2 (2n - h) / h) = sqrt(64 15 / 1) = 30.98 for a, sqrt(64 12 / 4) = 13.9 for b
+    "rebalance, std": Case(
+        lambda: Rebalance(std=True, n_max=40),
+        lambda sizes: sum(40 - n for n in sizes),
+        [Worked({"a": "00000000", "b": "11000000"}, [{"a": 23, "b": 6}])],
     ),
     # sqrt(n^4 / (h (2n - h))) = sqrt(2401 / 48) = 7.07 for b; the cap is 12 - 0.3 5 = 10.5, which is 11
     "rebalance, falling": Case(
@@ -178,6 +213,12 @@ CASES = {
         [Worked({"a": "10", "b": "1e", "c": "0"}, drops={"b": "refill: solved", "c": "refill: unsolved"})],
         exact=True,
     ),
+    "refill, all that is mixed": Case(
+        lambda: Refill(target=1, attempts=0, surplus="keep"),
+        lambda sizes: 0,
+        [Worked({"a": "10", "b": "01", "c": "0"}, drops={"c": "refill: unsolved"})],
+        exact=True,
+    ),
     # a: solved twice in a row, 0.5^2; b: first unsolved, then solved; c: then mixed; d: one rollout agrees with no
     # other; e: 0.5^8, but not below the floor
     "skip": Case(
@@ -192,6 +233,18 @@ CASES = {
                     {"a": "11", "b": "11", "c": "10", "e": "00"},
                     *6 * [{"e": "00"}],
                 ],
+            )
+        ],
+        exact=True,
+    ),
+    "skip, seldom": Case(
+        lambda: Skip(keep=0.7, floor=0.3),
+        lambda sizes: 0,
+        [
+            Worked(
+                dict.fromkeys("ab", ""),
+                passes={"a": 0.49, "b": 0.3},
+                earlier=[*2 * [{"a": "11", "b": "00"}], *3 * [{"b": "00"}]],
             )
         ],
         exact=True,
@@ -288,12 +341,14 @@ CASES = {
         [Worked({"a": "0"}, [{"a0@1": 1}, {"a0@2": 1}, {"a0@3": 1}, {"a": 5}], entropies={"a0": [10, 10, 40, 40]})],
         exact=True,
     ),
-    # 0.5 + 0.335 (1.4 - 1.267) = 0.545 is below 0.6, with 1.6 it is 0.612; compared with the first token alone it would
-    # be 0.634
+    # The response begins with 1.1 over two tokens. 0.4 + 0.6 (1.4 - 1.1) = 0.58 is below 0.62, with 1.6 it is 0.7;
+    # compared with its first token alone it would be 0.64, with all of it 0.48 and 0.6
     "entropy_branch, threshold": Case(
-        lambda: EntropyBranch(segment=STEP, threshold=0.6, branches=2, total=8),
+        lambda: EntropyBranch(
+            segment=STEP, tokens=2, alpha=0.4, beta=0.6, threshold=0.62, branches=2, total=8, stream="branch"
+        ),
         lambda sizes: sum(8 - n for n in sizes),
-        [Worked({"a": "0"}, [{"a0@2": 2}, {"a": 5}], entropies={"a0": [1.0, 1.2, 1.6]})],
+        [Worked({"a": "0"}, [{"a0@2": 2}, {"a": 5}], entropies={"a0": [1.0, 1.2, 1.6]}, stream="branch")],
         exact=True,
     ),
     "greedy": Case(

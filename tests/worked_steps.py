@@ -27,7 +27,7 @@ class Worked(NamedTuple):
             nothing.
         asks: round by round the rollouts of each problem: ``{"a": 4}`` from the prompt, ``{"a2@5": 4}`` from rollout 2
             of problem a behind 5 tokens. Where a lot decides which rollouts or cuts, ``{"a": 4}`` is the sum.
-        how: what the requests have besides: ``plain``, ``seeded`` or ``greedy`` prompts.
+        how: what the requests have besides: ``seeded`` prompts, or ``greedy`` rollouts that are not trained on.
         stream: of what is asked for.
         drops: the problems that are left out in the end, and why.
         passes: share of the offers of a problem that is taken into a step, if not all.
@@ -126,7 +126,8 @@ def check_passes(stage: Stage, worked: Worked, step: int) -> None:
 def _described(requests: Sequence[SampleRequest], places: bool) -> dict[str, int]:
     described: Counter[str] = Counter()
     for request in requests:
-        greedy = request.params is not None and request.params.temperature == 0
+        untrained = request.context.trained == "excluded"
+        greedy = untrained and request.params is not None and request.params.temperature == 0
         how = "greedy" if greedy else request.context.kind
         prefix = request.prefix if places else None
         place = "" if prefix is None else f"{prefix.parent.rpartition('/')[2]}@{prefix.branch_at}"
