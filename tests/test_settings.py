@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from outrider.config import dump_yaml, list_recipes, list_settings, load_recipe, recipe_of_run
 from outrider.config.shipped import chain, read, shipped
+from outrider.config.yaml_data import read_yaml
 from outrider.errors import UserError
 from outrider.explore import Uniform
+
+EXTENDING = [name for name in shipped("recipe") if read("recipe", name).extends]
 
 # model, problems a step, rollouts of the first stage, most response tokens, learning rate, steps, training table
 PAPERS = {
@@ -74,6 +77,26 @@ def test_no_recipe_makes_a_setting_of_a_shipped_ones_name_and_every_one_it_makes
 def write(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return lambda text, name="mine.yaml": Path(name).write_text(text) and name
+
+
+@pytest.mark.parametrize("name", EXTENDING)
+def test_a_recipe_repeats_nothing_of_the_one_that_it_extends(name, write):
+    """A value is stated once: without any one that a recipe states, some run of it is another."""
+    said = read_yaml(read("recipe", name).text, name)
+    inherited = {key for file in chain(name) for key in file.values.get("settings", {})}
+    settings = sorted({"countdown"} | {key for key in inherited if said.get("settings", {}).get(key, "inherited")})
+    runs = [load_recipe(name, setting=setting).resolved() for setting in settings]
+    for section in said.keys() & {"objective", "credit", "learn", "sample", "train", "evaluate", "reward", "explore"}:
+        inner = said[section]
+        for key in inner if isinstance(inner, dict) else [None]:
+            rest = {k: v for k, v in inner.items() if k != key} if key else None
+            less = {**said, section: rest} if rest else {k: v for k, v in said.items() if k != section}
+            path = write(dump_yaml({"name": name, **less}))
+            try:
+                found = [load_recipe(path, setting=setting).resolved() for setting in settings]
+            except UserError:  # the rest needs it
+                continue
+            assert found != runs, f"{section}.{key} is what {said['extends']} says"
 
 
 @pytest.mark.parametrize(
