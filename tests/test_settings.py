@@ -177,6 +177,7 @@ def test_a_setting_of_ones_own_serves_every_recipe(write):
         ("seed: 3\n", "dotted.yaml", "dotted.yaml: explore.0.n is what a recipe says; a setting is where it is tried"),
         ("seed: 3\n", "method.yaml", "method.yaml: objective is what a recipe says; a setting is where it is tried"),
         ("seed: 3\n", "bare.yaml", "mine.yaml in bare.yaml: model is missing, and 1 more"),
+        ("seed: 3\n", "typo.yaml", "typo.yaml: modell is not a key (did you mean 'model'?), and 1 more"),
         ("seed: 3\n", "circle.yaml", "mine.yaml: the setting './circle.yaml' extends itself"),
     ],
 )
@@ -186,6 +187,7 @@ def test_a_mistake_about_settings_is_one_sentence(write, text, setting, said):
     write("extends: gsm8k-0.5b\nobjective: {kl: 0.0}\n", "method.yaml")
     write("extends: gsm8k-0.5b\nexplore.0.n: 3\n", "dotted.yaml")
     write("learn: {lr: 3.0e-4}\n", "bare.yaml")
+    write("modell: tiny\ntask: countdown\n", "typo.yaml")
     Path("empty.yaml").touch()
     with pytest.raises(UserError) as refused:
         load_recipe(write("extends: grpo\n" + text), setting=setting)

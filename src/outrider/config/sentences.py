@@ -39,7 +39,9 @@ def parse(cls: type[Model], data: dict[str, Any], file: str, origins: Origins) -
         # pydantic accepts "1" for 1 and true for 1, a YAML file distinguishes them
         wrong = _mistyped(data, parsed.model_dump(mode="json"))
     except ValidationError as error:
-        wrong = [(one["loc"], _sentence(one, cls)) for one in error.errors(include_url=False)]
+        # what is missing comes last: it may be there under a mistyped key
+        errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
+        wrong = [(one["loc"], _sentence(one, cls)) for one in errors]
     if not wrong:
         return parsed
     path, sentence = wrong[0]
