@@ -56,9 +56,14 @@ LAYERS: dict[str, set[str]] = {
     "runs": VOCABULARY | {"config"},
     "screen": VOCABULARY | {"config", "measure", "runs"},
 }
-# the loop and the doors to it: they may import everything below, in this order
-ABOVE = ["train", "analyse", "bench", "report", "validate", "score", "cli", "__main__"]
-for above in ABOVE:
+# the loop, and what starts its processes: they may import everything below, in this order
+for above in ["train", "analyse", "bench"]:
+    LAYERS[above] = set(LAYERS)
+# evidence reads what a run has left and knows nothing of the loop, so it serves rollouts of any trainer
+LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
+LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
+LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model"}
+for above in ["cli", "__main__"]:
     LAYERS[above] = set(LAYERS)
 
 LIGHT = {"errors", "options", "record", "explore", "credit", "measure", "config", "*.options"}
