@@ -1,3 +1,3 @@
 """Outrider: exploration in reinforcement learning with verifiable rewards."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
