@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -108,8 +105,7 @@ def _advance(progress: Progress, cell: Cell, used: float, counted: dict[Path, fl
 def _stop(running: Sequence[_Running]) -> None:
     """End the runs that are still going, after an interrupt or an error here."""
     for r in running:
-        with suppress(ProcessLookupError):
-            os.kill(r.process.pid or 0, signal.SIGTERM)  # they save, and end
+        r.process.terminate()  # SIGTERM: they save, and end
     for r in running:
         r.process.join(_LEAVE_SECONDS)
         r.process.kill()
