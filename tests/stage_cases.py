@@ -255,6 +255,12 @@ CASES = {
         lambda sizes: 2 * 3 * sum(sizes),
         [Worked({"a": "10te"}, [{"a1@1": 3, "a1@2": 3, "a2@1": 3, "a2@2": 3}], stream="branch")],
     ),
+    # (3/4)^1000 to (2/4)^1000: the last cut, whatever the lot
+    "branch, deep": Case(
+        lambda: Branch(segment=EVERY, select={"utility": {"gamma": 1000}}, branches=2),
+        lambda sizes: 2 * sum(sizes),
+        [Worked({"a": "01"}, [{"a0@3": 2}], surprisals={"a0": 4 * [0.0]}, stream="branch")],
+    ),
     # four pivots of three branches are 12, so one whole pivot is left out
     "branch, capped": Case(
         lambda: Branch(which="all", segment=EVERY, branches=3, cap=10),

@@ -34,6 +34,7 @@ from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.explore.outcome import outcome
 from outrider.explore.rebalance import rollouts_wanted
+from outrider.explore.select import SELECTORS
 from outrider.explore.stage import bounds_after
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
@@ -65,6 +66,12 @@ def test_every_stage_is_in_the_matrix():
     seen = {type(case.stage()) for case in CASES.values()}
     missing = [name for name, stage in STAGES.items() if stage not in seen]
     assert not missing, f"{', '.join(missing)}: named in explore/__init__.py, but without an entry in stage_cases.py"
+
+
+def test_every_selector_is_in_the_matrix():
+    seen = {type(stage.select) for case in CASES.values() if isinstance(stage := case.stage(), Branch)}
+    missing = [name for name, selector in SELECTORS.items() if selector not in seen]
+    assert not missing, f"{', '.join(missing)}: named in explore/select/__init__.py, but in no entry of stage_cases.py"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
