@@ -21,8 +21,8 @@ from outrider.record import Problem
 from outrider.verify.code import UnitTests
 from outrider.verify.judge import Prepared
 from outrider.verify.pool import VerifierPool
-from outrider.verify.promises import find_way
 from outrider.verify.sandbox import PYTHON, Limits, Programs, Way
+from outrider.verify.sandbox_choice import find_way
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 WORKERS = 2

@@ -6,7 +6,7 @@ import pytest
 
 from outrider.record import Problem
 from outrider.verify.code import Stdio, UnitTests
-from outrider.verify.promises import WAYS, why_not
+from outrider.verify.sandbox_choice import WAYS, why_not
 
 REASONS = {way: why_not(way) for way in WAYS}
 needs_sandbox = pytest.mark.skipif(all(REASONS.values()), reason=f"no sandbox can be made here: {REASONS}")

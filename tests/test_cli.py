@@ -37,6 +37,13 @@ def called(monkeypatch):
     return calls
 
 
+def test_a_setting_is_shown_as_it_is_written(capsys):
+    assert main(["settings", "show", "gsm8k-0.5b"]) == 0
+    assert capsys.readouterr().out.startswith("summary: Qwen2.5-Instruct 0.5B on GSM8K")
+    assert main(["settings", "show", "gsm8k"]) == 2
+    assert "there is no setting 'gsm8k' (did you mean 'gsm8k-7b'?)" in capsys.readouterr().err
+
+
 def test_recipes_are_listed_one_a_line(capsys):
     assert main(["recipes"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -142,7 +149,7 @@ def test_sft_starts_from_the_base_models_own_settings(called, capsys):
         (["train", "grpo", "seed"], "an override is written key=value, as in train.steps=200, not 'seed'"),
         (
             ["train", "grpo", "--setting", "cuontdown"],
-            "grpo.yaml: there is no setting 'cuontdown' (did you mean 'countdown'?)",
+            "--setting cuontdown: no shipped setting, nor one of grpo.yaml (did you mean 'countdown'?)",
         ),
         (
             ["train", "grpo", "profile=gsm8k-0.5b"],

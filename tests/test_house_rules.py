@@ -289,6 +289,13 @@ def test_the_work_of_every_command_has_one_name():
         assert f"def {name}(" in path.read_text(), f"{path} has no function {name}"
         called = [command for command, text in declared.items() if re.search(rf"import {name}\b", text)]
         assert called in ([name.removesuffix("_command")], ["analyse"]), f"{name} is imported by {called}"
-    here = {"__init__", "arguments", "streams", "task", "worked", "analyse"}  # the last has three kinds of analysis
+    here = {
+        "__init__",
+        "arguments",
+        "broken_output",
+        "task_arguments",
+        "worked",
+        "analyse",
+    }  # the last has three kinds of analysis
     of_the_screen_alone = {"completion", "recipes", "settings", "version"}
     assert {f"{name}_command" for name in declared.keys() - here - of_the_screen_alone} <= works.keys()

@@ -209,7 +209,7 @@ def test_clip_cov_is_the_authors_own_script():
 
 @pytest.mark.parametrize("name", ["cispo", "clip-higher", "forking-tokens", "greso", "prorl"])
 def test_what_only_builds_on_dapo_has_no_released_script(name):
-    with pytest.raises(UserError, match="there is no setting 'released'"):
+    with pytest.raises(UserError, match="--setting released: no shipped setting"):
         own(name, "released")
 
 

@@ -141,7 +141,7 @@ def test_the_comparators_of_dars_as_released_keep_their_one_pass(name, n):
 
 
 def test_what_nobody_has_released_has_no_such_setting():
-    with pytest.raises(UserError, match="there is no setting 'released'"):
+    with pytest.raises(UserError, match="--setting released: no shipped setting"):
         load_recipe("dars-pivots", setting="released")
 
 
@@ -160,7 +160,10 @@ def test_an_inherited_setting_is_changed_in_places_or_left_behind(tmp_path):
     assert ([stage.n for stage in mine.explore], mine.seed, mine.learn.lr, mine.learn.epochs) == ([5], 3, 0.5, 2)
     assert (mine.model, mine.from_setting) == ("base:countdown", "mine")
     assert [stage.n for stage in load_recipe(str(own), setting="released").explore] == [4]  # said after what it extends
-    with pytest.raises(UserError, match=r"there is no setting 'old' \(known: countdown, .*mine, .*paper, .*released\)"):
+    with pytest.raises(
+        UserError,
+        match=r"--setting old: no shipped setting, nor one of \S+ \(known: countdown, .*mine, .*paper, .*released\)",
+    ):
         load_recipe(str(own), setting="old")
 
 

@@ -22,8 +22,8 @@ from outrider.verify import probes, promises, sandbox
 from outrider.verify.inside import seccomp
 from outrider.verify.inside.plain import dumps, loads
 from outrider.verify.probes import PROBES
-from outrider.verify.promises import TRIAL, WAYS, outside, why_not
 from outrider.verify.sandbox import Limits, ProgramFaultError, ProgramResult, Programs
+from outrider.verify.sandbox_choice import TRIAL, WAYS, outside, why_not
 
 REASONS = {way: why_not(way) for way in WAYS}
 WORKING = [way for way in WAYS if not REASONS[way]]

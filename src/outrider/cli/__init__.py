@@ -22,7 +22,7 @@ from outrider.cli import (
     validate,
     version,
 )
-from outrider.cli.streams import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unread, open_closed
+from outrider.cli.broken_output import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unread, open_closed
 from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated, terminable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from outrider.cli.arguments import Commands, add_columns, columns, folder
-from outrider.cli.task import add_task, task_options
+from outrider.cli.task_arguments import add_task, task_options
 
 
 def add_to(commands: Commands) -> None:

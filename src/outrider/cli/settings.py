@@ -1,4 +1,4 @@
-"""``outrider settings``: list the shipped settings, where a recipe can be tried."""
+"""``outrider settings``: list the shipped settings, where a recipe can be tried, or show one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ from outrider.cli.arguments import Commands
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "settings", help="list the shipped settings, for --setting", description=__doc__, allow_abbrev=False
+        "settings", help="list the shipped settings, or show one", description=__doc__, allow_abbrev=False
     )
-    parser.set_defaults(run=run)
+    actions = parser.add_subparsers(metavar="show NAME")
+    show = actions.add_parser("show", help="print a setting's file")
+    show.add_argument("name", metavar="SETTING")
+    show.set_defaults(run=run_show)
+    parser.set_defaults(run=run_list)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_show(arguments: argparse.Namespace) -> int:
+    """The file as it was written."""
+    from outrider.config import text_of
+
+    sys.stdout.write(text_of("setting", arguments.name)[1])
+    return 0
+
+
+def run_list(arguments: argparse.Namespace) -> int:
     """Name and summary of every shipped setting, one line each."""
     from outrider.config import list_settings
 

@@ -29,7 +29,7 @@ from outrider.train.evaluate import Evaluator, heldout, write_evaluated
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
-from outrider.train.verdict_watch import VerdictWatch
+from outrider.train.verdict_warnings import VerdictWatch
 
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:

@@ -11,7 +11,6 @@ from outrider.record import Problem, Verdict, correct, incorrect, unparseable
 from outrider.record.verdict import Outcome
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
-from outrider.verify.promises import Isolation, find_way
 from outrider.verify.sandbox import (
     MEMORY_RAN_OUT,
     Limits,
@@ -21,6 +20,7 @@ from outrider.verify.sandbox import (
     Sandbox,
     SandboxError,
 )
+from outrider.verify.sandbox_choice import Isolation, find_way
 from outrider.verify.unit_names import plan, whole_program
 
 SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened

@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 from outrider.verify.inside.namespaces import DEVICES, HOST
 from outrider.verify.inside.plain import Frames, dumps, loads
 from outrider.verify.memory import memory_failures
-from outrider.verify.watch import Watch
+from outrider.verify.slow_sandbox import Watch
 
 Way = Literal["bwrap", "namespaces", "none"]
 
