@@ -87,7 +87,8 @@ def begun_by_the_interpreter(words: Sequence[str], errors: Path) -> Started:
 
 def _child(words: list[str], errors: Path, environment: dict[str, str]) -> None:
     if sys.version_info < (3, 14):  # what it starts is forked by the same server, as multiprocessing's documentation
-        forkserver._forkserver.ensure_running = lambda: None  # says, and as CPython does not do by itself
+        # says, and as CPython does not do by itself
+        forkserver.ensure_running = forkserver._forkserver.ensure_running = lambda: None
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(environment)

@@ -45,9 +45,14 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def servers(pid: int) -> list[int]:
+    """What it has started to fork others from."""
+    return [child for child in children(pid) if b"forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
 def rank_1(process: Started) -> int:
     """It is forked by a server: by that which has forked the run, or by one that the run has started."""
-    own = [pid for pid in children(process.pid) if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    own = servers(process.pid)
     server = own[0] if own else int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
     [other] = set(children(server)) - {process.pid}
     return other
@@ -158,6 +163,15 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
     process = begin(folder, ranks)
     assert process.wait() == 0, process.errors()
     assert contents(folder) == contents(undisturbed)
+
+
+def test_ctrl_c_is_heard_while_the_other_ranks_get_ready(tmp_path: Path) -> None:
+    """Their imports take seconds, in which nobody may be deaf but they."""
+    process = begun_by_the_interpreter(words_of(tmp_path / "run", "train.ranks=2"), tmp_path / "errors.txt")
+    process.wait_for(lambda: servers(process.pid))
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.last_words() == "outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint"
+    assert process.wait() == 130
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])

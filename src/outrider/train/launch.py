@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
 
 def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ...], hint: str) -> int:
     """Rank 0 here, the others in processes of their own, which end with this one."""
-    context = warm_processes(main.__module__)
+    with ignoring_interrupts():  # Ctrl-C and SIGTERM are rank 0's to handle; it ends the others
+        context = warm_processes(main.__module__)
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/ranks"
         others = [
@@ -75,9 +77,7 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             return {rank: p.exitcode for rank, p in enumerate(others, 1) if p.exitcode is not None}
 
         try:
-            with ignoring_interrupts():  # Ctrl-C and SIGTERM are rank 0's to handle; it ends the others
-                for process in others:
-                    process.start()
+            _start(others, context.get_start_method() == "spawn")
             with _Pinned(pins, 0):
                 _await(size - 1, ended, Path(folder))
                 ranks = Ranks.meet(0, size, meeting, ended)
@@ -92,6 +92,16 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
         finally:
             _kill(others)
     return result
+
+
+def _start(processes: Sequence[BaseProcess], deaf: bool) -> None:
+    """Seconds, while the server that forks them imports; ``deaf``: without a server, which hands its deafness down."""
+    try:
+        with ignoring_interrupts() if deaf else nullcontext():
+            for process in processes:
+                process.start()
+    except EOFError as error:
+        raise RankLostError("the process that the ranks are forked from died before it was ready") from error
 
 
 def _kill(processes: Sequence[BaseProcess]) -> None:
@@ -113,6 +123,8 @@ def _other(
     for number in STOPS:  # the server that forks may be older than this run, and hear them
         signal.signal(number, signal.SIG_IGN)
     os.environ.update(environment)  # for the same reason
+    if not Path(meeting.removeprefix("file://")).parent.exists():
+        os._exit(LOST)  # rank 0 was interrupted while the server imported, and has said so
     rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
     rank_0.start()
     with _Pinned(pins, rank):
