@@ -16,7 +16,7 @@ from outrider.pieces import PieceOf
 from processes import Started, begun, begun_by_the_interpreter, wait_until
 from small_run import SMALL, contents
 
-STEPS, EVALUATED = 6, 3
+STEPS, EVALUATED = 10, 3  # so many that none is at its end before a busy machine has sent the signal
 # Nothing but a signal saves before the end; an evaluation takes as long as a few steps.
 RUN = [
     *(word for word in SMALL if word != "explore.0.n=4"),
@@ -48,6 +48,10 @@ def children(pid: int) -> list[int]:
 def servers(pid: int) -> list[int]:
     """What it has started to fork others from."""
     return [child for child in children(pid) if b"forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def has_torch(pid: int) -> bool:
+    return b"libtorch_cpu" in Path(f"/proc/{pid}/maps").read_bytes()
 
 
 def rank_1(process: Started) -> int:
@@ -168,7 +172,7 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
 def test_ctrl_c_is_heard_while_the_other_ranks_get_ready(tmp_path: Path) -> None:
     """Their imports take seconds, in which nobody may be deaf but they."""
     process = begun_by_the_interpreter(words_of(tmp_path / "run", "train.ranks=2"), tmp_path / "errors.txt")
-    process.wait_for(lambda: servers(process.pid))
+    process.wait_for(lambda: [pid for pid in servers(process.pid) if has_torch(pid)])
     os.killpg(process.pid, signal.SIGINT)
     assert process.last_words() == "outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint"
     assert process.wait() == 130
@@ -198,7 +202,7 @@ def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_
 
 def test_other_commands_end_by_sigterm_with_a_sentence(tmp_path: Path) -> None:
     process = begun_by_the_interpreter(["sft", "countdown", "--out", str(tmp_path / "out")], tmp_path / "errors.txt")
-    process.wait_for(lambda: b"libtorch_cpu" in Path(f"/proc/{process.pid}/maps").read_bytes())
+    process.wait_for(lambda: has_torch(process.pid))
     process.send(signal.SIGTERM)
     assert process.last_words() == "outrider: ended by SIGTERM"
     assert process.wait() == 143
