@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.verify import probes, promises, sandbox
+from outrider.verify import probes, sandbox, sandbox_choice
 from outrider.verify.inside import seccomp
 from outrider.verify.inside.plain import dumps, loads
 from outrider.verify.probes import PROBES
@@ -275,10 +275,10 @@ def test_hash_order_is_the_same_each_time(way):
 
 
 def test_without_a_way_nothing_is_run_unless_the_user_says_so(monkeypatch):
-    monkeypatch.setattr(promises, "why_not", lambda way: f"no {way}")
+    monkeypatch.setattr(sandbox_choice, "why_not", lambda way: f"no {way}")
     with pytest.raises(UserError, match=r"no sandbox.*bwrap: no bwrap; namespaces: no namespaces.*sandbox: none"):
-        promises.run("print(1)")
-    assert promises.run("print(1)", isolation="none").stdout == b"1\n"
+        sandbox_choice.run("print(1)")
+    assert sandbox_choice.run("print(1)", isolation="none").stdout == b"1\n"
 
 
 def test_a_broken_promise_is_a_reason(monkeypatch):
