@@ -9,7 +9,7 @@ DEMO ?= train grpo train.tokens=1200000
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
-.PHONY: help demo test test-all check docs bench format
+.PHONY: help demo test test-all check engines docs bench format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -33,6 +33,10 @@ check: .venv/installed ## linter, formatter, type checker, file budgets, import 
 	@echo "== budgets of files and functions" && $(BIN)/python tools/check_budgets.py
 	@echo "== layers" && $(BIN)/python tools/check_layers.py
 
+engines: .venv/installed .engines/vllm/installed ## the contract suites of the optional engines, in environments of their own
+	@OUTRIDER_VLLM_PYTHON="$(CURDIR)/.engines/vllm/bin/python" OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/test_sampler_contract.py tests/test_engine_runs.py -v $(PYTEST)
+
 docs: .venv/docs ## build the documentation into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
 
@@ -54,6 +58,11 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 	echo "== .venv: $$($$found --version)" && $$found -m venv .venv
 	@echo "== install: about 75 packages, 1.6 GB on disk with a CPU build of PyTorch; a few minutes"
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.engines/vllm/installed: tools/install_vllm.sh
+	@echo "== .engines/vllm: vLLM with its own PyTorch, 3 GB or more; some minutes"
+	@rm -rf .engines/vllm && tools/install_vllm.sh .engines/vllm $(BIN)/python
 	@touch $@
 
 .venv/docs: .venv/installed

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
-from outrider.model.device import engine
+from outrider.model.device import placement
 from outrider.model.load import Policy
 from outrider.model.options import PolicyOptions
 from outrider.model.tiny import character_tokenizer
@@ -75,7 +75,7 @@ def fresh(size: Size) -> PreTrainedModel:
         bos_token_id=1,
         eos_token_id=2,
     )
-    return Qwen2ForCausalLM(config).to(engine().device).eval()
+    return Qwen2ForCausalLM(config).to(placement().device).eval()
 
 
 def timed(work: Callable[[], int]) -> dict[str, float]:
@@ -193,7 +193,7 @@ def main() -> None:
         return
     size = TINY if tiny else HALF_BILLION
     numbers: dict[str, object] = {
-        "engine": str(engine("bfloat16")),
+        "engine": str(placement("bfloat16")),
         "parameters": sum(p.numel() for p in fresh(size).parameters()),
         "sampling": our_sampling(size, "fused"),
         "sampling, packed path": our_sampling(size, "packed"),

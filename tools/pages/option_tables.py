@@ -30,6 +30,7 @@ PAGES = {
     "explore": ("Stages", "`explore` is a list of stages; each plans rollouts from what the ones before it drew."),
     "credit": ("Credit", "`credit.main` is a chain: shapers of rewards, one baseline, shapers of advantages."),
     "objective": ("Objective", "`objective` puts the loss together from pieces."),
+    "engine": ("Engines, their options", "`engine` says what draws rollouts and what trains the policy."),
     "task": ("Tasks and judges", "`task` says where problems come from and how answers are judged."),
 }
 

@@ -23,7 +23,8 @@ from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
 from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
 from outrider.runs.checkpoint import weights_hash
-from outrider.sample.local import LocalSampler, decode, stops_of
+from outrider.sample.local import LocalSampler, stops_of
+from outrider.sample.requests import decode
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
 from outrider.train.launch import launch

@@ -17,8 +17,8 @@ from outrider.model.options import TrainedPolicyOptions
 from outrider.record import Rollout
 from outrider.runs.checkpoint import checkpoints
 from outrider.runs.folder import RunFolder
-from outrider.sample.local import decode
 from outrider.sample.ready import ready
+from outrider.sample.requests import decode
 
 _WEIGHTS = "weights.safetensors"
 

@@ -15,6 +15,7 @@ from outrider.cli import (
     recipes,
     report,
     score,
+    serve,
     settings,
     sft,
     show,
@@ -28,7 +29,7 @@ from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (
     *(train, bench, evaluate, score, report, compare, show, analyse, sft),
-    *(recipes, settings, validate, completion, version),
+    *(recipes, settings, validate, serve, completion, version),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_validator
 
+from outrider.config.engine import EngineOptions, is_local
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
@@ -76,9 +77,21 @@ class Recipe(Options):
     reward: RewardOptions = Field(default_factory=RewardOptions)
     objective: ObjectiveOptions = Field(default_factory=ObjectiveOptions)
     sample: SampleOptions = Field(default_factory=SampleOptions)
+    engine: EngineOptions = Field(default_factory=EngineOptions)
     learn: LearnOptions = Field(default_factory=LearnOptions)
     train: TrainOptions = Field(default_factory=TrainOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _other_numerics_are_corrected(cls, data: Any) -> Any:
+        """Log-probabilities of another engine are not the learner's: they are corrected, if nothing else is said."""
+        if not isinstance(data, Mapping) or is_local(data.get("engine")):
+            return data
+        objective = {} if (given := data.get("objective")) is None else given
+        if not isinstance(objective, Mapping) or "correction" in objective:
+            return data
+        return {**data, "objective": {**objective, "correction": {"truncate": {}}}}
 
     @model_validator(mode="after")
     def _prompts_can_be_written(self) -> Recipe:
@@ -170,7 +183,8 @@ class Recipe(Options):
     def fingerprint(self) -> str:
         """Identity of everything that decides how a run goes on; equal exactly where ``difference`` is empty.
 
-        Left out: names and notes (``about``), how often checkpoints are written and how many are kept, and trackers.
+        Left out: names and notes (``about``), how often checkpoints are written and how many are kept, trackers, and
+        the options of engines.
         """
         text = json.dumps(self._decisive(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -184,11 +198,21 @@ class Recipe(Options):
             if mine.get(key, "absent") != theirs.get(key, "absent")
         ]
 
+    @property
+    def reads_entropies(self) -> bool:
+        """Whether a stage, a credit piece or the objective needs the entropy of every token as it was drawn."""
+        readers: list[Any] = [*self.explore, *(link for chain in self.credit.values() for link in split(chain).after)]
+        select, entropy = self.objective.select, self.objective.entropy
+        return (
+            any(reader.reads_entropies for reader in [*readers, *filter(None, [select])]) or entropy.target is not None
+        )
+
     @interrupts_held()
     def _decisive(self) -> dict[str, Any]:
-        return self.model_dump(
-            mode="json", exclude={**dict.fromkeys(self.about, True), "train": {"save_every", "keep", "trackers"}}
-        )
+        # the addresses of servers, say, change no number: of the engines their names are what counts
+        left_out = dict.fromkeys({*self.about, "engine"}, True)
+        kept = self.model_dump(mode="json", exclude={**left_out, "train": {"save_every", "keep", "trackers"}})
+        return kept | {"engine": self.engine.names()}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:

@@ -72,6 +72,9 @@ class BatchBaseline(Baseline):
 class Shaper(Options):
     """Changes the advantages of one group, per trainable token. Pure: reads the group, returns new arrays."""
 
+    reads_entropies: ClassVar[bool] = False
+    """Whether it needs the entropy of every token as it was drawn."""
+
     @property
     def needs_step(self) -> bool:
         """Whether it acts in some steps of training only."""

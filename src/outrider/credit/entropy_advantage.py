@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -38,6 +39,8 @@ class EntropyAdvantage(Shaper):
     >>> [a.round(3).tolist() for a in EntropyAdvantage().shape([np.array([1.0, 1.0]), np.array([-1.0])], m, 1)]
     [[1.2, 1.5], [-0.6]]
     """
+
+    reads_entropies: ClassVar[bool] = True
 
     weight: float = Field(0.4, ge=0, description="alpha, per nat of entropy")
     kappa: float = Field(2.0, gt=1, description="the addition is at most the advantage divided by this")

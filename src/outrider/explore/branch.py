@@ -75,6 +75,10 @@ class Branch(Stage):
             )
         return self
 
+    @property
+    def reads_entropies(self) -> bool:
+        return self.select.reads_entropies
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most is None:
             return before

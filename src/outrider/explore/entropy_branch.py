@@ -70,6 +70,10 @@ class EntropyBranch(Stage):
     _tally: Counter[str] = PrivateAttr(default_factory=Counter)
     _rises: list[float] = PrivateAttr(default_factory=list)
 
+    @property
+    def reads_entropies(self) -> bool:
+        return True
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         after = before.more((self.total - before.first[0]) * problems)
         return after if before.most is None else after._replace(fewest=max(before.fewest, self.total * problems))

@@ -86,6 +86,11 @@ class Stage(Options):
     Three more questions have an answer that fits most stages: ``bounds``, ``prepare`` and ``admits``.
     """
 
+    @property
+    def reads_entropies(self) -> bool:
+        """Whether it needs the entropy of every token as it was drawn, which not every engine gives by itself."""
+        return False
+
     def plan(self, view: View) -> list[SampleRequest]:
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,12 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from outrider.errors import UserError
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
+from outrider.learn.held import HeldModel, Sum, WholeModel
 from outrider.learn.options import LearnOptions
 from outrider.learn.recompute import recompute_layers
 from outrider.model.compute import PACKED, ComputePath
-from outrider.model.forward import own_statistics
 from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.record.row import Logprobs, TrainingRow
 
@@ -63,10 +63,8 @@ class Loss(Protocol):
     def load_state_dict(self, state: dict[str, float]) -> None: ...
 
 
-class Sum(Protocol):
-    """Adds a tensor over ranks, in place."""
-
-    def __call__(self, tensor: Tensor) -> Tensor: ...
+Hold = Callable[[PreTrainedModel, ComputePath, int, int, Sum, torch.dtype], HeldModel]
+"""Makes a :class:`outrider.learn.held.HeldModel` of a model that is whole on every rank."""
 
 
 class Updated(NamedTuple):
@@ -90,6 +88,7 @@ class Learner:
         rank, size, add: this process among all, and their sum.
         dtype: of matrix products. Weights that are trained, gradients and averages are float32 all the same.
         path: what computes log-probabilities.
+        hold: how the model is held on the ranks.
     """
 
     def __init__(
@@ -102,14 +101,18 @@ class Learner:
         add: Sum = lambda tensor: tensor,
         dtype: torch.dtype = torch.float32,
         path: ComputePath = PACKED,
+        hold: Hold = WholeModel,
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
         self.rank, self.size, self.add, self.dtype, self.path = rank, size, add, dtype, path
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = self._new_optimizer()
         self.reference = _frozen_copy(model) if loss.needs_reference else None
         if options.gradient_checkpointing:
             recompute_layers(model)
+        # the reference first: a copy of what is sharded already would be a copy of a share
+        self.held_reference = None if self.reference is None else hold(self.reference, path, rank, size, add, dtype)
+        self.held = hold(model, path, rank, size, add, dtype)
+        self.parameters = self.held.parameters
+        self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
 
     def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
@@ -142,22 +145,32 @@ class Learner:
         means = {name: value / per.get(name, tokens) for name, value in totals.items()}
         return Updated(means | gauges, frozenset(lost - trained))
 
-    @torch.no_grad()
     def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
         """Log-probability of each own token under the current weights, in the mode of the rows, on every rank.
 
         Each rank computes its share.
         """
+        return self._statistics(rows, 0)
+
+    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+        """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
+        return self._statistics(rows, 1)
+
+    @torch.no_grad()
+    def _statistics(self, rows: Sequence[TrainingRow], which: int) -> list[NDArray[np.floating]]:
         refuse_modes(rows)
         ends = np.cumsum([len(row.token_ids) for row in rows])
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
         # zeros where another rank computes, so that the sum over ranks is the whole
-        logprobs_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
-        for micro in micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens):
-            values = self._forward(self.model, [slot.row for slot in micro])[0].cpu()
+        values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
+        micros = micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens)
+        for _ in range(self.held.passes(len(micros)) - len(micros)):
+            self.held.idle()
+        for micro in micros:
+            values = self._forward(self.held, [slot.row for slot in micro])[which].cpu()
             for slot, part in zip(micro, values.split([len(slot.row.token_ids) for slot in micro]), strict=True):
-                logprobs_N[slot.start : slot.start + len(part)] = part
-        return np.split(self.add(logprobs_N).numpy(), ends[:-1]) if len(ends) else []
+                values_N[slot.start : slot.start + len(part)] = part
+        return np.split(self.add(values_N).numpy(), ends[:-1]) if len(ends) else []
 
     @torch.no_grad()
     def reset_reference(self) -> None:
@@ -185,18 +198,21 @@ class Learner:
         Raises:
             UserError: they are those of another model.
         """
-        mine = self.weights()
-        if {name: p.shape for name, p in mine.items()} != {name: tensor.shape for name, tensor in weights.items()}:
-            raise UserError("the checkpoint holds the weights of another model")
-        for name, parameter in mine.items():
-            parameter.copy_(weights[name])
+        self.held.load(weights)
+
+    def export(self, folder: Path) -> None:
+        """Write the whole model's present weights into a folder (:func:`outrider.model.weights_file.write_weights`)."""
+        self.held.export(folder)
 
     def weights(self) -> dict[str, Tensor]:
         """What is trained, by name: all parameters, or those of an adapter."""
-        return {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
+        return self.held.weights()
 
     def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"optimizer": self.optimizer.state_dict(), "optimizer_steps": self.optimizer_steps}
+        state: dict[str, Any] = {
+            "optimizer": self.held.whole_state(self.optimizer.state_dict()),
+            "optimizer_steps": self.optimizer_steps,
+        }
         state |= {"steps": self.steps, "loss": self.loss.state_dict()}
         if self.reference is not None and self.loss.reset_every:  # else it is the model that training began with
             state["reference"] = {name: p.detach() for name, p in self.reference.named_parameters()}
@@ -206,6 +222,7 @@ class Learner:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         decays = [group["weight_decay"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
+        self.held.own_state(self.optimizer)
         for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = state["optimizer_steps"], state["steps"]
@@ -235,7 +252,7 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=False)
         result |= self._accumulate(split_by_tokens(trained, self.size)[self.rank])
         # after the sum over ranks, so that every rank takes the same decision
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.options.clip_norm))
+        norm = self.held.clip(self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
             return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
         rate = self.learning_rate(progress)
@@ -251,38 +268,42 @@ class Learner:
             if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
                 parameter.grad = torch.zeros_like(parameter)
         sums: dict[str, Tensor] = {}
-        for micro in micro_batches(share, self.options.micro_tokens):
+        micros = micro_batches(share, self.options.micro_tokens)
+        for _ in range(self.held.passes(len(micros)) - len(micros)):
+            self._idle_pass()
+        for micro in micros:
             loss, diagnostics = self._micro_loss(micro)
             loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms
                 sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
         if self.size > 1:
-            sums = self._add_over_ranks(sums)
+            names = ["loss", *self.loss.diagnostics]  # not the keys of sums: a rank without rows has none
+            packed = self.add(torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64)) for n in names]))
+            sums = dict(zip(names, packed, strict=True))
+        self.held.finish_gradients()
         return {name: float(value) for name, value in sums.items()}
 
-    def _add_over_ranks(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        names = ["loss", *self.loss.diagnostics]  # not the keys of sums: a rank without rows has none
-        packed = self.add(torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64)) for n in names]))
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        # one sum of everything instead of one for each parameter
-        flat = self.add(torch.cat([g.reshape(-1) for g in gradients]))
-        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
-        return dict(zip(names, packed, strict=True))
+    def _idle_pass(self) -> None:
+        """What a pass of another rank needs of this one."""
+        if self.held_reference is not None:
+            with torch.no_grad():
+                self.held_reference.idle()
+        self.held.idle().backward()
 
     def _micro_loss(self, micro: Sequence[WeightedRow]) -> tuple[Tensor, dict[str, Tensor]]:
         rows = [weighted.row for weighted in micro]
-        logprobs_N, entropies_N = self._forward(self.model, rows)
         reference_N = None
-        if self.reference is not None:
+        if self.held_reference is not None:
             with torch.no_grad():
-                reference_N = self._forward(self.reference, rows)[0]
+                reference_N = self._forward(self.held_reference, rows)[0]
+        logprobs_N, entropies_N = self._forward(self.held, rows)
         return self.loss(TokenBatch.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
 
-    def _forward(self, model: PreTrainedModel, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
+    @staticmethod
+    def _forward(held: HeldModel, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of all own tokens, end to end."""
-        return own_statistics(model, self.path, rows, self.dtype, rows[0].mode.temperature)
+        return held.statistics(rows, rows[0].mode.temperature)
 
 
 _COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}

@@ -32,10 +32,10 @@ class Placement(NamedTuple):
         return f"{self.device}{name}, {str(self.dtype).removeprefix('torch.')}, attention by {self.attention}"
 
 
-def engine(dtype: str = "float32") -> Placement:
+def placement(dtype: str = "float32") -> Placement:
     """What this machine offers to a policy of this ``policy.dtype``.
 
-    >>> str(engine()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
+    >>> str(placement()) if not torch.cuda.is_available() else "cpu, float32, attention by sdpa"
     'cpu, float32, attention by sdpa'
     """
     there = torch.cuda.is_available()

@@ -20,7 +20,7 @@ from transformers.utils import logging
 from outrider.errors import UserError
 from outrider.model.chat import chat_of
 from outrider.model.compute import PACKED, ComputePath
-from outrider.model.device import engine
+from outrider.model.device import placement
 from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.places import looks_local, model_folder
@@ -109,7 +109,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     if options.chat and not tokenizer.chat_template:
         raise UserError(f"model {name!r}: its tokenizer has no chat template, which policy.chat=true would apply")
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
-    runs_on = engine(options.dtype)
+    runs_on = placement(options.dtype)
     weights_in = torch.float32 if lora is None else runs_on.dtype  # see PolicyOptions: frozen weights need no float32
     base = base_of(path) if adapter else folder
     if adapter and not looks_local(base):

@@ -19,6 +19,7 @@ class Forking(Selection):
     """
 
     leaves_out: ClassVar[bool] = True
+    reads_entropies: ClassVar[bool] = True
 
     share: float = Field(0.2, gt=0, le=1, description="of the trainable tokens of an optimizer batch")
 

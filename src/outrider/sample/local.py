@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
 
-from outrider.errors import UserError
-from outrider.model.device import engine
-from outrider.model.load import Policy, context_length, tokens_of
-from outrider.record import Ids, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.model.device import placement
+from outrider.model.load import Policy
+from outrider.record import Ids, Rollout, SampleRequest, SamplingParams
 from outrider.sample.decoder import Decoder, PackedDecoder
 from outrider.sample.fused import FusedDecoder
 from outrider.sample.options import SampleOptions
 from outrider.sample.plain import PlainDecoder
-from outrider.sample.stop import Stops, StopTable, special_tokens, token_bytes
-from outrider.sample.wave import SampledTokens, Wave, WaveRow, decode_wave
-
-_NONE = np.zeros(0, np.int32)
+from outrider.sample.requests import PolicyLimits, SampledTokens, context_of, prefix_of, rollouts_of
+from outrider.sample.sampler import Export
+from outrider.sample.stop import Stops, StopTable, ends_of, token_bytes
+from outrider.sample.wave import Wave, WaveRow, decode_wave
 
 
 class LocalSampler:
@@ -30,18 +27,26 @@ class LocalSampler:
     and values are copied to all rows that continue it. Finished rows are dropped as a wave thins out.
     """
 
+    engines = 1
+    gives_entropies = True
+
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
         self.tokenizer, self.options = policy.tokenizer, options
-        self.context, self.tokens = context_length(policy.model), tokens_of(policy.model)
+        self.limits = PolicyLimits(policy)
         self.device = next(policy.model.parameters()).device
         self.stops = stops_of(policy, options.stop)
         self.decoder = decoder_of(policy)
         self.version = 0
         self.prefilled_tokens = 0
 
-    def updated(self, version: int) -> None:
+    def take(self, version: int, export: Export) -> dict[str, float]:
+        """The weights are the policy's own; what was made of them is made anew."""
         self.version = version
         self.decoder.updated()
+        return {}
+
+    def close(self) -> None:
+        """Nothing is held that others wait for."""
 
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -55,7 +60,8 @@ class LocalSampler:
                 tokens_of_member.update(zip(members, sampled, strict=True))
                 self.prefilled_tokens += sum(map(len, wave.contexts))
         # in the order of the requests, whatever the order of the waves
-        return self._rollouts(requests, tokens_of_member)
+        modes = [self._params(request).logprob_mode for request in requests]
+        return rollouts_of(requests, tokens_of_member, modes, self.version, self.tokenizer)
 
     def _params(self, request: SampleRequest) -> SamplingParams:
         return request.params or self.options.params()
@@ -66,19 +72,10 @@ class LocalSampler:
         contexts: dict[bytes, tuple[Ids, list[WaveRow]]] = {}
         for i in chosen:
             request = requests[i]
-            ids = _context(request)
-            budget = params.max_tokens - len(_prefix(request))
-            limit = min(budget, self.context - len(ids))
-            reason = StopReason.LENGTH if limit == budget else StopReason.CONTEXT
-            if limit < 1:
-                raise UserError(
-                    f"problem {request.problem.id!r}: its context of {len(ids)} tokens leaves no room to respond "
-                    f"(model context {self.context}, sample.max_tokens {params.max_tokens})"
-                )
-            self._refuse_unknown(request, int(ids.max()))
+            ids, room = context_of(request), self.limits.room(request, params)
             rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
-            stop_state = self.stops.after(_prefix(request))
-            rows.extend(WaveRow(i, k, request.rollout_seed(k), limit, reason, stop_state) for k in range(request.n))
+            stop_state = self.stops.after(prefix_of(request))
+            rows.extend(WaveRow(i, k, request.rollout_seed(k), *room, stop_state) for k in range(request.n))
         wave = Wave([], [])
         # neighbours in length need the least padding; the sort is stable, so waves do not depend on chance
         for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
@@ -91,82 +88,18 @@ class LocalSampler:
         if wave.rows:
             yield wave
 
-    def _refuse_unknown(self, request: SampleRequest, token: int) -> None:
-        """A tokenizer may write tokens that its model has no embedding for."""
-        if token >= self.tokens:
-            raise UserError(
-                f"problem {request.problem.id!r}: its context has {self.tokenizer.decode([token])!r}, token {token} of "
-                f"the tokenizer, and the model has {self.tokens} tokens"
-            )
-
-    def _rollouts(
-        self, requests: Sequence[SampleRequest], tokens_of_member: dict[tuple[int, int], SampledTokens]
-    ) -> list[Rollout]:
-        keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
-        texts = decode(self.tokenizer, [tokens_of_member[key].ids for key in keys])
-        prefix_texts = {i: decode(self.tokenizer, [r.prefix.ids])[0] for i, r in enumerate(requests) if r.prefix}
-        return [
-            Rollout(
-                problem_id=requests[i].problem.id,
-                group_id=requests[i].group_id,
-                member=requests[i].first_member + k,
-                prompt_ids=_prompt(requests[i]),
-                token_ids=tokens_of_member[i, k].ids,
-                logprobs_T=tokens_of_member[i, k].logprobs,
-                entropies_T=tokens_of_member[i, k].entropies,
-                prefix_ids=_prefix(requests[i]),
-                mode=self._params(requests[i]).logprob_mode,
-                parent=prefix.parent if (prefix := requests[i].prefix) else None,
-                context=requests[i].context,
-                stream=requests[i].stream,
-                stage=requests[i].stage,
-                policy_version=self.version,
-                seed=requests[i].rollout_seed(k),
-                stop=tokens_of_member[i, k].stop,
-                text=text,
-                prefix_text=prefix_texts.get(i, ""),
-            )
-            for (i, k), text in zip(keys, texts, strict=True)
-        ]
-
 
 def decoder_of(policy: Policy) -> Decoder[Any]:
     """The decoder of the policy's path."""
-    dtype = engine(policy.options.dtype).dtype
+    dtype = placement(policy.options.dtype).dtype
     if policy.path.name == "plain":
         return PlainDecoder(policy.model, dtype, policy.path.left_pads)
     return FusedDecoder(policy.model, dtype) if policy.path.name == "fused" else PackedDecoder(policy.model, dtype)
 
 
 def stops_of(policy: Policy, texts: Sequence[str] = ()) -> Stops:
-    """What ends a response: the tokenizer's end token, those of the model's generation settings, and ``texts``. One
-    that is a special token, which no text of a response shows, ends it as a token."""
-    configured = getattr(policy.model.generation_config, "eos_token_id", None)
-    more = configured if isinstance(configured, list) else [configured]
-    special = special_tokens(policy.tokenizer) if texts else {}
-    stop_tokens = [special[text] for text in texts if text in special]
-    ids = sorted({int(i) for i in [policy.tokenizer.eos_token_id, *more, *stop_tokens] if i is not None})
-    stop_texts = [text for text in texts if text not in special]
+    """What ends a response, as tables on the device that samples."""
+    ends = ends_of(policy, texts)
     vocabulary = policy.model.get_output_embeddings().weight.shape[0]
-    table = StopTable(stop_texts, token_bytes(policy.tokenizer, vocabulary)) if stop_texts else None
-    return Stops(ids, table, next(policy.model.parameters()).device)
-
-
-def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Texts without special tokens."""
-    # transformers would take an empty batch for one empty text
-    return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True)) if len(ids) else []
-
-
-def _prompt(request: SampleRequest) -> Ids:
-    if request.prompt_ids is None:
-        raise ValueError(f"request for {request.problem.id!r} reached the sampler without token ids")
-    return request.prompt_ids
-
-
-def _prefix(request: SampleRequest) -> Ids:
-    return _NONE if request.prefix is None else request.prefix.ids
-
-
-def _context(request: SampleRequest) -> Ids:
-    return np.concatenate([_prompt(request), _prefix(request)]).astype(np.int32)
+    table = StopTable(ends.texts, token_bytes(policy.tokenizer, vocabulary)) if ends.texts else None
+    return Stops(ends.ids, table, next(policy.model.parameters()).device)

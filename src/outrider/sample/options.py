@@ -29,3 +29,29 @@ class SampleOptions(Options):
 
     def params(self) -> SamplingParams:
         return SamplingParams(self.temperature, self.top_p, self.top_k, self.max_tokens)
+
+
+class SamplerEngine(Options):
+    """What draws the rollouts of a run."""
+
+
+class LocalSampling(SamplerEngine):
+    """The policy itself, in the processes of the run."""
+
+
+class Vllm(SamplerEngine):
+    """vLLM servers that ``outrider serve`` has started; several are used side by side, with the same weights.
+
+    The weights of every step go through a folder that the servers can read: of this machine, or of a file system that
+    all machines share.
+    """
+
+    servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
+        min_length=1, description="addresses, such as http://127.0.0.1:8000"
+    )
+    folder: str | None = Field(None, description="where weights are handed over; null: this machine's temporary files")
+    in_flight: int = Field(64, ge=1, description="requests to one server at a time, of each process of the run")
+    seconds: float = Field(600.0, gt=0, description="after which an answer counts as lost, and the server too")
+
+
+SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm": Vllm}

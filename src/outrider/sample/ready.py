@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from outrider.errors import UserError
 from outrider.model.attention import use_own, use_plans
 from outrider.model.compute import ComputePath
-from outrider.model.device import engine
+from outrider.model.device import placement
 from outrider.model.load import Policy, unused_context
 from outrider.sample.fused import supports
 from outrider.sample.self_check import SelfCheck, SelfCheckResult, amplified_logits
@@ -65,7 +65,7 @@ def ready(policy: Policy, choice: str = "auto") -> tuple[Policy, str]:
 
 
 def _candidates(policy: Policy, choice: str) -> Iterator[ComputePath]:
-    supported = supports(policy.model, engine(policy.options.dtype).dtype)
+    supported = supports(policy.model, placement(policy.options.dtype).dtype)
     if choice == "fused" and not supported:
         raise UserError(f"sample.path: {type(policy.model).__name__} has no fused path; use auto, packed or plain")
     if choice in ("auto", "fused") and supported:

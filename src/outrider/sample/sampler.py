@@ -1,21 +1,53 @@
-"""The contract of a sampler."""
+"""The contract of a sampler: requests in, rollouts out, with the weights that it was given last."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
+from outrider.errors import UserError
 from outrider.record import Rollout, SampleRequest
+
+Export = Callable[[Path], None]
+"""Writes the policy's present weights into a new folder, as ``model.safetensors``; every rank calls it."""
+
+
+class EngineLostError(UserError):
+    """Nothing is left that could sample."""
 
 
 class Sampler(Protocol):
     """Draws rollouts with the current weights.
 
-    ``sample`` returns ``sum(n)`` rollouts, in the order of the requests and, within one, of the members. A rollout is
-    a function of the weights, its context, its parameters and its identity; neither the other requests nor their
-    order matter, beyond floating-point near-ties. ``updated`` tells it that the policy has new weights.
+    A rollout is a function of the weights, its context, its parameters and its identity; neither the other requests
+    nor their order matter, beyond floating-point near-ties. What it is given is checked each time
+    (:class:`outrider.train.hand_over.HandOver`).
+
+    Attributes:
+        engines: how many copies of the weights it has, each of which has to be checked.
+        gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
     """
 
-    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]: ...
+    engines: int
+    gives_entropies: bool
 
-    def updated(self, version: int) -> None: ...
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        """``sum(n)`` rollouts, in the order of the requests and, within one, of the members.
+
+        Raises:
+            UserError: a context leaves no room to respond, or has a token that the model does not know.
+            EngineLostError: nothing that could sample is left.
+        """
+        ...
+
+    def take(self, version: int, export: Export) -> dict[str, float]:
+        """Use the policy's weights as they are now; ``export`` is for samplers that do not share them.
+
+        Returns the engine's own numbers since the last time, on every rank those of its own requests.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds; nothing is sampled after that."""
+        ...

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError
-from outrider.model.device import engine
+from outrider.model.device import placement
 from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs
@@ -122,7 +122,7 @@ class SelfCheck:
 
 def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """All rows in one pass."""
-    dtype = engine(policy.options.dtype).dtype
+    dtype = placement(policy.options.dtype).dtype
     logprobs_N, entropies_N = own_statistics(policy.model, policy.path, rows, dtype)
     want_NV = torch.cat([*wants])
     ids_N = torch.from_numpy(np.concatenate([row.token_ids for row in rows]).astype(np.int64))

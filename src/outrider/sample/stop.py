@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from outrider.model.load import Policy
 from outrider.record import Ids
 
 StateTable = NDArray[np.int16]
@@ -72,6 +74,23 @@ class Stops:
         """The states after one more token of each row."""
         assert self.table is not None
         return self.table[states_A, ids_A].long()
+
+
+class Ends(NamedTuple):
+    """What ends a response: tokens, and texts that are found in its text."""
+
+    ids: list[int]
+    texts: list[str]
+
+
+def ends_of(policy: Policy, texts: Sequence[str] = ()) -> Ends:
+    """The tokenizer's end token, those of the model's generation settings, and ``texts``. One that is a special token,
+    which no text of a response shows, ends it as a token."""
+    configured = getattr(policy.model.generation_config, "eos_token_id", None)
+    more = configured if isinstance(configured, list) else [configured]
+    special = special_tokens(policy.tokenizer) if texts else {}
+    tokens = [policy.tokenizer.eos_token_id, *more, *(special[text] for text in texts if text in special)]
+    return Ends(sorted({int(i) for i in tokens if i is not None}), [text for text in texts if text not in special])
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.record import Ids, SamplingParams, StopReason, uniforms
 from outrider.sample.decoder import Cache, Decoder
 from outrider.sample.draw import draw
+from outrider.sample.requests import SampledTokens
 from outrider.sample.stop import Stops
 
 _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
@@ -40,16 +39,6 @@ class Wave(NamedTuple):
 
     def flat(self) -> list[WaveRow]:
         return [row for rows in self.rows for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class SampledTokens:
-    """What a row sampled; float32 arrays, one number per token."""
-
-    ids: Ids
-    logprobs: NDArray[np.float32]
-    entropies: NDArray[np.float32]
-    stop: StopReason
 
 
 def decode_wave(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outrider.config.train import RewardOptions
 from outrider.record import Rollout, SampleRequest
+from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
 from outrider.train.clock import Clock
 from outrider.train.ranks import Ranks
+
+Entropies = Callable[[Sequence[TrainingRow]], Sequence[NDArray[np.floating]]]
+"""The entropy of every own token of rows, on every rank."""
 
 
 class Collector:
@@ -20,10 +26,23 @@ class Collector:
 
     Requests are split by the tokens they are expected to cost: ``n`` times the mean length so far at the problem's
     level.
+
+    Args:
+        entropies: of the tokens of rows, on every rank: by the learner, where the sampler gives none and a stage or
+            piece reads them.
     """
 
-    def __init__(self, sampler: Sampler, task: Task, reward: RewardOptions, ranks: Ranks, clock: Clock) -> None:
+    def __init__(
+        self,
+        sampler: Sampler,
+        task: Task,
+        reward: RewardOptions,
+        ranks: Ranks,
+        clock: Clock,
+        entropies: Entropies | None = None,
+    ) -> None:
         self.sampler, self.task, self.reward, self.ranks, self.clock = sampler, task, reward, ranks, clock
+        self._entropies = entropies
         self._lengths: dict[str, list[float]] = {}  # level: tokens, rollouts
 
     def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -36,7 +55,7 @@ class Collector:
             seen = self._lengths.setdefault(request.problem.level, [0.0, 0.0])
             seen[0] += sum(len(r.token_ids) for r in parts[i])
             seen[1] += len(parts[i])
-        return rollouts
+        return rollouts if self._entropies is None else with_entropies(rollouts, self._entropies)
 
     def fresh(self) -> Collector:
         """A collector of the same parts without statistics, so that its batches do not depend on earlier ones."""
@@ -88,3 +107,14 @@ def _by_request(
 ) -> list[tuple[int, list[Rollout]]]:
     ends = np.cumsum([requests[i].n for i in mine])
     return [(i, list(rollouts[end - requests[i].n : end])) for i, end in zip(mine, ends, strict=True)]
+
+
+def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
+    """The same rollouts with the entropy of each token."""
+    filled = list(rollouts)
+    for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # a greedy one is of another distribution
+        places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]
+        rows = [row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids) for r in (rollouts[i] for i in places)]
+        for i, entropies_T in zip(places, entropies(rows), strict=True):
+            filled[i] = replace(rollouts[i], entropies_T=entropies_T.astype(np.float32))
+    return filled

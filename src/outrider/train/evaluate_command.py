@@ -9,7 +9,7 @@ from rich.console import Console
 from outrider.config import Evaluate
 from outrider.config.train import RewardOptions
 from outrider.measure.table import as_markdown, as_table
-from outrider.model.device import engine
+from outrider.model.device import placement
 from outrider.model.load import load_policy
 from outrider.record.disk import write_atomically
 from outrider.runs.folder import RunFolder
@@ -36,7 +36,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
     folder = None
     try:
         policy, path_sentence = ready(load_policy(options.model, options.policy), options.sample.path)
-        computes = str(engine(options.policy.dtype))
+        computes = str(placement(options.policy.dtype))
         problems = ranks.from_main(lambda: heldout(options.task, options.evaluate))
         if out is not None and ranks.main:  # here and not earlier: a mistake in the options must leave no folder
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)

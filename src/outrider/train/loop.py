@@ -19,6 +19,7 @@ from outrider.record import Group, Ids, Problem
 from outrider.runs.checkpoint import Checkpoint
 from outrider.train.clock import Clock, training_seconds
 from outrider.train.collect import Collector
+from outrider.train.hand_over import HandOver
 from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
 
@@ -68,6 +69,7 @@ class Trainer:
     explorer: Explorer
     collect: Collector
     learner: Learner
+    hand_over: HandOver
     encode: Callable[[Problem], Ids]
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
@@ -118,7 +120,7 @@ class Trainer:
             # before the counters move: the learning rate is that of the share spent before this step
             learned, lost_groups = self.learner.update(rows, self.progress)
         with self.clock.phase("sync"):
-            self.collect.sampler.updated(step)
+            handed = self.hand_over(step)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
@@ -126,7 +128,8 @@ class Trainer:
         groups = [g.left_out("non-finite update") if g.id in lost_groups else g for g in groups]
         with self.clock.phase("record"):
             learning = {f"learn/{name}": value for name, value in learned.items()}
-            metrics = step_metrics(groups, self.counters.tokens) | learning | planned
+            syncing = {f"sync/{name}": value for name, value in handed.items()}
+            metrics = step_metrics(groups, self.counters.tokens) | learning | syncing | planned
         return groups, metrics
 
     @property
@@ -164,7 +167,7 @@ class Trainer:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on after ``checkpoint``."""
+        """Go on after ``checkpoint``; the sampler is still to be given its weights."""
         self.counters = Counters(**checkpoint.state["counters"])
         self.snapshot = b""
         self.counters.nonfinite = 0  # or a run that was stopped for them would stop again at once
@@ -172,7 +175,6 @@ class Trainer:
         self.collect.load_state_dict(checkpoint.state["collector"])
         self.learner.load(checkpoint.weights)
         self.learner.load_state_dict(checkpoint.optimizer)
-        self.collect.sampler.updated(self.counters.step)
 
 
 def _share(spent: float, budget: float) -> float:

@@ -11,30 +11,34 @@ from outrider.config import Recipe, dump_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
-from outrider.learn.learner import Learner
-from outrider.model.device import engine
+from outrider.model.device import placement
 from outrider.model.load import Policy, context_length, save_policy
-from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.runs.checkpoint import Checkpoint, Checkpoints, weights_hash
 from outrider.runs.folder import RunFolder
-from outrider.sample.local import LocalSampler
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import Tracker, open_trackers
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
+from outrider.train.engines import open_learner, open_sampler
 from outrider.train.evaluate import Evaluator, heldout, write_evaluated
+from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
 from outrider.train.verdict_warnings import VerdictWatch
 
+_PROBES = 2  # prompts of a probe
+
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
     """A trainer for a recipe and a policy that was made ready: the one place where the parts meet."""
-    sampler = LocalSampler(policy, recipe.sample)
+    sampler, learner = open_sampler(recipe, policy, ranks), open_learner(recipe, policy, ranks)
+    prompts = [policy.encode(recipe.task.train(i)) for i in range(_PROBES)]
+    entropies = learner.entropies if recipe.reads_entropies and not sampler.gives_entropies else None
+    exact = recipe.policy.dtype == "float32"
     return Trainer(
         recipe=recipe,
         ranks=ranks,
@@ -47,17 +51,9 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
             share=ranks.from_main,
             prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
         ),
-        collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock),
-        learner=Learner(
-            policy.model,
-            recipe.learn,
-            PolicyLoss(recipe.objective, recipe.sample.max_tokens),
-            ranks.rank,
-            ranks.size,
-            ranks.sum_,
-            engine(recipe.policy.dtype).dtype,
-            policy.path,
-        ),
+        collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock, entropies),
+        learner=learner,
+        hand_over=HandOver(sampler, learner, ranks, prompts, exact),
         encode=policy.encode,
     )
 
@@ -75,7 +71,7 @@ class Run:
         self.trackers: Sequence[Tracker] = ()
         self._counted = ""
         self._watch = VerdictWatch()
-        self._engine = str(engine(self.recipe.policy.dtype))
+        self._engine = str(placement(self.recipe.policy.dtype))
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
         # what a run uses and does not train: the KL's reference, or else the weights beneath an adapter
@@ -93,6 +89,7 @@ class Run:
         checkpoint = self.ranks.from_main(lambda: self._open(force) if resume else self._create())
         if checkpoint is not None:
             self.trainer.restore(checkpoint)
+        self.trainer.hand_over(self.trainer.counters.step)
         if self.ranks.main:
             self.trackers = open_trackers(
                 self.recipe.train.trackers, self.out, self.recipe.resolved(), self.trainer.counters.step
@@ -174,6 +171,7 @@ class Run:
         for tracker in self.trackers:
             tracker.close()
         self.recipe.task.close()
+        self.trainer.collect.sampler.close()
         if self.folder is not None:
             self.folder.close()
 

@@ -9,6 +9,7 @@ from outrider.errors import UserError
 from outrider.interrupts import SafeStop, Terminated
 from outrider.model.load import load_policy
 from outrider.sample.ready import ready
+from outrider.sample.sampler import EngineLostError
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
 from outrider.train.clock import Clock
@@ -47,8 +48,10 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
             with screen:
                 run.train()
             run.finish()
-        except (Terminated, RankLostError) as stop:
+        except (Terminated, RankLostError, EngineLostError) as stop:
             after = run.save_if_new()
+            if isinstance(stop, EngineLostError):
+                raise EngineLostError(f"{stop}; {RESUME} {after}") from stop
             if safe_stop.requested:
                 raise Terminated(f"ended by SIGTERM; {RESUME} {after}" if ranks.main else "") from stop
             raise

@@ -60,6 +60,9 @@ class Selector(Options):
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
     """What a source is: each rollout by itself, a root with all that grew from it, or all rollouts of a problem."""
 
+    reads_entropies: ClassVar[bool] = False
+    """Whether it needs the entropy of every token as it was drawn."""
+
     @property
     def plants(self) -> bool:
         """Whether a pivot may be the prompt, so that its branches are new roots."""

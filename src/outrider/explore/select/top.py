@@ -48,6 +48,8 @@ class Entropy(Surprisal):
         UserError: the sampler records no entropies.
     """
 
+    reads_entropies: ClassVar[bool] = True
+
     def signal(self, rollout: Rollout) -> NDArray[np.float32]:
         if rollout.entropies_T is None:
             raise UserError(

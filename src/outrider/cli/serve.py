@@ -1,0 +1,32 @@
+"""``outrider serve``: start a vLLM server for ``engine.sampler=vllm``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from outrider.cli.arguments import Commands
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("serve", help="start a vLLM server", description=__doc__, allow_abbrev=False)
+    parser.add_argument("model", metavar="MODEL", help="base:<name> is shipped; else a folder or a name on the hub")
+    parser.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="of 127.0.0.1, unless vLLM is told else (8000)"
+    )
+    parser.add_argument(
+        "--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="of weights and products (bfloat16)"
+    )
+    parser.add_argument("--python", metavar="PATH", help="an interpreter that has vLLM (this one)")
+    parser.add_argument(
+        "--vllm", type=shlex.split, default=[], metavar="ARGUMENTS", help="vLLM's own, in one text: --vllm='--seed 1'"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Become the server."""
+    from outrider.sample.serve_command import serve_command
+
+    return serve_command(arguments.model, arguments.port, arguments.dtype, arguments.python, arguments.vllm)

@@ -1,0 +1,42 @@
+"""On what a run is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from outrider.options import Options
+from outrider.pieces import PieceOf
+from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngine
+
+
+class EngineOptions(Options):
+    """What draws the rollouts and what trains the policy, chosen apart. Nothing else of a recipe depends on them."""
+
+    sampler: Annotated[SamplerEngine, PieceOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
+        default_factory=LocalSampling, description="what draws rollouts"
+    )
+    learner: Literal["local"] = Field("local", description="what trains the policy")
+
+    def names(self) -> dict[str, str]:
+        """Which engines, without their options; local ones are left out, as in runs before there was a choice.
+
+        >>> EngineOptions().names()
+        {}
+        """
+        sampler = next(name for name, kind in SAMPLER_ENGINES.items() if type(self.sampler) is kind)
+        return {key: name for key, name in (("sampler", sampler), ("learner", self.learner)) if name != "local"}
+
+
+def is_local(engine: Any) -> bool:
+    """Whether the section ``engine`` of a recipe, as it is written or not there, samples in the run's own processes.
+
+    >>> is_local(None), is_local({"sampler": "local"}), is_local({"sampler": {"vllm": {"servers": []}}})
+    (True, True, False)
+    """
+    if isinstance(engine, EngineOptions):
+        return not engine.names()
+    sampler = engine.get("sampler", "local") if isinstance(engine, Mapping) else "local"
+    return sampler == "local" or (isinstance(sampler, Mapping) and "local" in sampler)

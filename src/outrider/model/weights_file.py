@@ -1,0 +1,37 @@
+"""The weights of a model as one file, for engines that read them from a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from transformers import PreTrainedModel
+
+from outrider.model.lora import merged
+from outrider.record.disk import disk_refused
+
+WEIGHTS = "model.safetensors"
+
+
+@torch.no_grad()
+def write_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Write every weight under its Hugging Face name into ``folder``, an adapter added to the weights beneath it.
+
+    A head that is tied to the embedding is written under its own name too: vLLM keeps a copy of it, which it does not
+    renew when the embedding alone is given.
+
+    Raises:
+        UserError: the disk refuses.
+    """
+    written: set[int] = set()
+    tensors = {}
+    for name, tensor in merged(model).state_dict().items():
+        tied = tensor.data_ptr() in written
+        written.add(tensor.data_ptr())
+        tensors[name] = tensor.detach().clone() if tied else tensor.detach().contiguous()
+    try:
+        save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    except (OSError, SafetensorError) as error:
+        raise disk_refused(folder, error) from error

@@ -1,0 +1,126 @@
+"""What every sampler makes of a request before it draws, and of the tokens that it has drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from outrider.errors import UserError
+from outrider.model.load import Policy, context_length, tokens_of
+from outrider.record import Ids, Mode, Rollout, SampleRequest, SamplingParams, StopReason
+
+_NONE = np.zeros(0, np.int32)
+
+
+class SampledTokens(NamedTuple):
+    """What one rollout has sampled; one number per token.
+
+    Attributes:
+        logprobs: float32, in ``mode``.
+        entropies: float32, nats; None where the engine gives none.
+    """
+
+    ids: Ids
+    logprobs: NDArray[np.float32]
+    entropies: NDArray[np.float32] | None
+    stop: StopReason
+
+
+class Room(NamedTuple):
+    """Most own tokens of a rollout, at least 1, and why it ends when it has them."""
+
+    tokens: int
+    reason: StopReason
+
+
+def prompt_of(request: SampleRequest) -> Ids:
+    """Token ids of the context before the response."""
+    if request.prompt_ids is None:
+        raise ValueError(f"request for {request.problem.id!r} reached the sampler without token ids")
+    return request.prompt_ids
+
+
+def prefix_of(request: SampleRequest) -> Ids:
+    """The part of another rollout's response that is continued; of no tokens without one."""
+    return _NONE if request.prefix is None else request.prefix.ids
+
+
+def context_of(request: SampleRequest) -> Ids:
+    """Everything before the tokens to be sampled, int32."""
+    return np.concatenate([prompt_of(request), prefix_of(request)]).astype(np.int32)
+
+
+class PolicyLimits:
+    """What a policy can be asked: the length of its context, and the tokens that it knows."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.context, self.tokens = context_length(policy.model), tokens_of(policy.model)
+        self._tokenizer = policy.tokenizer
+
+    def room(self, request: SampleRequest, params: SamplingParams) -> Room:
+        """The room for the response of a request.
+
+        Raises:
+            UserError: there is none, or its context has a token that the tokenizer may write and the model does not
+                know.
+        """
+        ids = context_of(request)
+        budget = params.max_tokens - len(prefix_of(request))
+        limit = min(budget, self.context - len(ids))
+        if limit < 1:
+            raise UserError(
+                f"problem {request.problem.id!r}: its context of {len(ids)} tokens leaves no room to respond "
+                f"(model context {self.context}, sample.max_tokens {params.max_tokens})"
+            )
+        if (token := int(ids.max())) >= self.tokens:
+            raise UserError(
+                f"problem {request.problem.id!r}: its context has {self._tokenizer.decode([token])!r}, token {token} "
+                f"of the tokenizer, and the model has {self.tokens} tokens"
+            )
+        return Room(limit, StopReason.LENGTH if limit == budget else StopReason.CONTEXT)
+
+
+def rollouts_of(
+    requests: Sequence[SampleRequest],
+    sampled: Mapping[tuple[int, int], SampledTokens],
+    modes: Sequence[Mode],
+    version: int,
+    tokenizer: PreTrainedTokenizerBase,
+) -> list[Rollout]:
+    """Rollouts from the tokens of each request and member, in order; one mode of log-probabilities per request."""
+    keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
+    texts = decode(tokenizer, [sampled[key].ids for key in keys])
+    prefix_texts = {i: decode(tokenizer, [r.prefix.ids])[0] for i, r in enumerate(requests) if r.prefix}
+    return [
+        Rollout(
+            problem_id=requests[i].problem.id,
+            group_id=requests[i].group_id,
+            member=requests[i].first_member + k,
+            prompt_ids=prompt_of(requests[i]),
+            token_ids=sampled[i, k].ids,
+            logprobs_T=sampled[i, k].logprobs,
+            entropies_T=sampled[i, k].entropies,
+            prefix_ids=prefix_of(requests[i]),
+            mode=modes[i],
+            parent=prefix.parent if (prefix := requests[i].prefix) else None,
+            context=requests[i].context,
+            stream=requests[i].stream,
+            stage=requests[i].stage,
+            policy_version=version,
+            seed=requests[i].rollout_seed(k),
+            stop=sampled[i, k].stop,
+            text=text,
+            prefix_text=prefix_texts.get(i, ""),
+        )
+        for (i, k), text in zip(keys, texts, strict=True)
+    ]
+
+
+def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
+    """Texts without special tokens."""
+    # transformers would take an empty batch for one empty text
+    return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True)) if len(ids) else []

@@ -1,0 +1,58 @@
+"""``outrider serve``: a vLLM server that the sampler ``vllm`` can use, in place of this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from outrider.errors import UserError
+from outrider.model.places import local_config, model_folder
+
+_MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` finds no version of builds under another name
+
+
+def serve_command(model: str, port: int, dtype: str, python: str | None, more: Sequence[str]) -> int:
+    """Become the server; ``more`` are vLLM's own arguments, after ours, so that they win.
+
+    Args:
+        python: an interpreter that has vLLM; None: this one.
+
+    Raises:
+        UserError: it has none.
+    """
+    interpreter = python or sys.executable
+    found = subprocess.run([interpreter, "-c", f"import {_MODULE.partition('.')[0]}"], capture_output=True, check=False)
+    if found.returncode:
+        raise UserError(
+            f"{interpreter} has no vLLM: install it there (docs/engines.md), or name an interpreter that has it, as "
+            "in --python /path/to/venv/bin/python"
+        )
+    arguments = [interpreter, "-m", _MODULE, *server_arguments(model, port, dtype), *more]
+    sys.stdout.write(f"$ {' '.join(arguments)}\n")
+    sys.stdout.flush()
+    os.execve(interpreter, arguments, {**server_environment(), **os.environ})
+
+
+def server_arguments(model: str, port: int, dtype: str) -> list[str]:
+    """What a server must be told so that its numbers are the sampler's.
+
+    >>> server_arguments("base:countdown", 8000, "float32")[2:8]
+    ['--served-model-name', 'base:countdown', '--port', '8000', '--dtype', 'float32']
+    """
+    folder = model_folder(model)
+    arguments = ["--model", folder, "--served-model-name", model, "--port", str(port), "--dtype", dtype]
+    # of the distribution that was sampled from, temperature included: what the learner's ratio is to
+    arguments += ["--logprobs-mode", "processed_logprobs", "--enable-prompt-tokens-details"]
+    context = (local_config(model) or {}).get("max_position_embeddings")
+    return arguments + (["--max-model-len", str(context)] if Path(folder).is_dir() and context else [])
+
+
+def server_environment() -> Mapping[str, str]:
+    """Its variables, where they are not set already."""
+    return {
+        "VLLM_SERVER_DEV_MODE": "1",  # weights are reloaded through /collective_rpc
+        "VLLM_NO_USAGE_STATS": "1",
+    }

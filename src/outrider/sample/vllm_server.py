@@ -1,0 +1,139 @@
+"""One vLLM server, over HTTP: what Outrider asks of its OpenAI-compatible API and of its development mode."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from outrider.errors import UserError
+
+_STARTED = re.compile(r"^process_start_time_seconds\S* (\S+)$", re.MULTILINE)
+
+
+class ServerLostError(Exception):
+    """A server did not answer, or not in time; what was asked of it may be asked of another one."""
+
+
+class VllmServer:
+    """A server that was started with ``VLLM_SERVER_DEV_MODE=1``, as ``outrider serve`` does.
+
+    Every thread has a connection of its own, which stays open.
+
+    Args:
+        address: such as ``http://127.0.0.1:8000``.
+        seconds: after which an answer counts as lost.
+    """
+
+    def __init__(self, address: str, seconds: float) -> None:
+        self.address, self.seconds = address.rstrip("/"), seconds
+        self._place = urlsplit(self.address)
+        self._threads = threading.local()
+        self.model = ""
+
+    def open(self, context: int) -> None:
+        """Learn the name of its model, and that responses have as much room there as here.
+
+        Raises:
+            UserError: nobody answers, the server is no vLLM in development mode, or its context is shorter.
+        """
+        try:
+            [model, *_] = self.get("/v1/models")["data"]
+            self.started()
+        except ServerLostError as error:
+            raise UserError(f"engine.sampler: the vLLM server {self.address} does not answer ({error})") from error
+        except (KeyError, ValueError, TypeError) as error:
+            raise UserError(f"engine.sampler: {self.address} answers, but not as a vLLM server does") from error
+        self.model, room = str(model["id"]), int(model.get("max_model_len") or 0)
+        if room < context:
+            raise UserError(
+                f"engine.sampler: {self.address} has a context of {room} tokens, and the policy one of {context}; "
+                f"start it with --max-model-len {context}"
+            )
+
+    def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """One completion of token ids.
+
+        Raises:
+            ServerLostError: no answer.
+            UserError: the server refuses the request.
+        """
+        answer: dict[str, Any] = self.post("/v1/completions", {"model": self.model, **body})
+        return answer
+
+    def reload(self, folder: str) -> None:
+        """Take the weights of a folder, and forget the keys and values of the old ones.
+
+        Raises:
+            ServerLostError: no answer.
+            UserError: the server refuses, as without its development mode.
+        """
+        self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}})
+        # the cache of prefixes holds keys and values of the weights before
+        answer = self.post("/reset_prefix_cache", {})
+        if isinstance(answer, Mapping) and answer.get("success") is False:
+            raise UserError(f"{self.address} could not forget its cache of prefixes while requests are running")
+
+    def started(self) -> str:
+        """When its process began, as a text to compare: a server that was restarted has other weights."""
+        found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
+        if found is None:
+            raise ValueError("no start of the process among its metrics")
+        return found[1]
+
+    def get(self, path: str) -> Any:
+        """The answer to a question without a body."""
+        return json.loads(self._ask("GET", path, None))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The answer to a JSON object, None where it is empty."""
+        answer = self._ask("POST", path, json.dumps(body).encode())
+        return json.loads(answer) if answer else None
+
+    def _ask(self, method: str, path: str, body: bytes | None) -> bytes:
+        used = getattr(self._threads, "connection", None) is not None
+        try:
+            return self._answer(method, path, body)
+        except (OSError, http.client.HTTPException) as error:
+            self._hang_up()
+            # a server closes connections that were idle for a few seconds, which shows when the next question is asked
+            if used and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
+                return self._ask(method, path, body)
+            raise ServerLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+    def _answer(self, method: str, path: str, body: bytes | None) -> bytes:
+        connection = self._connection()
+        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        response = connection.getresponse()
+        answer = response.read()
+        if response.status >= 500:
+            raise http.client.HTTPException(f"status {response.status}: {answer[:300].decode(errors='replace')}")
+        if response.status >= 400:
+            raise UserError(f"{self.address}{path} refuses: {_sentence(answer)}")
+        return answer
+
+    def _connection(self) -> http.client.HTTPConnection:
+        there: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
+        if there is None:
+            kind = http.client.HTTPSConnection if self._place.scheme == "https" else http.client.HTTPConnection
+            there = self._threads.connection = kind(self._place.netloc, timeout=self.seconds)
+        return there
+
+    def _hang_up(self) -> None:
+        if (there := getattr(self._threads, "connection", None)) is not None:
+            there.close()
+            self._threads.connection = None
+
+
+def _sentence(answer: bytes) -> str:
+    """The message of a refusal."""
+    try:
+        data = json.loads(answer)
+        said = data.get("error", data)
+        return str(said.get("message", said.get("detail", said)) if isinstance(said, dict) else said)[:300]
+    except (ValueError, AttributeError):
+        return answer[:300].decode(errors="replace")

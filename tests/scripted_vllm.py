@@ -1,0 +1,106 @@
+"""A server that speaks as much of vLLM's HTTP as the sampler asks, without a model; it can be made to fail."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+END = 2
+
+
+def tokens_of(body: dict[str, Any]) -> list[int]:
+    """What it answers to a completion: a function of the seed and the prompt, ended by the end token."""
+    start = (int(body["seed"]) + sum(body["prompt"])) % 20
+    return [*((start + i) % 20 + 5 for i in range(min(4, body["max_tokens"] - 1))), END]
+
+
+class ScriptedVllm:
+    """Answers on a free port of this machine.
+
+    Attributes:
+        served: how many completions it has answered.
+        folders: from which weights were reloaded.
+        dies_after: completions, after which it closes connections without an answer; None: never.
+        refuses: the message of a refusal of completions.
+        closes: every connection, without a word, when it has answered.
+    """
+
+    def __init__(self, context: int = 256) -> None:
+        self.context, self.began = context, 1000.0
+        self.served = 0
+        self.folders: list[str] = []
+        self.resets = 0
+        self.dies_after: int | None = None
+        self.restarts_after: int | None = None
+        self.refuses = ""
+        self.closes = False
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                if outer.dead:
+                    return self.hang_up()
+                if self.path == "/metrics":
+                    return self.answer(f"# HELP x\nprocess_start_time_seconds {outer.began}\n".encode())
+                data = {"data": [{"id": "scripted", "max_model_len": outer.context}]}
+                return self.answer(json.dumps(data).encode())
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if outer.dead:
+                    return self.hang_up()
+                if self.path == "/v1/completions":
+                    if outer.refuses:
+                        return self.answer(json.dumps({"error": {"message": outer.refuses}}).encode(), 400)
+                    return self.answer(json.dumps(outer.complete(body)).encode())
+                if self.path == "/collective_rpc":
+                    outer.folders.append(body["kwargs"]["weights_path"])
+                if self.path == "/reset_prefix_cache":
+                    outer.resets += 1
+                return self.answer(b"{}")
+
+            def answer(self, data: bytes, status: int = 200) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+                self.close_connection = outer.closes
+
+            def hang_up(self) -> None:
+                self.close_connection = True
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    @property
+    def dead(self) -> bool:
+        return self.dies_after is not None and self.served >= self.dies_after
+
+    def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            self.served += 1
+            if self.served == self.restarts_after:
+                self.began += 1.0
+        ids = tokens_of(body)
+        choice = {
+            "token_ids": ids,
+            "logprobs": {"token_logprobs": [-0.5] * len(ids)},
+            "finish_reason": "stop",
+            "stop_reason": None,
+        }
+        usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": 1}}
+        return {"choices": [choice], "usage": usage}
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

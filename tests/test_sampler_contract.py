@@ -1,0 +1,305 @@
+"""What every sampler keeps, by one suite: the local one, and vLLM over HTTP where an interpreter has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.config import load_recipe
+from outrider.errors import UserError
+from outrider.learn.learner import Learner
+from outrider.learn.options import LearnOptions
+from outrider.model.load import Policy, load_policy
+from outrider.model.tiny import character_tokenizer
+from outrider.model.weights_file import write_weights
+from outrider.objective import Mask, Truncate
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.policy_loss import PolicyLoss
+from outrider.record import RAW, Mode, Rollout, SamplingParams, StopReason
+from outrider.sample.local import LocalSampler
+from outrider.sample.options import SampleOptions, Vllm
+from outrider.sample.ready import ready
+from outrider.sample.sampler import Sampler
+from outrider.sample.vllm import VllmSampler
+from outrider.train.collect import with_entropies
+from outrider.train.hand_over import HandOver
+from outrider.train.ranks import Ranks
+from small import branch_of, request
+from vllm_servers import PYTHON, Server, needs_vllm
+
+TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 6;9-6=3,4 3 12 3;"]
+_WRITE = character_tokenizer()
+PROMPTS = [_WRITE(text)["input_ids"] for text in TEXTS]
+LONG = PROMPTS[3]  # longer than a block of a cache of prefixes
+Open = Callable[..., Sampler]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    folder = tmp_path_factory.mktemp("servers")
+    started = [Server("base:countdown", folder / f"{i}.log") for i in range(2)]
+    try:
+        yield [server.wait() for server in started]
+    finally:
+        for server in started:
+            server.kill()
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return ready(load_policy("base:countdown"))[0]
+
+
+@pytest.fixture(params=["local", pytest.param("vllm", marks=needs_vllm), pytest.param("two servers", marks=needs_vllm)])
+def sampler_of(request: pytest.FixtureRequest, policy: Policy) -> Iterator[Open]:
+    opened: list[Sampler] = []
+
+    def open_(**options: object) -> Sampler:
+        sample = SampleOptions(**{"max_tokens": 24, **options})
+        if request.param == "local":
+            opened.append(LocalSampler(policy, sample))
+        else:
+            chosen = request.getfixturevalue("servers")[: 1 if request.param == "vllm" else 2]
+            opened.append(VllmSampler(policy, sample, Vllm(servers=[server.address for server in chosen])))
+        opened[-1].take(0, lambda folder: write_weights(policy.model, folder))
+        return opened[-1]
+
+    yield open_
+    for sampler in opened:
+        sampler.close()
+
+
+def own_logits(policy: Policy, ids: Sequence[int]) -> torch.Tensor:
+    """By the forward pass of transformers, of a model of its own with the same weights, over the whole at once."""
+    plain = load_policy("base:countdown").model
+    plain.load_state_dict(policy.model.state_dict())
+    with torch.no_grad():
+        return plain(input_ids=torch.tensor([[*ids]])).logits[0]
+
+
+def own_logprobs(policy: Policy, rollout: Rollout, temperature: float = 1.0) -> np.ndarray:
+    logits = own_logits(policy, [*rollout.prompt_ids, *rollout.response_ids]) / temperature
+    first = len(rollout.prompt_ids) + rollout.branch_at
+    chosen = torch.from_numpy(rollout.token_ids.astype(np.int64))[:, None]
+    return logits[first - 1 : -1].log_softmax(-1).gather(1, chosen)[:, 0].numpy()
+
+
+def draw(sampler: Sampler, n: int = 3, **rest: object) -> list[Rollout]:
+    return sampler.sample([request(f"p{i}", prompt, n=n, **rest) for i, prompt in enumerate(PROMPTS)])
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probabilities_are_those_of_the_model(sampler_of: Open, policy: Policy, temperature: float) -> None:
+    for rollout in draw(sampler_of(temperature=temperature)):
+        assert rollout.mode == Mode(temperature)
+        assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout, temperature)).max() < 1e-5
+
+
+def test_a_prefix_continued_is_the_whole_sampled_at_once(sampler_of: Open, policy: Policy) -> None:
+    sampler = sampler_of(temperature=0.0)
+    for whole in draw(sampler, n=1):
+        assert whole.mode == RAW
+        assert len(whole.token_ids) > 4, whole.text
+        [rest] = sampler.sample([branch_of(whole, 4, 1, first_member=1)])
+        assert rest.response_ids.tolist() == whole.token_ids.tolist()
+        assert np.abs(rest.logprobs_T - whole.logprobs_T[4:]).max() < 1e-5
+    children = sampler_of().sample([branch_of(whole, 4, 5, first_member=1)])
+    for child in children:
+        assert (child.parent, child.branch_at, child.response_ids[:4].tolist()) == (
+            whole.id,
+            4,
+            whole.token_ids[:4].tolist(),
+        )
+        assert np.abs(child.logprobs_T - own_logprobs(policy, child)).max() < 1e-5
+
+
+def test_a_rollout_is_a_function_of_its_identity(sampler_of: Open) -> None:
+    sampler = sampler_of()
+    requests = [request(f"p{i}", prompt, n=3, seed=7) for i, prompt in enumerate(PROMPTS)]
+    together = {r.id: r.token_ids.tolist() for r in sampler.sample(requests)}
+    backwards = {r.id: r.token_ids.tolist() for r in sampler.sample(requests[::-1])}
+    alone = {r.id: r.token_ids.tolist() for one in requests for r in sampler.sample([one])}
+    assert together == backwards == alone
+    [later] = sampler.sample([replace(requests[0], n=1, first_member=2)])
+    assert later.token_ids.tolist() == together[later.id]
+    other = {r.id: r.token_ids.tolist() for r in sampler.sample([replace(r, seed=8) for r in requests])}
+    assert sum(other[key] != together[key] for key in other) > len(other) / 2
+    assert len({str(ids) for ids in together.values()}) > len(together) / 2
+
+
+def test_members_follow_the_distribution(sampler_of: Open, policy: Policy) -> None:
+    """First tokens of many members against the softmax: a chi-square far beyond its mean would be another one."""
+    n, (prompt,) = 800, PROMPTS[:1]
+    drawn = sampler_of(max_tokens=1).sample([request("p", prompt, n=n)])
+    shares = own_logits(policy, prompt)[-1].softmax(-1).numpy()
+    counts = np.bincount([int(r.token_ids[0]) for r in drawn], minlength=len(shares))
+    likely = shares * n > 5
+    expected = np.append(shares[likely], shares[~likely].sum()) * n
+    seen = np.append(counts[likely], counts[~likely].sum())
+    freedom = len(expected) - 1
+    assert ((seen - expected) ** 2 / np.maximum(expected, 1e-9)).sum() < freedom + 5 * np.sqrt(2 * freedom) + 5
+
+
+def test_new_weights_show_in_the_next_token(sampler_of: Open, policy: Policy) -> None:
+    sampler = sampler_of()
+    before = draw(sampler)
+    for version in (1, 2):
+        move(policy)
+        sampler.take(version, lambda folder: write_weights(policy.model, folder))
+        for rollout in draw(sampler):
+            assert rollout.policy_version == version
+            assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout)).max() < 1e-5
+    assert any(a.token_ids.tolist() != b.token_ids.tolist() for a, b in zip(before, draw(sampler), strict=True))
+
+
+def move(policy: Policy, size: float = 0.005) -> None:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(size * torch.randn_like(parameter))
+
+
+def test_responses_end_as_they_should(sampler_of: Open, policy: Policy) -> None:
+    problem = load_recipe("grpo", [], setting="countdown").task.heldout(1)[0]
+    prompt = policy.encode(problem).tolist()
+    ended = sampler_of(max_tokens=96).sample([request("p", prompt, n=8)])
+    assert {r.stop for r in ended} == {StopReason.STOP}
+    assert all(int(r.token_ids[-1]) == policy.tokenizer.eos_token_id for r in ended)
+    cut = sampler_of(max_tokens=5).sample([request("p", prompt, n=4)])
+    assert {(r.stop, len(r.token_ids)) for r in cut} == {(StopReason.LENGTH, 5)}
+    stopped = sampler_of(max_tokens=96, stop=[";"]).sample([request("p", prompt, n=8)])
+    texts = [r.text for r in stopped if r.stop is StopReason.TEXT]
+    assert texts
+    assert all(text.index(";") == len(text) - 1 for text in texts)
+    full = sampler_of(max_tokens=200).sample([request("p", [1, *(8 for _ in range(250))], n=4)])
+    assert {r.stop for r in full} <= {StopReason.CONTEXT, StopReason.STOP}
+    assert max(len(r.token_ids) for r in full) <= 5
+
+
+def test_a_truncated_distribution_is_recorded_as_one(sampler_of: Open) -> None:
+    """Where an engine renormalises over the tokens it keeps, a rollout says so; where it does not, it must not."""
+    for rollout in draw(sampler_of(top_k=2), n=2):
+        assert rollout.mode in (Mode(1.0), Mode(1.0, 1.0, 2))
+        assert (np.exp(rollout.logprobs_T) >= 0).all()
+
+
+def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
+    sampler = sampler_of()
+    with pytest.raises(UserError, match="leaves no room to respond"):
+        sampler.sample([request("p", [1] * 256)])
+    with pytest.raises(UserError, match="the model has 32 tokens"):
+        sampler.sample([request("p", [1, 32])])
+
+
+# The probe after each hand-over
+
+
+def hand_over(sampler: Sampler, policy: Policy) -> HandOver:
+    loss = PolicyLoss(ObjectiveOptions(), 24)
+    learner = Learner(policy.model, LearnOptions(), loss, path=policy.path)
+    return HandOver(sampler, learner, Ranks(), [np.array(prompt, np.int32) for prompt in (LONG, PROMPTS[0])])
+
+
+def test_a_hand_over_that_arrives_passes(sampler_of: Open, policy: Policy) -> None:
+    over = hand_over(sampler_of(), policy)
+    for version in (1, 2, 2):  # the last without a change: the same numbers are then right
+        if version == 2:
+            move(policy, size=0.0)
+        else:
+            move(policy)
+        assert over(version)["probe_max"] < 1e-4  # rounding, of moved weights
+
+
+def test_a_hand_over_that_does_not_arrive_is_refused(sampler_of: Open, policy: Policy) -> None:
+    sampler = sampler_of()
+    over = hand_over(sampler, policy)
+    over(1)
+    sampler.take = lambda version, export: {}  # type: ignore[method-assign]
+    decoder = getattr(sampler, "decoder", None)
+    if decoder is not None:
+        kept = LocalSampler(ready(load_policy("base:countdown"))[0], SampleOptions(max_tokens=24))
+        sampler.decoder = kept.decoder  # of weights that stay
+        move(policy, size=0.0)
+    move(policy, size=1e-6)
+    with pytest.raises(UserError, match="the weights did not arrive"):
+        over(2)
+    move(policy)
+    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's"):
+        over(3)
+
+
+@needs_vllm
+@pytest.mark.parametrize("forgotten", ["the cache", "the head", "one server"])
+def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], forgotten: str, monkeypatch) -> None:
+    sampler = VllmSampler(policy, SampleOptions(max_tokens=24), Vllm(servers=[s.address for s in servers]))
+    over = hand_over(sampler, policy)
+    over(1)
+    server = sampler._servers[1]
+    if forgotten == "one server":
+        monkeypatch.setattr(server, "reload", lambda folder: None)
+    elif forgotten == "the cache":
+        monkeypatch.setattr(
+            server,
+            "reload",
+            lambda folder: server.post(
+                "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}}
+            ),
+        )
+    else:
+        monkeypatch.setattr(over._learner, "export", lambda folder: without_head(policy, folder))
+    move(policy)
+    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
+        over(2)
+    sampler.close()
+
+
+def without_head(policy: Policy, folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_weights(policy.model, folder)
+    file = folder / "model.safetensors"
+    save_file({k: v for k, v in load_file(file).items() if not k.startswith("lm_head")}, file)
+
+
+def test_the_learner_knows_the_entropies_that_an_engine_does_not_give(policy: Policy) -> None:
+    """Branches and greedy responses among the rollouts."""
+    sampler = LocalSampler(policy, SampleOptions(max_tokens=24, temperature=0.7))
+    roots = draw(sampler)
+    more = [
+        branch_of(roots[0], 3, 2, first_member=9),
+        request("q", PROMPTS[0], params=SamplingParams(0.0, max_tokens=9)),
+    ]
+    rollouts = [*roots, *sampler.sample(more)]
+    learner = Learner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(), 24), path=policy.path)
+    blind = [replace(rollout, entropies_T=None) for rollout in rollouts]
+    for seen, filled in zip(rollouts, with_entropies(blind, learner.entropies), strict=True):
+        assert np.abs(seen.entropies_T - filled.entropies_T).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reads"),
+    [("grpo", False), ("arpo", True), ("entropy-shaping", True), ("forking-tokens", True), ("treerl", False)],
+)
+def test_recipes_say_whether_they_read_entropies(recipe: str, reads: bool) -> None:
+    assert load_recipe(recipe, []).reads_entropies == reads
+
+
+def test_another_engine_is_corrected_unless_said_otherwise() -> None:
+    vllm = 'engine.sampler={vllm: {servers: ["http://a"]}}'
+    assert load_recipe("grpo", []).objective.correction is None
+    assert load_recipe("grpo", [vllm]).objective.correction == Truncate()
+    assert load_recipe("grpo", [vllm, "objective.correction=null"]).objective.correction is None
+    assert load_recipe("grpo", [vllm, "objective.correction={mask: {}}"]).objective.correction == Mask()
+    local, remote = load_recipe("grpo", []), load_recipe("grpo", [vllm, "objective.correction=null"])
+    assert local.difference(remote) == ["engine: {} -> absent", 'engine.sampler: absent -> "vllm"']
+    moved = load_recipe("grpo", [vllm.replace("//a", "//b"), "objective.correction=null"])
+    assert remote.difference(moved) == [], "an address is no difference"
+
+
+def test_an_interpreter_is_named_where_vllm_is_to_be_tested() -> None:
+    assert not PYTHON or Path(PYTHON).exists()

@@ -1,0 +1,60 @@
+"""vLLM servers for tests, where an interpreter with vLLM is named by ``OUTRIDER_VLLM_PYTHON``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+PYTHON = os.environ.get("OUTRIDER_VLLM_PYTHON", "")
+needs_vllm = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_VLLM_PYTHON names no interpreter with vLLM")
+
+# what vLLM's CPU build needs on a few cores; a block of 32 tokens, so that short prompts are cached at all
+_ON_A_CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+ARGUMENTS = ["--enforce-eager", "--block-size", "32"]
+
+
+class Server:
+    """``outrider serve`` in a process of its own."""
+
+    def __init__(self, model: str | Path, log: Path, arguments: Sequence[str] = ARGUMENTS) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address, self._log = f"http://127.0.0.1:{self.port}", log
+        self._command = [sys.executable, "-m", "outrider", "serve", str(model), "--port", str(self.port)]
+        self._command += ["--dtype", "float32", "--python", PYTHON, f"--vllm={shlex.join(arguments)}"]
+        self.start()
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            environment = {**os.environ, **_ON_A_CPU, "HF_HUB_OFFLINE": "1"}
+            self.process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+    def wait(self, seconds: float = 240.0) -> Server:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process.poll() is None, self._log.read_text()[-3000:]
+            try:
+                urllib.request.urlopen(f"{self.address}/health", timeout=2).close()
+                return self
+            except OSError:
+                time.sleep(0.2)
+        raise AssertionError(self._log.read_text()[-3000:])
+
+    def kill(self) -> None:
+        """With all its processes."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
