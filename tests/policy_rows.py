@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from outrider.learn.held import Sum
 from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
@@ -69,14 +70,20 @@ def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[TrainingRow
     return made
 
 
-def learner(model: PreTrainedModel, objective: dict[str, object] | None = None, **options: object) -> Learner:
-    """A learner that takes ``model`` over; gradients are not clipped."""
+def learner(
+    model: PreTrainedModel,
+    objective: dict[str, object] | None = None,
+    ranks: tuple[int, int, Sum] = (0, 1, lambda tensor: tensor),
+    **options: object,
+) -> Learner:
+    """A learner that takes ``model`` over, as one of so many ranks with this sum; gradients are not clipped."""
     use_plans(model)
     described = {"streams": STREAMS, "surrogate": {"clip": [0.2, 0.28]}, **(objective or {})}
     return Learner(
         model,
         LearnOptions(**{"lr": 1e-2, "clip_norm": 1e6, **options}),
         PolicyLoss(ObjectiveOptions(**described), 16),
+        *ranks,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -162,13 +163,12 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
     """Three steps, so that old log-probabilities, selections and coefficients are not those of the first."""
     model = random_model("qwen2").double()
     meeting = Meeting(2)
-    ranks = [learner(copy.deepcopy(model), objective, minibatches=2) for _ in range(2)]
+    links = [(rank, 2, partial(meeting.add, rank)) for rank in range(2)]
+    ranks = [learner(copy.deepcopy(model), objective, link, minibatches=2) for link in links]
     seen: list[list[dict[str, float]]] = [[], []]
 
     def work(rank: int) -> None:
-        made = ranks[rank]
-        made.rank, made.size, made.add = rank, 2, lambda tensor: meeting.add(rank, tensor)
-        seen[rank] = [made.update(ragged_rows(16, seed)).metrics for seed in range(3)]
+        seen[rank] = [ranks[rank].update(ragged_rows(16, seed)).metrics for seed in range(3)]
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
     for thread in threads:

@@ -168,12 +168,12 @@ def test_greedy_is_that_of_transformers() -> None:
             assert rollout.token_ids.tolist() == out[0, len(prompt) :].tolist()
 
 
-def test_new_weights_are_seen_after_updated() -> None:
+def test_new_weights_are_seen_when_they_are_taken() -> None:
     policy, other = random_policy(seed=0), random_model("qwen2", seed=9)
     engine = sampler(policy)
     before = engine.sample([request("p", PROMPTS[0], n=8)])
     policy.model.load_state_dict(other.state_dict())
-    engine.updated(7)
+    engine.take(7, lambda folder: None)
     after = engine.sample([request("p", PROMPTS[0], n=8)])
     fresh = sampler(Policy(other, policy.tokenizer)).sample([request("p", PROMPTS[0], n=8)])
     assert [r.token_ids.tolist() for r in after] == [r.token_ids.tolist() for r in fresh]
