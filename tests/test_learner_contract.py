@@ -30,7 +30,14 @@ def trained(trial: Trial, ranks: int, sharded: bool, out: Path, steps: int = STE
     return pickle.loads(out.read_bytes())
 
 
-@pytest.mark.parametrize("trial", TRIALS.values(), ids=TRIALS)
+# full weights and an adapter, each once; the others are more of the same
+QUICK = ("full weights", "an adapter, a reference, layers computed twice")
+MARKED = [
+    pytest.param(trial, id=name, marks=[] if name in QUICK else pytest.mark.slow) for name, trial in TRIALS.items()
+]
+
+
+@pytest.mark.parametrize("trial", MARKED)
 def test_shares_on_two_processes_learn_what_one_learns(trial: Trial, tmp_path: Path) -> None:
     one, two = trained(trial, 1, False, tmp_path / "one"), trained(trial, 2, True, tmp_path / "two")
     assert one["weights"].keys() == two["weights"].keys()
