@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +26,7 @@ class ScriptedVllm:
         folders: from which weights were reloaded.
         dies_after: completions, after which it closes connections without an answer; None: never.
         refuses: the message of a refusal of completions.
+        hangs: completions are not answered while it is set; ``asked`` says that one was wanted.
         closes: every connection, without a word, when it has answered.
     """
 
@@ -36,6 +39,7 @@ class ScriptedVllm:
         self.restarts_after: int | None = None
         self.refuses = ""
         self.closes = False
+        self.hangs, self.asked = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         outer = self
 
@@ -55,6 +59,9 @@ class ScriptedVllm:
                 if outer.dead:
                     return self.hang_up()
                 if self.path == "/v1/completions":
+                    outer.asked.set()
+                    while outer.hangs.is_set():
+                        time.sleep(0.01)
                     if outer.refuses:
                         return self.answer(json.dumps({"error": {"message": outer.refuses}}).encode(), 400)
                     return self.answer(json.dumps(outer.complete(body)).encode())
@@ -65,11 +72,12 @@ class ScriptedVllm:
                 return self.answer(b"{}")
 
             def answer(self, data: bytes, status: int = 200) -> None:
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
                 self.close_connection = outer.closes
+                with contextlib.suppress(ConnectionError):  # nobody waits for it any more
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
 
             def hang_up(self) -> None:
                 self.close_connection = True

@@ -56,7 +56,7 @@ def test_recipes_run_and_survive_kills(servers: list[Server], tmp_path: Path) ->
     for recipe in ("grpo", "dars-hw", "deep-grpo", "xrpo", "arpo", "entropy-shaping"):
         run(command(recipe, servers, tmp_path / recipe, "train.tokens=null", "train.steps=2", "train.problems=8"))
         rows = RunFolder(tmp_path / recipe).metrics()
-        assert [row["sync/servers"] for row in rows] == [2.0, 2.0]
+        assert [row["sync/engines"] for row in rows] == [2.0, 2.0]
         assert all(row["sync/probe_max"] < 1e-4 for row in rows)
 
     # kill -9 of the run, then of a server, then all at once
@@ -84,7 +84,7 @@ def test_a_server_that_dies_in_mid_step_costs_nothing_and_the_last_one_saves_the
     servers[1].kill()
     wait_for(out, 6, process)
     rows = RunFolder(out).metrics()
-    assert rows[-1]["sync/servers"] == 1.0
+    assert rows[-1]["sync/engines"] == 1.0
     assert {row["rollouts"] for row in rows} == {64}
     servers[0].kill()
     _, errors = process.communicate(timeout=200)

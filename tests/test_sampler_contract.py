@@ -20,7 +20,7 @@ from outrider.model.weights_file import write_weights
 from outrider.objective import Mask, Truncate
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import RAW, Mode, Rollout, SamplingParams, StopReason
+from outrider.record import RAW, Mode, Problem, Rollout, SamplingParams, StopReason
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
@@ -30,7 +30,7 @@ from outrider.train.collect import with_entropies
 from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
 from small import branch_of, request
-from vllm_servers import PYTHON, Server, needs_vllm
+from vllm_servers import Server, needs_vllm
 
 TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 6;9-6=3,4 3 12 3;"]
 _WRITE = character_tokenizer()
@@ -181,11 +181,16 @@ def test_responses_end_as_they_should(sampler_of: Open, policy: Policy) -> None:
     assert max(len(r.token_ids) for r in full) <= 5
 
 
-def test_a_truncated_distribution_is_recorded_as_one(sampler_of: Open) -> None:
+def test_a_truncated_distribution_is_recorded_as_one(sampler_of: Open, policy: Policy) -> None:
     """Where an engine renormalises over the tokens it keeps, a rollout says so; where it does not, it must not."""
     for rollout in draw(sampler_of(top_k=2), n=2):
-        assert rollout.mode in (Mode(1.0), Mode(1.0, 1.0, 2))
-        assert (np.exp(rollout.logprobs_T) >= 0).all()
+        logits = own_logits(policy, [*rollout.prompt_ids, *rollout.token_ids])[len(rollout.prompt_ids) - 1 : -1]
+        kept = logits.topk(2).values
+        norm = (kept if rollout.mode == Mode(1.0, 1.0, 2) else logits).logsumexp(-1)
+        assert rollout.mode in (RAW, Mode(1.0, 1.0, 2))
+        chosen = logits.gather(1, torch.from_numpy(rollout.token_ids.astype(np.int64))[:, None])[:, 0]
+        assert (chosen >= kept.min(-1).values).all(), "one of the two"
+        assert np.abs(rollout.logprobs_T - (chosen - norm).numpy()).max() < 1e-5
 
 
 def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
@@ -199,10 +204,11 @@ def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
 # The probe after each hand-over
 
 
-def hand_over(sampler: Sampler, policy: Policy) -> HandOver:
+def hand_over(sampler: Sampler, policy: Policy, refuse: bool = True) -> HandOver:
     loss = PolicyLoss(ObjectiveOptions(), 24)
     learner = Learner(policy.model, LearnOptions(), loss, path=policy.path)
-    return HandOver(sampler, learner, Ranks(), [np.array(prompt, np.int32) for prompt in (LONG, PROMPTS[0])])
+    prompts = [(Problem(str(i), ""), np.array(ids, np.int32)) for i, ids in enumerate((LONG, PROMPTS[0]))]
+    return HandOver(sampler, learner, Ranks(), prompts, refuse=refuse)
 
 
 def test_a_hand_over_that_arrives_passes(sampler_of: Open, policy: Policy) -> None:
@@ -231,6 +237,7 @@ def test_a_hand_over_that_does_not_arrive_is_refused(sampler_of: Open, policy: P
     move(policy)
     with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's"):
         over(3)
+    assert hand_over(sampler, policy, refuse=False)(4)["probe_max"] > 1e-3, "shown all the same"
 
 
 @needs_vllm
@@ -299,7 +306,3 @@ def test_another_engine_is_corrected_unless_said_otherwise() -> None:
     assert local.difference(remote) == ["engine: {} -> absent", 'engine.sampler: absent -> "vllm"']
     moved = load_recipe("grpo", [vllm.replace("//a", "//b"), "objective.correction=null"])
     assert remote.difference(moved) == [], "an address is no difference"
-
-
-def test_an_interpreter_is_named_where_vllm_is_to_be_tested() -> None:
-    assert not PYTHON or Path(PYTHON).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,9 @@ def servers() -> Iterator[list[ScriptedVllm]]:
         server.close()
 
 
-def opened(policy: Policy, servers: list[ScriptedVllm], folder: Path, **options: object) -> VllmSampler:
-    engine = Vllm(servers=[server.address for server in servers], folder=str(folder), seconds=5.0, in_flight=4)
-    sampler = VllmSampler(policy, SampleOptions(**{"max_tokens": 24, **options}), engine)
+def opened(policy: Policy, servers: list[ScriptedVllm], folder: Path, seconds: float = 5.0) -> VllmSampler:
+    engine = Vllm(servers=[server.address for server in servers], folder=str(folder), seconds=seconds, in_flight=4)
+    sampler = VllmSampler(policy, SampleOptions(max_tokens=24), engine)
     sampler.take(1, lambda folder: (folder / "model.safetensors").touch())
     return sampler
 
@@ -57,7 +58,8 @@ def test_requests_go_round_the_servers_and_come_back_in_order(policy, servers, t
     assert {r.stop for r in rollouts} == {StopReason.STOP}
     assert {r.policy_version for r in rollouts} == {1}
     assert all(r.entropies_T is None for r in rollouts)
-    assert sampler.take(2, lambda folder: None) == {"cached": 0.5, "asked_again": 0.0, "servers": 3.0}
+    assert sampler.take(2, lambda folder: None) == {"prompt_tokens": 60, "cached_tokens": 30, "asked_again": 0}
+    assert sampler.engines_used == 3
     assert [len(server.folders) for server in servers] == [server.resets for server in servers] == [2, 2, 2]
     sampler.close()
     assert list(tmp_path.iterdir()) == [], "no weights are left behind"
@@ -74,7 +76,7 @@ def test_what_a_dead_server_owes_is_asked_of_the_others_and_nothing_is_counted_t
     servers[1].dies_after = None  # it is back, with the weights of whoever started it
     numbers = sampler.take(2, lambda folder: None)
     assert 1 <= numbers["asked_again"] <= 10
-    assert numbers["servers"] == 3.0
+    assert sampler.engines_used == 3
     drawn(sampler)
     assert servers[1].served == after + 10
     sampler.close()
@@ -131,4 +133,20 @@ def test_a_server_that_is_not_fit_is_refused_at_the_start(policy, servers, tmp_p
     servers[1].dies_after = 0
     with pytest.raises(UserError, match=r"the vLLM server http://127\S+ does not answer"):
         opened(policy, servers[1:], tmp_path)
-    servers[2].began = "never"  # type: ignore[assignment]
+    with pytest.raises(UserError, match=r"vllm.folder: .*nowhere is no folder"):
+        opened(policy, servers[2:], tmp_path / "nowhere")
+
+
+def test_closing_waits_for_no_server(policy, servers, tmp_path):
+    """As after Ctrl-C, while requests are answered by nobody."""
+    sampler = opened(policy, servers[:1], tmp_path, seconds=3600.0)
+    servers[0].hangs.set()
+    with ThreadPoolExecutor(2) as threads:
+        sampled = threads.submit(sampler.sample, REQUESTS)
+        assert servers[0].asked.wait(60)
+        closed = threads.submit(sampler.close)
+        try:
+            closed.result(60)
+            assert sampled.exception(60) is not None
+        finally:
+            servers[0].hangs.clear()

@@ -27,7 +27,7 @@ class LocalSampler:
     and values are copied to all rows that continue it. Finished rows are dropped as a wave thins out.
     """
 
-    engines = 1
+    engines = engines_used = 1
     gives_entropies = True
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
@@ -39,7 +39,7 @@ class LocalSampler:
         self.version = 0
         self.prefilled_tokens = 0
 
-    def take(self, version: int, export: Export) -> dict[str, float]:
+    def take(self, version: int, export: Export) -> dict[str, int]:
         """The weights are the policy's own; what was made of them is made anew."""
         self.version = version
         self.decoder.updated()

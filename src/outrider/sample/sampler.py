@@ -26,10 +26,15 @@ class Sampler(Protocol):
 
     Attributes:
         engines: how many copies of the weights it has, each of which has to be checked.
+        engines_used: how many of them draw at the moment.
         gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
     """
 
     engines: int
+
+    @property
+    def engines_used(self) -> int: ...
+
     gives_entropies: bool
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -41,10 +46,10 @@ class Sampler(Protocol):
         """
         ...
 
-    def take(self, version: int, export: Export) -> dict[str, float]:
+    def take(self, version: int, export: Export) -> dict[str, int]:
         """Use the policy's weights as they are now; ``export`` is for samplers that do not share them.
 
-        Returns the engine's own numbers since the last time, on every rank those of its own requests.
+        Returns the engine's own counts since the last time, on every rank those of its own requests.
         """
         ...
 

@@ -22,6 +22,15 @@ from outrider.sample.stop import ends_of
 from outrider.sample.vllm_server import ServerLostError, VllmServer
 
 
+class _Answer(NamedTuple):
+    """What a server gave for one rollout; without tokens where it was lost."""
+
+    server: VllmServer
+    tokens: SampledTokens | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+
 class _Job(NamedTuple):
     """One rollout to be drawn: its request, member and room, and what a server is asked."""
 
@@ -59,7 +68,9 @@ class VllmSampler:
         on_main: Callable[[Callable[[], Any]], Any] = lambda make: make(),
     ) -> None:
         self.tokenizer, self.options, self.limits = policy.tokenizer, options, PolicyLimits(policy)
-        self._ends, self._on_main, self._in_flight = ends_of(policy, options.stop), on_main, engine.in_flight
+        self._ends, self._on_main = ends_of(policy, options.stop), on_main
+        if engine.folder is not None and not Path(engine.folder).is_dir():
+            raise UserError(f"engine.sampler.vllm.folder: {engine.folder} is no folder")
         self._servers = [VllmServer(address, engine.seconds) for address in engine.servers]
         for server in self._servers:
             server.open(self.limits.context)
@@ -72,34 +83,34 @@ class VllmSampler:
         self._counts: Counter[str] = Counter()
         self.version = 0
 
-    def take(self, version: int, export: Export) -> dict[str, float]:
+    def take(self, version: int, export: Export) -> dict[str, int]:
         """Write the weights once and have every server read them; lost ones that are back are used again.
 
-        Returns numbers of the requests since the last time: ``cached`` is the share of prompt tokens that came from a
-        server's cache, ``asked_again`` counts rollouts whose first server was lost, ``servers`` those that are used.
+        Returns counts of the requests since the last time: ``prompt_tokens``, ``cached_tokens`` of them that came from
+        a server's cache, ``asked_again``, rollouts whose server was lost.
 
         Raises:
             EngineLostError: no server is left.
         """
-        folder = Path(self._on_main(lambda: tempfile.mkdtemp(prefix="outrider-weights-", dir=self._folder)))
-        export(folder)
-        self._started = self._on_main(lambda: self._reload(folder))
-        if self._weights is not None:
-            shutil.rmtree(self._weights, ignore_errors=True)
-        self._weights, self.version = folder, version
+        before = self._weights
+        self._weights = Path(self._on_main(lambda: tempfile.mkdtemp(prefix="outrider-weights-", dir=self._folder)))
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)  # every server has read it, or is lost
+        export(self._weights)
+        self._started = self._on_main(self._reload)
+        self.version = version
         counts, self._counts = self._counts, Counter()
-        prompt = counts["prompt_tokens"]
-        return {
-            "cached": counts["cached_tokens"] / prompt if prompt else 0.0,
-            "asked_again": float(counts["asked_again"]),
-            "servers": float(len(self._started)),
-        }
+        return {name: counts[name] for name in ("prompt_tokens", "cached_tokens", "asked_again")}
 
-    def _reload(self, folder: Path) -> dict[str, str]:
+    @property
+    def engines_used(self) -> int:
+        return len(self._started)
+
+    def _reload(self) -> dict[str, str]:
         started = {}
         for server in self._servers:
             try:
-                server.reload(str(folder))
+                server.reload(str(self._weights))
                 started[server.address] = server.started()
             except ServerLostError as error:
                 self._lost = f"{server.address}: {error}"
@@ -116,16 +127,20 @@ class VllmSampler:
             self._counts["asked_again"] += 0 if first else len(jobs)
             answers = list(self._pool.map(self._ask, [there[job.request % len(there)] for job in jobs], jobs))
             self._leave_out_restarted(there)
-            for job, (server, tokens) in zip(jobs, answers, strict=True):
-                if tokens is not None and server.address in self._started:
-                    sampled[job.request, job.member] = tokens
+            for job, answer in zip(jobs, answers, strict=True):
+                # here and not in the threads, where two additions at once would count as one
+                self._counts.update(prompt_tokens=answer.prompt_tokens, cached_tokens=answer.cached_tokens)
+                if answer.tokens is not None and answer.server.address in self._started:
+                    sampled[job.request, job.member] = answer.tokens
             jobs = [job for job in jobs if (job.request, job.member) not in sampled]
             first = False
         modes = [self._mode(self._params(request)) for request in requests]
         return rollouts_of(requests, sampled, modes, self.version, self.tokenizer)
 
     def close(self) -> None:
-        """End the threads and remove the weights that were handed over."""
+        """End the threads, also where one waits for a server, and remove the weights that were handed over."""
+        for server in self._servers:
+            server.close()
         self._pool.shutdown(cancel_futures=True)
         if self._weights is not None:
             shutil.rmtree(self._weights, ignore_errors=True)
@@ -148,19 +163,19 @@ class VllmSampler:
         }
         return [_Job(index, k, room, {**body, "seed": request.rollout_seed(k)}) for k in range(request.n)]
 
-    def _ask(self, server: VllmServer, job: _Job) -> tuple[VllmServer, SampledTokens | None]:
-        """The tokens of a rollout; None where the server is lost, which is then left out."""
+    def _ask(self, server: VllmServer, job: _Job) -> _Answer:
+        """The tokens of a rollout; a server that is lost is left out."""
         if server.address not in self._started:
-            return server, None
+            return _Answer(server)
         try:
             answer = server.complete(job.body)
         except ServerLostError as error:
             self._leave_out(server, str(error))
-            return server, None
+            return _Answer(server)
         usage = answer.get("usage") or {}
-        self._counts["prompt_tokens"] += usage.get("prompt_tokens", 0)
-        self._counts["cached_tokens"] += (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-        return server, _tokens(answer["choices"][0], job.room, server)
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        tokens = _tokens(answer["choices"][0], job.room, server)
+        return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _leave_out_restarted(self, servers: Sequence[VllmServer]) -> None:
         for server in servers:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
+import socket
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +35,8 @@ class VllmServer:
         self.address, self.seconds = address.rstrip("/"), seconds
         self._place = urlsplit(self.address)
         self._threads = threading.local()
+        self._connections: list[http.client.HTTPConnection] = []  # of all threads
+        self._closed = False
         self.model = ""
 
     def open(self, context: int) -> None:
@@ -72,7 +76,10 @@ class VllmServer:
             ServerLostError: no answer.
             UserError: the server refuses, as without its development mode.
         """
-        self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}})
+        try:
+            self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}})
+        except UserError as error:
+            raise UserError(f"{error} (it needs VLLM_SERVER_DEV_MODE=1, which `outrider serve` sets)") from error
         # the cache of prefixes holds keys and values of the weights before
         answer = self.post("/reset_prefix_cache", {})
         if isinstance(answer, Mapping) and answer.get("success") is False:
@@ -101,7 +108,7 @@ class VllmServer:
         except (OSError, http.client.HTTPException) as error:
             self._hang_up()
             # a server closes connections that were idle for a few seconds, which shows when the next question is asked
-            if used and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
+            if used and not self._closed and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self._ask(method, path, body)
             raise ServerLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
@@ -118,14 +125,28 @@ class VllmServer:
 
     def _connection(self) -> http.client.HTTPConnection:
         there: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if there is None:
+        if there is None or there.sock is None:  # the server may have said that it closes it
             kind = http.client.HTTPSConnection if self._place.scheme == "https" else http.client.HTTPConnection
             there = self._threads.connection = kind(self._place.netloc, timeout=self.seconds)
+            there.connect()
+            self._connections.append(there)
+            if self._closed:  # asked after it was put there: either this sees it, or `close` sees the connection
+                raise ConnectionAbortedError("closed")
         return there
+
+    def close(self) -> None:
+        """End every connection, so that no thread waits on for an answer that nobody wants any more."""
+        self._closed = True
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):  # it is closed already
+                if connection.sock is not None:
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _hang_up(self) -> None:
         if (there := getattr(self._threads, "connection", None)) is not None:
             there.close()
+            with contextlib.suppress(ValueError):  # it was never open
+                self._connections.remove(there)
             self._threads.connection = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,21 +52,26 @@ class HandOver:
     sampler whose numbers stay the same to the last bit while those of the learner move.
 
     Args:
-        prompts: token ids of the probe's prompts.
+        prompts: of the probe, with the problems that they are of.
         exact: whether both sides compute in float32.
+        refuse: False measures and refuses nothing (``policy.check=false``).
     """
 
     def __init__(
-        self, sampler: Sampler, learner: Learner, ranks: Ranks, prompts: Sequence[Ids], exact: bool = True
+        self,
+        sampler: Sampler,
+        learner: Learner,
+        ranks: Ranks,
+        prompts: Sequence[tuple[Problem, Ids]],
+        exact: bool = True,
+        refuse: bool = True,
     ) -> None:
         self._sampler, self._learner, self._ranks = sampler, learner, ranks
-        self._exact, self._bounds = exact, _BOUNDS[exact]
+        self._exact, self._bounds, self._refuse = exact, _BOUNDS[exact], refuse
         # a request of its own for every copy of the weights: samplers go round them in turn
         self._requests = [
-            SampleRequest(
-                Problem(f"probe-{i}", ""), prompt_ids=ids, params=_PARAMS, stage="probe", group_id=f"probe:{i}"
-            )
-            for i, ids in enumerate(prompts)
+            SampleRequest(problem, prompt_ids=ids, params=_PARAMS, stage="probe", group_id=f"probe:{problem.id}")
+            for problem, ids in prompts
             for _ in range(sampler.engines)
         ]
         self._moved: Probe | None = None  # the last one in which the sampler's numbers were new
@@ -76,19 +82,17 @@ class HandOver:
         Raises:
             UserError: the sampler computes something else than the learner.
         """
-        numbers = self._sampler.take(version, self._learner.export)
-        summed = self._ranks.gather(lambda: [numbers])
+        mine = self._sampler.take(version, self._learner.export)
+        counts: Counter[str] = Counter()
+        for of_rank in self._ranks.gather(lambda: [mine]):
+            counts.update(of_rank)
         probe = self._probe()
         gaps = np.abs(probe.sampled - probe.learned)
         gauges = {"probe_max": float(gaps.max()), "probe_mean": float(gaps.mean())}
-        gap = gauges["probe_max" if self._exact else "probe_mean"]
-        if not gap <= self._bounds.gap:  # NaN too
-            raise UserError(
-                f"after weights {version} were handed over, the sampler's log-probabilities are {gap:.2g} from the "
-                f"learner's, and at most {self._bounds.gap:g} is allowed: it computes with other weights, or otherwise"
-            )
-        self._refuse_stale(probe, version)
-        return gauges | {name: float(np.mean([of_rank[name] for of_rank in summed])) for name in numbers}
+        if self._refuse:
+            self._refuse_gap(gauges["probe_max" if self._exact else "probe_mean"], version)
+            self._refuse_stale(probe, version)
+        return gauges | {"engines": float(self._sampler.engines_used)} | {name: float(counts[name]) for name in mine}
 
     def _probe(self) -> Probe:
         rollouts = self._ranks.gather(lambda: self._sampler.sample(self._requests))
@@ -96,6 +100,14 @@ class HandOver:
         learned = self._learner.logprobs(rows)
         sampled = [row.old_logprobs_N for row in rows]
         return Probe([r.token_ids for r in rollouts], *(np.concatenate([*parts]) for parts in (sampled, learned)))
+
+    def _refuse_gap(self, gap: float, version: int) -> None:
+        if not gap <= self._bounds.gap:  # NaN too
+            other = "other weights, or in bfloat16, which policy.dtype does not say" if self._exact else "other weights"
+            raise UserError(
+                f"after weights {version} were handed over, the sampler's log-probabilities are {gap:.2g} from the "
+                f"learner's, and at most {self._bounds.gap:g} is allowed: it computes with {other}"
+            )
 
     def _refuse_stale(self, probe: Probe, version: int) -> None:
         if self._moved is None or not _equal(probe, self._moved):

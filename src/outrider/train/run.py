@@ -36,7 +36,7 @@ _PROBES = 2  # prompts of a probe
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
     """A trainer for a recipe and a policy that was made ready: the one place where the parts meet."""
     sampler, learner = open_sampler(recipe, policy, ranks), open_learner(recipe, policy, ranks)
-    prompts = [policy.encode(recipe.task.train(i)) for i in range(_PROBES)]
+    prompts = [(problem, policy.encode(problem)) for problem in map(recipe.task.train, range(_PROBES))]
     entropies = learner.entropies if recipe.reads_entropies and not sampler.gives_entropies else None
     exact = recipe.policy.dtype == "float32"
     return Trainer(
@@ -53,7 +53,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         ),
         collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock, entropies),
         learner=learner,
-        hand_over=HandOver(sampler, learner, ranks, prompts, exact),
+        hand_over=HandOver(sampler, learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,
     )
 
