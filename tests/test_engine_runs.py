@@ -31,7 +31,7 @@ def servers(tmp_path: Path) -> Iterator[list[Server]]:
 
 
 def command(recipe: str, servers: list[Server], out: Path, *more: str) -> list[str]:
-    engine = json.dumps({"vllm": {"servers": [server.address for server in servers], "seconds": 60}})
+    engine = json.dumps({"vllm": {"servers": [server.address for server in servers], "seconds": 300}})
     return [
         sys.executable,
         "-m",

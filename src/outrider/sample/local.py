@@ -38,6 +38,7 @@ class LocalSampler:
         self.decoder = decoder_of(policy)
         self.version = 0
         self.prefilled_tokens = 0
+        self.notices: list[str] = []
 
     def take(self, version: int, export: Export) -> dict[str, int]:
         """The weights are the policy's own; what was made of them is made anew."""

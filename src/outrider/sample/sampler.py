@@ -28,6 +28,7 @@ class Sampler(Protocol):
         engines: how many copies of the weights it has, each of which has to be checked.
         engines_used: how many of them draw at the moment.
         gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
+        notices: what a person should know; whoever says them empties the list.
     """
 
     engines: int
@@ -36,6 +37,7 @@ class Sampler(Protocol):
     def engines_used(self) -> int: ...
 
     gives_entropies: bool
+    notices: list[str]
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         """``sum(n)`` rollouts, in the order of the requests and, within one, of the members.

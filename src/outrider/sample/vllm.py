@@ -80,6 +80,7 @@ class VllmSampler:
         self._weights: Path | None = None
         self._started: dict[str, str] = {}  # address to the start of the process that has the present weights
         self._lost = ""  # how the last lost server was lost
+        self.notices: list[str] = []
         self._counts: Counter[str] = Counter()
         self.version = 0
 
@@ -113,7 +114,7 @@ class VllmSampler:
                 server.reload(str(self._weights))
                 started[server.address] = server.started()
             except ServerLostError as error:
-                self._lost = f"{server.address}: {error}"
+                self._say_lost(server, str(error))
         self._refuse_none(started)
         return started
 
@@ -187,8 +188,12 @@ class VllmSampler:
                     self._leave_out(server, str(error))
 
     def _leave_out(self, server: VllmServer, reason: str) -> None:
-        self._started.pop(server.address, None)
+        if self._started.pop(server.address, None) is not None:  # by the first of its threads
+            self._say_lost(server, reason)
+
+    def _say_lost(self, server: VllmServer, reason: str) -> None:
         self._lost = f"{server.address}: {reason}"
+        self.notices.append(f"the vLLM server {self._lost}; it is left out until the next weights come")
 
     def _refuse_none(self, started: dict[str, str]) -> None:
         if not started:

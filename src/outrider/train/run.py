@@ -128,8 +128,10 @@ class Run:
         for tracker in self.trackers:
             tracker.log(step, metrics)
         self.screen.stepped(metrics, self.trainer.counters.seconds)
-        for warning in self._watch.warnings(groups):
+        sampler = self.trainer.collect.sampler
+        for warning in [*sampler.notices, *self._watch.warnings(groups)]:
             self._say(f"warning: step {step}: {warning}")
+        sampler.notices.clear()
 
     def evaluate(self, step: int) -> None:
         """Measure the policy on the held-out problems, unless this step has been measured."""
