@@ -49,10 +49,9 @@ def own_statistics(
     with products_in(dtype, device):
         hidden_NH, targets_N = own_hidden(model, rows)
     head = model.get_output_embeddings()
-    # The head has a backward pass of its own, which autocast does not reach, so its types are cast here.
-    parts = [hidden_NH, head.weight, *([] if getattr(head, "bias", None) is None else [head.bias])]
-    hidden_NH, weight_VH, *bias = parts if dtype is torch.float32 else (part.to(dtype) for part in parts)
-    return token_statistics(hidden_NH, weight_VH, bias[0] if bias else None, targets_N, temperature)
+    # the head has a backward pass of its own, which autocast does not reach: its products are in the type of its input
+    low_NH = hidden_NH if dtype is torch.float32 else hidden_NH.to(dtype)
+    return token_statistics(low_NH, head.weight, getattr(head, "bias", None), targets_N, temperature)
 
 
 def _plain_statistics(model: PreTrainedModel, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:

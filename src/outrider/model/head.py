@@ -22,7 +22,8 @@ def token_statistics(
 
     With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
     :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. Both are differentiable in hidden states, weight and bias. No
-    tokens give two empty tensors.
+    tokens give two empty tensors. Products are in the type of the hidden states; the gradients of weight and bias are
+    summed, and returned, in at least float32.
 
     >>> h, w = torch.randn(3, 4), torch.randn(7, 4)
     >>> lp, _ = token_statistics(h, w, None, torch.tensor([0, 6, 2]))
@@ -51,6 +52,8 @@ class _TokenStatistics(torch.autograd.Function):
         ctx: Any, hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         dtype = torch.promote_types(hidden_TH.dtype, torch.float32)
+        weight_VH = weight_VH.to(hidden_TH.dtype)
+        bias_V = None if bias_V is None else bias_V.to(hidden_TH.dtype)
         logprobs_T = torch.empty(len(targets_T), dtype=dtype, device=hidden_TH.device)
         entropies_T = torch.empty_like(logprobs_T)
         for part in _chunks(len(targets_T), len(weight_VH)):
@@ -89,10 +92,16 @@ class _TokenStatistics(torch.autograd.Function):
             if grad_hidden is not None:
                 grad_hidden[part] = grad_low @ weight_VH
             if grad_weight is not None:
-                grad_weight += grad_low.T @ hidden_TH[part]
-        cast_weight = None if grad_weight is None else grad_weight.to(weight_VH.dtype)
-        cast_bias = None if grad_bias is None or bias_V is None else grad_bias.to(bias_V.dtype)
-        return grad_hidden, cast_weight, cast_bias, None, None
+                _add_product(grad_weight, grad_low, hidden_TH[part])
+        return grad_hidden, grad_weight, grad_bias, None, None
+
+
+def _add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
+    """Add ``grad.T @ hidden``, a part of the vocabulary at a time: the whole product would be a second gradient."""
+    size = max(1, CHUNK // hidden_tH.shape[1])
+    for start in range(0, len(total_VH), size):
+        part = slice(start, start + size)
+        total_VH[part] += grad_tV[:, part].T @ hidden_tH
 
 
 def _chunks(tokens: int, vocabulary: int) -> list[slice]:

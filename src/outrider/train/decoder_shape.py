@@ -1,0 +1,79 @@
+"""The sizes of a dense decoder, from its config.json alone. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class DecoderShape(NamedTuple):
+    """Sizes of a decoder, as its config.json has them."""
+
+    vocabulary: int
+    layers: int
+    width: int
+    inner: int
+    queries: int
+    keys: int
+    tied: bool
+    head_norms: int
+    biased: bool
+    context: int
+
+    @property
+    def linear(self) -> dict[str, tuple[int, int]]:
+        """Input and output width of the linear maps of a layer."""
+        h, q, kv, inner = self.width, self.queries, self.keys, self.inner
+        attention = {"q_proj": (h, q), "k_proj": (h, kv), "v_proj": (h, kv), "o_proj": (q, h)}
+        return attention | {"gate_proj": (h, inner), "up_proj": (h, inner), "down_proj": (inner, h)}
+
+    def adapted(self, targets: str | Sequence[str]) -> list[tuple[int, int]]:
+        """The maps that an adapter changes."""
+        return [widths for name, widths in self.linear.items() if targets == "all-linear" or name in targets]
+
+    @property
+    def layer_products(self) -> int:
+        """Parameters of the linear maps of a layer."""
+        return sum(a * b for a, b in self.linear.values())
+
+    @property
+    def layer_parameters(self) -> int:
+        biases = self.queries + 2 * self.keys if self.biased else 0
+        return self.layer_products + 2 * self.width + biases + self.head_norms
+
+    @property
+    def head(self) -> int:
+        """Parameters of the head, which are those of the embedding too where both are tied."""
+        return self.vocabulary * self.width
+
+    @property
+    def outside(self) -> int:
+        """Parameters outside of the layers: embedding, last norm, head."""
+        return self.head * (1 if self.tied else 2) + self.width
+
+    @property
+    def parameters(self) -> int:
+        return self.outside + self.layers * self.layer_parameters
+
+
+def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
+    """The sizes of a dense decoder; None for anything else, which has other parameters."""
+    if any("experts" in key for key in config):
+        return None
+    try:
+        width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        dim = int(config.get("head_dim") or width // heads)
+        return DecoderShape(
+            vocabulary=int(config["vocab_size"]),
+            layers=int(config["num_hidden_layers"]),
+            width=width,
+            inner=int(config["intermediate_size"]),
+            queries=heads * dim,
+            keys=int(config.get("num_key_value_heads") or heads) * dim,
+            tied=bool(config.get("tie_word_embeddings", False)),
+            head_norms=2 * dim if config.get("model_type") == "qwen3" else 0,
+            biased=config.get("model_type") == "qwen2",
+            context=int(config.get("max_position_embeddings") or 1 << 30),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,76 @@
+"""The memory that this machine has for a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+_UNLIMITED = 1 << 60  # cgroup v1 says "no limit" with a number near 2 ** 63
+
+
+class Devices(NamedTuple):
+    """What a run is computed on.
+
+    Attributes:
+        number: how many; 1 of the host.
+        size: bytes of the smallest; of the host's memory where there is no GPU.
+        name: of one.
+        host: whether it is the host's memory, which all processes share.
+    """
+
+    number: int
+    size: int
+    name: str
+    host: bool
+
+
+def find_devices() -> Devices | None:
+    """The GPUs of this machine, or the host's memory where there is none; None where the system does not say."""
+    import torch
+
+    if torch.cuda.is_available():
+        found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        smallest = min(found, key=lambda one: one.total_memory)
+        return Devices(len(found), smallest.total_memory, smallest.name, host=False)
+    size = host_memory()
+    return None if size is None else Devices(1, size, "this machine", host=True)
+
+
+def host_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of the host's memory, or of this process's container where that is allowed less; None where nobody knows.
+
+    Args:
+        root: where ``proc`` and ``sys`` are.
+    """
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no such call
+        return None
+    return min([whole, *_limits(root)])
+
+
+def _limits(root: Path) -> list[int]:
+    """The limits of this process's control groups, of both versions, and of those around them."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    limits = []
+    for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        if controllers == "":
+            top, file = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            top, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        # inside a container the group's own path is often not there, and the limit lies at the top
+        inner = top / path.lstrip("/")
+        for group in [inner, *inner.parents]:
+            if group == top.parent:
+                break
+            try:
+                limits.append(int((group / file).read_text()))
+            except (OSError, ValueError):  # "max"
+                continue
+    return [limit for limit in limits if limit < _UNLIMITED]

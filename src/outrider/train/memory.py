@@ -1,0 +1,207 @@
+r"""What a run holds in memory, in bytes by part, from its recipe and the model's sizes alone.
+
+Of one device (or one process on a CPU), for :math:`P` parameters of which :math:`T` are trained, and matrix products in
+numbers of :math:`b` bytes (4, or 2 with ``policy.dtype: bfloat16``). Held all along, each divided by the number of
+devices where the learner shards:
+
+================  =====================================================================================================
+weights           :math:`4P`; beside an adapter :math:`bP + 4T`
+gradients         :math:`4T`
+AdamW             :math:`8T`
+reference model   :math:`4P` where ``objective.kl`` is not 0; beside an adapter :math:`4T`
+sampler's copy    of the local sampler on the fused path (Llama, Mistral, Qwen2, Qwen3), never divided: in bfloat16 all
+                  weights and the head once more; in float32 what a norm is multiplied into (queries, keys, values,
+                  gate, up, head), beside an adapter also what it changes; none for an adapter in bfloat16
+================  =====================================================================================================
+
+While it samples, with the local sampler, and while it learns; what one of them frees the other takes:
+
+================  =====================================================================================================
+keys and values   :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
+                  beside the prompts that they continue
+draws             :math:`20 R V`: logits, probabilities and their sums, some in float64
+activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
+                  :math:`26 H + 8 (I + D_q + D_{kv})`, beside an adapter :math:`8 H` less; where queries and keys have
+                  norms, 8 or 6, beside an adapter 4, more for each number of them; recomputed: :math:`4 H`, and one
+                  layer of the former
+products' copies  in bfloat16 and without an adapter :math:`2` for each number in the linear maps, which the backward
+                  pass needs; recomputed: of one layer
+head              chunks of logits (:mod:`outrider.model.head`); where it is trained, its gradient and a copy in
+                  numbers of :math:`b` bytes
+gathered layers   of a sharded learner: what is outside of the layers, and two layers, each as it is sent and as it is
+                  used
+summed gradients  of several processes that hold everything: :math:`4T`, after the backward pass
+================  =====================================================================================================
+
+:math:`L` layers of width :math:`H`, inner width :math:`I`, queries of :math:`D_q` and keys of :math:`D_{kv}` numbers, a
+vocabulary of :math:`V`. Left out: the allocator's gaps, verifiers, and what writing a checkpoint takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outrider.config import Recipe
+from outrider.explore import Bounds, Stage
+from outrider.sample.options import FUSED_FAMILIES, LocalSampling
+from outrider.train.decoder_shape import DecoderShape
+
+PROMPT = 512
+"""Tokens of a prompt where none has been seen: a long problem with a template."""
+
+CHUNK = 8 * 2**20
+"""Most logits that the head holds at once, as in :mod:`outrider.model.head`, which imports torch."""
+
+
+class Layout(NamedTuple):
+    """How many processes learn together, and whether each holds a share of the model or all of it.
+
+    Attributes:
+        offload: shares lie in host memory, and come to the device when they are computed with.
+    """
+
+    processes: int = 1
+    sharded: bool = False
+    offload: bool = False
+
+    def share(self, size: int) -> int:
+        return -(-size // self.processes) if self.sharded else size
+
+
+ALONE = Layout()
+
+
+class Memory(NamedTuple):
+    """Bytes by part: held all along, and in each phase beside it; ``host`` is in the host's memory instead."""
+
+    held: dict[str, int]
+    phases: dict[str, dict[str, int]]
+    host: dict[str, int]
+
+    @property
+    def peak(self) -> int:
+        """Of the device, in the phase that takes most."""
+        return sum(self.held.values()) + max(sum(parts.values()) for parts in self.phases.values())
+
+
+def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str]]:
+    """The most rollouts of a step up to the first stage without a bound, and the names of this and later stages."""
+    bounds, most = Bounds(), 0
+    for i, stage in enumerate(stages):
+        bounds = stage.bounds(bounds, problems)
+        if bounds.most is None:
+            return most, [type(after).__name__.lower() for after in stages[i:]]
+        most = bounds.most
+    return most, []
+
+
+def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout = ALONE) -> Memory:
+    """Bytes by part, as the module says."""
+    whole, trained, low = shape.parameters, trained_parameters(recipe, shape), number_bytes(recipe)
+    lora = recipe.policy.lora is not None
+    shared = {
+        "weights": (low * whole + 4 * trained) if lora else 4 * whole,
+        "gradients": 4 * trained,
+        "AdamW": 8 * trained,
+        "reference model": 4 * trained if recipe.objective.kl.coef else 0,
+    }
+    shared = {part: layout.share(size) for part, size in shared.items()}
+    local = isinstance(recipe.engine.sampler, LocalSampling)
+    copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
+    phases = {"samples": _sampling(recipe, shape)} if local else {}
+    phases["learns"] = _learning(recipe, shape, layout)
+    if layout.processes > 1 and not layout.sharded:
+        phases["adds gradients"] = {"summed gradients": 4 * trained}
+    return Memory(copied if layout.offload else shared | copied, phases, shared if layout.offload else {})
+
+
+def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
+    """All, or those of an adapter."""
+    lora = recipe.policy.lora
+    if lora is None:
+        return shape.parameters
+    return lora.rank * shape.layers * sum(a + b for a, b in shape.adapted(lora.targets))
+
+
+def number_bytes(recipe: Recipe) -> int:
+    """Of a number in matrix products."""
+    return 2 if recipe.policy.dtype == "bfloat16" else 4
+
+
+def wave(recipe: Recipe, shape: DecoderShape) -> tuple[int, int]:
+    """Rows that are decoded together at most, and tokens of the longest."""
+    rollouts, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
+    rows = recipe.sample.rows if unbounded else min(recipe.sample.rows, rollouts)
+    return rows, min(recipe.sample.max_tokens + PROMPT, shape.context)
+
+
+def keys_and_values(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
+    """Of so many tokens."""
+    return 2 * number_bytes(recipe) * shape.layers * shape.keys * tokens
+
+
+def activations(shape: DecoderShape, low: int, adapter: bool = False) -> int:
+    """Bytes per token and layer that the backward pass needs, as ``tests/test_memory.py`` measures them."""
+    stream = (24 if low == 4 else 26) - (8 if adapter else 0)
+    normed = (4 if adapter else 4 + low) if shape.head_norms else 0
+    heads = shape.queries + shape.keys
+    return stream * shape.width + 4 * low * (shape.inner + heads) + normed * heads
+
+
+def _sampler_copy(recipe: Recipe, shape: DecoderShape, model_type: str) -> int:
+    low, lora = number_bytes(recipe), recipe.policy.lora
+    if model_type not in FUSED_FAMILIES or recipe.sample.path not in ("auto", "fused") or (lora and low == 2):
+        return 0
+    if low == 2:
+        return 2 * (shape.layers * shape.layer_parameters + 2 * shape.head)
+    changed = ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"]
+    if lora is not None:
+        changed += shape.linear if lora.targets == "all-linear" else lora.targets
+    products = sum(a * b for name, (a, b) in shape.linear.items() if name in changed)
+    return 4 * (shape.layers * products + shape.head)
+
+
+def _sampling(recipe: Recipe, shape: DecoderShape) -> dict[str, int]:
+    rows, longest = wave(recipe, shape)
+    rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
+    contexts = min(rows, -(-rows * recipe.train.problems // max(rollouts, 1))) * min(PROMPT, longest)
+    return {
+        "keys and values": keys_and_values(recipe, shape, rows * longest + contexts),
+        "draws": 20 * rows * shape.vocabulary,
+    }
+
+
+def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
+    """Of the moment that takes most: the head's backward pass, with all layers behind it, or that of a layer."""
+    low, adapter = number_bytes(recipe), recipe.policy.lora is not None
+    tokens = max(recipe.learn.micro_tokens, wave(recipe, shape)[1])
+    layer = activations(shape, low, adapter) * tokens
+    copies = low * shape.layer_products if low == 2 and not adapter else 0
+    gathered = {"gathered layers": _gathered(recipe, shape, layout)}
+    head = _head(shape, low, adapter, tokens)
+    if not recipe.learn.gradient_checkpointing:
+        all_layers = {"activations": shape.layers * layer, "products' copies": shape.layers * copies}
+        return all_layers | {"head": head} | gathered
+    kept = shape.layers * 4 * shape.width * tokens
+    at_head = {"activations": kept, "head": head} | gathered
+    # a tied head's gradient waits there for the embedding's
+    waiting = 4 * shape.head if shape.tied and not adapter else 0
+    at_layer = {"activations": kept + layer, "products' copies": copies, "head": waiting} | gathered
+    return max(at_head, at_layer, key=lambda parts: sum(parts.values()))
+
+
+def _head(shape: DecoderShape, low: int, adapter: bool, tokens: int) -> int:
+    chunk = 4 * min(CHUNK, tokens * shape.vocabulary)
+    if adapter:
+        return 4 * chunk
+    product = 4 * min(CHUNK, shape.head)
+    copied = low if low == 2 else 0
+    return max(4 * chunk, 3 * chunk + copied * chunk // 4 + product + copied * product // 4 + (4 + copied) * shape.head)
+
+
+def _gathered(recipe: Recipe, shape: DecoderShape, layout: Layout) -> int:
+    if not layout.sharded or layout.processes == 1:
+        return 0
+    held = 4 if recipe.policy.lora is None else number_bytes(recipe)
+    return held * (shape.outside + 4 * shape.layer_parameters)

@@ -1,0 +1,70 @@
+"""Whether a run fits, and what would make it fit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from outrider.config import load_recipe
+from outrider.train.decoder_shape import DecoderShape
+from outrider.train.devices import Devices
+from outrider.train.fits import GIB, Setup, needed, verdict
+from outrider.train.memory import ALONE, Layout
+
+HALF = DecoderShape(151936, 24, 896, 4864, 896, 128, True, 0, True, 32768)  # Qwen2.5-0.5B
+SEVEN = DecoderShape(152064, 28, 3584, 18944, 3584, 512, False, 0, True, 32768)  # Qwen2.5-7B
+LONG = ["sample.max_tokens=1024", "sample.rows=256", "learn.micro_tokens=16384"]
+
+
+def setup_of(*overrides: str, layout: Layout = ALONE) -> Setup:
+    return Setup(load_recipe("grpo", [*LONG, *overrides]), layout)
+
+
+def gpu(gib: float) -> Devices:
+    return Devices(1, int(gib * GIB), "a card", host=False)
+
+
+def test_what_fits_is_said_with_what_is_left() -> None:
+    setup = setup_of()
+    need = needed(setup, HALF, "qwen2", gpu(80)) / GIB
+    told = verdict(setup, HALF, "qwen2", gpu(80))
+    assert told == f"fits the 80.0 GiB of a card, with {80 - need:.1f} GiB to spare"
+
+
+@pytest.mark.parametrize("shape", [HALF, SEVEN])
+@pytest.mark.parametrize("gib", [12, 16, 24, 40, 80])
+def test_a_remedy_makes_it_fit_and_nothing_smaller_would(shape: DecoderShape, gib: int) -> None:
+    """Its words, given to the recipe as a user would, are computed once more."""
+    told = verdict(setup_of(), shape, "qwen2", gpu(gib))
+    words = re.findall(r"[a-z_]+\.[a-z_]+=(?:\{[^}]*\}|\w+)", told)
+    if told.startswith("fits"):
+        assert not words
+        return
+    assert f"more than the {gib}.0 GiB of a card" in told
+    if not words:
+        assert "no option makes it fit" in told
+        return
+    made = needed(setup_of(*words), shape, "qwen2", gpu(gib))
+    assert made <= gib * GIB
+    assert told.endswith(f"makes it {made / GIB:.1f} GiB")
+    for i in range(len(words)):  # each of them is needed
+        assert needed(setup_of(*words[:i], *words[i + 1 :]), shape, "qwen2", gpu(gib)) > gib * GIB
+
+
+def test_what_changes_no_number_comes_first() -> None:
+    need = needed(setup_of(), HALF, "qwen2", gpu(80)) / GIB
+    assert "; learn.gradient_checkpointing=true makes it" in verdict(setup_of(), HALF, "qwen2", gpu(need - 1))
+
+
+def test_no_remedy_is_said_too() -> None:
+    assert "no option makes it fit" in verdict(setup_of(), SEVEN, "qwen2", gpu(4))
+
+
+def test_processes_share_a_hosts_memory() -> None:
+    host = Devices(1, 1 << 50, "this machine", host=True)
+    few = ["learn.gradient_checkpointing=true", "learn.micro_tokens=1024", "sample.rows=16"]
+    one, four = (needed(setup_of(*few, layout=Layout(n)), HALF, "qwen2", host) for n in (1, 4))
+    assert four >= 4 * one
+    tight = Devices(1, int(1.1 * one), "this machine", host=True)
+    assert "; train.ranks=1 makes it" in verdict(setup_of(*few, layout=Layout(4)), HALF, "qwen2", tight)

@@ -1,0 +1,170 @@
+"""What the estimate of memory counts, against what really is stored and kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.config import Recipe, load_recipe
+from outrider.learn.recompute import recompute_layers
+from outrider.model.attention import use_plans
+from outrider.model.device import DTYPES, products_in
+from outrider.model.forward import own_hidden
+from outrider.model.head import CHUNK
+from outrider.model.lora import add_adapter
+from outrider.model.options import LoraOptions
+from outrider.sample.decoder import PackedDecoder
+from outrider.sample.fused import FusedDecoder
+from outrider.sample.store import Store
+from outrider.train import memory as estimated
+from outrider.train.decoder_shape import DecoderShape, shape_of
+from outrider.train.memory import Layout, Memory, activations, memory
+from policy_rows import row
+from small import random_model
+
+FAMILIES = ["qwen2", "qwen3", "llama"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_parameters_are_counted_exactly(family: str, tied: bool) -> None:
+    model = random_model(family, tie_word_embeddings=tied)
+    shape = shape_of(model.config.to_dict())
+    assert shape is not None
+    assert shape.parameters == sum(p.numel() for p in model.parameters())
+    assert shape.layer_parameters == sum(p.numel() for p in model.get_decoder().layers[0].parameters())
+    if tied:
+        for targets in ("all-linear", ["q_proj", "down_proj"]):
+            adapted = random_model(family)
+            add_adapter(adapted, LoraOptions(rank=3, targets=targets), 0)
+            trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+            assert 3 * shape.layers * sum(a + b for a, b in shape.adapted(targets)) == trained
+
+
+def kept_bytes(family: str, dtype: str, layers: int, recomputed: bool, adapter: bool) -> tuple[float, DecoderShape]:
+    """Bytes that autograd keeps for each token, weights and their copies left out; and the model's shape."""
+    model = random_model(family, hidden_size=64, intermediate_size=160, num_hidden_layers=layers, head_dim=16)
+    if adapter:
+        model = model.to(DTYPES[dtype])
+        add_adapter(model, LoraOptions(rank=1), 0)
+    use_plans(model)
+    if recomputed:
+        recompute_layers(model)
+    ids = np.arange(32, dtype=np.int32) % 30
+    rows = [replace(row([1.0] * 32), context_ids=ids[:8], token_ids=ids) for _ in range(8)]
+    weights = {tuple(p.shape) for p in model.parameters()} | {tuple(p.shape[::-1]) for p in model.parameters()}
+    storages: dict[int, tuple[int, torch.Tensor]] = {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        if tuple(x.shape) not in weights:
+            storages[x.untyped_storage().data_ptr()] = (x.untyped_storage().nbytes(), x)
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x), products_in(DTYPES[dtype], torch.device("cpu")):
+        own_hidden(model, rows)
+    shape = shape_of(model.config.to_dict())
+    assert shape is not None
+    return sum(size for size, _ in storages.values()) / (8 * 40), shape
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("adapter", [False, True])
+def test_activations_are_what_autograd_keeps(family: str, dtype: str, adapter: bool) -> None:
+    two, shape = kept_bytes(family, dtype, 2, False, adapter)
+    four, _ = kept_bytes(family, dtype, 4, False, adapter)
+    told = activations(shape, 4 if dtype == "float32" else 2, adapter)
+    assert told == pytest.approx((four - two) / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_recomputed_layers_keep_their_inputs(dtype: str) -> None:
+    four, shape = kept_bytes("qwen2", dtype, 4, True, False)
+    recomputed = (four - kept_bytes("qwen2", dtype, 2, True, False)[0]) / 2
+    assert recomputed == pytest.approx(4 * shape.width, rel=0.01)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("options", ["", "dtype: bfloat16", "lora: {rank: 2}", "lora: {rank: 2, targets: [o_proj]}"])
+def test_the_samplers_copy_is_what_the_fused_decoder_holds(family: str, tied: bool, options: str) -> None:
+    model = random_model(family, hidden_size=64, tie_word_embeddings=tied)
+    shape = shape_of(model.config.to_dict())
+    recipe = load_recipe("grpo", [f"policy={{{options}}}"])
+    if recipe.policy.lora is not None:
+        add_adapter(model, recipe.policy.lora, 0)
+    decoder = FusedDecoder(model, DTYPES[recipe.policy.dtype])
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    held = [x for layer in decoder._layers for x in layer if x is not None] + [decoder._embedding, decoder._head]
+    own = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in held}
+    copied = sum(size for at, size in own.items() if at not in weights)
+    assert memory(recipe, shape, family).held["sampler's copy"] == pytest.approx(copied, rel=0.02)
+
+
+def test_keys_and_values_are_those_of_a_wave() -> None:
+    """All responses of a step in one wave, as long as the context allows, and the prompts that they continue."""
+    model = random_model("qwen3", hidden_size=32)
+    use_plans(model)
+    recipe = load_recipe("grpo", ["explore.0.n=2", "train.problems=3", "sample.max_tokens=900"])
+    told = memory(recipe, shape_of(model.config.to_dict()), "qwen3").phases["samples"]["keys and values"]
+    held = 0
+    for rows in (3, 6):
+        store = Store(torch.zeros(rows, dtype=torch.int64), 128, 2)
+        with torch.no_grad():
+            PackedDecoder(model).forward(torch.zeros(rows, 128, dtype=torch.int64), store)
+        held += sum(x.untyped_storage().nbytes() for x in [*store.keys, *store.values])
+    assert told == held
+
+
+def test_a_stage_without_a_bound_is_counted_as_full_waves() -> None:
+    """An upper bound: what it asks for at once is its own matter."""
+    shape = shape_of(random_model("qwen3", hidden_size=32).config.to_dict())
+
+    def draws(name: str) -> int:
+        recipe = load_recipe(name, ["explore.0.n=2", "train.problems=3", "sample.rows=50"])
+        return memory(recipe, shape, "qwen3").phases["samples"]["draws"]
+
+    assert 6 * draws("dapo") == 50 * draws("grpo")  # grpo never has more than 2 x 3 rows
+
+
+def parts(*overrides: str, layout: Layout = estimated.ALONE) -> tuple[Memory, DecoderShape]:
+    shape = shape_of(random_model("llama", hidden_size=64).config.to_dict())
+    asked: Recipe = load_recipe("grpo", ["objective.kl=0.1", *overrides])
+    return memory(asked, shape, "llama", layout), shape
+
+
+def test_what_an_adapter_and_low_numbers_save() -> None:
+    (whole, shape), (low, _) = parts(), parts("policy.dtype=bfloat16")
+    (lora, _) = parts("policy={dtype: bfloat16, lora: {rank: 2}}")
+    assert whole.held["weights"] == low.held["weights"] == 4 * shape.parameters
+    assert lora.held["sampler's copy"] == 0
+    assert lora.held["weights"] == 2 * shape.parameters + lora.held["gradients"]
+    assert lora.held["AdamW"] == 2 * lora.held["gradients"] < whole.held["AdamW"] / 4
+    less = parts("learn.gradient_checkpointing=true")[0].phases["learns"]
+    assert less["activations"] < whole.phases["learns"]["activations"]
+
+
+def test_what_shards_divide() -> None:
+    alone, shape = parts()
+    eight, _ = parts(layout=Layout(8, sharded=True))
+    for part in ("weights", "gradients", "AdamW", "reference model"):
+        assert eight.held[part] == -(-alone.held[part] // 8)
+    assert eight.held["sampler's copy"] == alone.held["sampler's copy"]
+    assert eight.phases["learns"]["activations"] == alone.phases["learns"]["activations"]
+    assert eight.phases["learns"]["gathered layers"] >= 4 * (shape.outside + 2 * shape.layer_parameters)
+    away, _ = parts(layout=Layout(8, sharded=True, offload=True))
+    assert away.host == {part: size for part, size in eight.held.items() if part != "sampler's copy"}
+    assert away.peak == eight.peak - sum(away.host.values())
+
+
+def test_a_server_takes_keys_values_and_the_copy() -> None:
+    alone, _ = parts("engine.sampler={vllm: {servers: ['http://127.0.0.1:8000']}}")
+    assert "samples" not in alone.phases
+    assert "sampler's copy" not in alone.held
+
+
+def test_the_largest_chunk_is_the_heads() -> None:
+    assert estimated.CHUNK == CHUNK
