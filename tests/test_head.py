@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
-
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from outrider.model import head
 from outrider.model.head import token_statistics
+from peak import Peak
 
 
 def naive(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, targets: torch.Tensor, t: float):
@@ -65,26 +63,6 @@ def test_an_impossible_token_has_no_nan() -> None:
     (logprobs + entropies).sum().backward()
     assert torch.isfinite(entropies).all()
     assert torch.isfinite(hidden.grad).all()
-
-
-class Peak(TorchDispatchMode):
-    """The most elements that were alive at once, of all that operations have made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alive, self.most = 0, 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for tensor in made if isinstance(made, (tuple, list)) else [made]:
-            if isinstance(tensor, torch.Tensor) and not func.is_view and func._schema.name[-1] != "_":
-                self.alive += tensor.numel()
-                weakref.finalize(tensor, self._gone, tensor.numel())
-        self.most = max(self.most, self.alive)
-        return made
-
-    def _gone(self, elements: int) -> None:
-        self.alive -= elements
 
 
 @pytest.mark.parametrize("naive_form", [False, True])

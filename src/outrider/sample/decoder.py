@@ -27,6 +27,10 @@ class Cache(Protocol):
         """One row per entry of ``row_of_B``, each a copy of that row of this cache, and room for ``columns``."""
         ...
 
+    def keep(self, row_of_B: Tensor, columns: int) -> None:
+        """The same in place: drops finished rows, and makes room."""
+        ...
+
 
 C = TypeVar("C", bound=Cache)
 

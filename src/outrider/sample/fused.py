@@ -88,7 +88,12 @@ class FusedDecoder(StoreDecoder):
     @torch.no_grad()
     def updated(self) -> None:
         body: Any = self._model.get_decoder()
-        self._layers = [FusedLayer(*map(self._cast, self._fuse(layer))) for layer in body.layers]
+        # each old layer goes before its new one is made: two whole copies would not fit where one does
+        old, self._layers = self._layers, []
+        for layer in body.layers:
+            del old[:1]
+            self._layers.append(FusedLayer(*map(self._cast, self._fuse(layer))))
+        self._embedding = self._head = torch.empty(0)
         self._embedding = self._cast(body.embed_tokens.weight.detach())
         head = self._model.get_output_embeddings()
         self._head = self._cast(_scaled(head.weight, body.norm.weight))

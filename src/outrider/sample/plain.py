@@ -26,7 +26,14 @@ class OwnCache:
         self.arguments, self.column = arguments, column
 
     def spread(self, row_of_B: Tensor, columns: int) -> OwnCache:
-        return OwnCache({name: _rows(value, row_of_B) for name, value in self.arguments.items()}, self.column)
+        # what is reordered in place is copied, since a context's cache is spread more than once
+        spread = OwnCache({name: _copied(value) for name, value in self.arguments.items()}, self.column)
+        spread.keep(row_of_B, columns)
+        return spread
+
+    def keep(self, row_of_B: Tensor, columns: int) -> None:
+        for name, value in self.arguments.items():
+            self.arguments[name] = _rows(value, row_of_B)
 
 
 class PlainDecoder:
@@ -81,14 +88,18 @@ class PlainDecoder:
 
 
 def _rows(value: Any, row_of_B: Tensor) -> Any:
-    """A copy of what has one entry per row: a tensor, a cache of transformers, a list of states (RWKV)."""
+    """What has one entry per row, for these rows: a tensor, a list of states (RWKV), a cache of transformers, in place."""
     if isinstance(value, Tensor):
         return value.index_select(0, row_of_B)
     if isinstance(value, list):
         return [_rows(one, row_of_B) for one in value]
     if not hasattr(value, "reorder_cache"):
         return value
-    # reorder_cache works in place, and a context's cache is spread more than once
-    twin = copy.deepcopy(value)
-    twin.reorder_cache(row_of_B)
-    return twin
+    value.reorder_cache(row_of_B)
+    return value
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copied(one) for one in value]
+    return copy.deepcopy(value) if hasattr(value, "reorder_cache") else value

@@ -144,7 +144,7 @@ def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
             kept = [at for at, i in enumerate(alive) if t + 1 < len(wants[i])]
             if len(kept) < len(alive):
                 alive = [alive[at] for at in kept]
-                cache = cache.spread(torch.tensor(kept, device=device), cache.columns)
+                cache.keep(torch.tensor(kept, device=device), cache.columns)
             ids_B1 = torch.tensor([[int(rows[i].token_ids[t])] for i in alive], device=device)
             logits_BV = decoder.forward(ids_B1, cache)
             yield from (_logits_apart(logits_V, wants[i][t + 1]) for i, logits_V in zip(alive, logits_BV, strict=True))

@@ -80,19 +80,25 @@ class Store:
     def spread(self, row_of_B: Tensor, columns: int) -> Store:
         """A store with one row per entry of ``row_of_B``, each a copy of that row, and room for ``columns``.
 
-        Shares a context among its continuations, and drops finished rows.
+        Shares a context among its continuations.
         """
-        spread = Store(self.starts_B[row_of_B], columns, len(self.keys))
-        spread.column = used = self.column
-        for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
-            if columns == self.columns:  # whole rows in one copy: two thirds of the time
-                spread.keys[layer] = keys.index_select(0, row_of_B)
-                spread.values[layer] = values.index_select(0, row_of_B)
-            else:
-                spread._allocate(layer, keys.shape[1], keys.shape[2], values.shape[3], keys)
-                spread.keys[layer][..., :used] = keys[..., :used].index_select(0, row_of_B)
-                spread.values[layer][:, :, :used] = values[:, :, :used].index_select(0, row_of_B)
+        spread = Store(self.starts_B, self.columns, 0)
+        spread.column, spread.keys, spread.values = self.column, [*self.keys], [*self.values]
+        spread.keep(row_of_B, columns)
         return spread
+
+    def keep(self, row_of_B: Tensor, columns: int) -> None:
+        """The same in place, a layer at a time: two whole stores would not fit where one does."""
+        used, grows = self.column, columns != self.columns
+        self.starts_B, self.columns, self._bias_of = self.starts_B[row_of_B], columns, None
+        for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
+            if grows:
+                self._allocate(layer, keys.shape[1], keys.shape[2], values.shape[3], keys)
+                self.keys[layer][..., :used] = keys[..., :used].index_select(0, row_of_B)
+                self.values[layer][:, :, :used] = values[:, :, :used].index_select(0, row_of_B)
+            else:  # whole rows in one copy: two thirds of the time
+                self.keys[layer] = keys.index_select(0, row_of_B)
+                self.values[layer] = values.index_select(0, row_of_B)
 
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
         if self.keys[layer].numel() == 0:

@@ -102,7 +102,7 @@ class _Decoding:
             full = store.column == store.columns
             if full or alive < _ALIVE * len(rows_A):
                 kept = going_A.nonzero()[:, 0]
-                store = store.spread(kept, store.columns + BLOCK if full else store.columns)
+                store.keep(kept, store.columns + BLOCK if full else store.columns)
                 rows_A, ids_A, going_A = rows_A[kept], ids_A[kept], going_A[kept]
             logits_AV = self.decoder.forward(ids_A[:, None], store)
         return self._sampled()

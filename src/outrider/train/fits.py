@@ -27,7 +27,7 @@ class Setup(NamedTuple):
     layout: Layout
 
 
-class Change(NamedTuple):
+class Remedy(NamedTuple):
     """One value of an option, and what it makes of a setup."""
 
     words: str
@@ -48,7 +48,7 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
     there = f"the {devices.size / GIB:.1f} GiB of {devices.name}"
     if need <= devices.size:
         return f"fits {there}, with {(devices.size - need) / GIB:.1f} GiB to spare"
-    found = remedy(setup, shape, model_type, devices)
+    found = least(setup, shape, model_type, devices)
     lacks = f"does not fit: needs {need / GIB:.1f} GiB, more than {there}"
     if found is None:
         return f"{lacks}, and no option makes it fit: take a smaller model, shorter responses or more memory"
@@ -56,7 +56,7 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
     return f"{lacks}; {words} makes it {less / GIB:.1f} GiB"
 
 
-def remedy(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
+def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
     """The smallest set of changes that makes it fit, in words, and the bytes that it then needs; None without any.
 
     Of sets of one size the first in order of what a change costs: first those that change no number, then the type of
@@ -74,42 +74,42 @@ def remedy(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices)
     return None
 
 
-def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Change]:
+def _recomputed(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     if not setup.recipe.learn.gradient_checkpointing:
         yield _option("learn.gradient_checkpointing=true", "learn", gradient_checkpointing=True)
 
 
-def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Change]:
+def _smaller_passes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     """Halves, down to the longest row, which is a pass of its own in any case."""
     least = wave(setup.recipe, shape)[1]
     for tokens in _halves(setup.recipe.learn.micro_tokens, least):
         yield _option(f"learn.micro_tokens={tokens}", "learn", micro_tokens=tokens)
 
 
-def _smaller_waves(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Change]:
+def _smaller_waves(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     for rows in _halves(wave(setup.recipe, shape)[0], _FEWEST_ROWS):
         yield _option(f"sample.rows={rows}", "sample", rows=rows)
 
 
-def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Change]:
+def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     """On a host, whose memory all of them share."""
     if devices.host:
         for processes in _halves(setup.layout.processes, 1):
-            yield Change(f"train.ranks={processes}", partial(_with_layout, layout=Layout(processes)))
+            yield Remedy(f"train.ranks={processes}", partial(_with_layout, layout=Layout(processes)))
 
 
-def _low_products(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Change]:
+def _low_products(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     if setup.recipe.policy.dtype != "bfloat16":
         yield _option("policy.dtype=bfloat16", "policy", dtype="bfloat16")
 
 
-def _adapter(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Change]:
+def _adapter(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     if setup.recipe.policy.lora is None:
         rank = LoraOptions().rank
         yield _option(f"policy.lora={{rank: {rank}}}", "policy", lora=LoraOptions(rank=rank))
 
 
-_CHANGES: Sequence[Callable[[Setup, DecoderShape, Devices], Iterator[Change]]] = (
+_CHANGES: Sequence[Callable[[Setup, DecoderShape, Devices], Iterator[Remedy]]] = (
     _recomputed,
     _smaller_passes,
     _smaller_waves,
@@ -119,8 +119,8 @@ _CHANGES: Sequence[Callable[[Setup, DecoderShape, Devices], Iterator[Change]]] =
 )
 
 
-def _option(words: str, section: str, **values: Any) -> Change:
-    return Change(words, partial(_with_values, section=section, values=values))
+def _option(words: str, section: str, **values: Any) -> Remedy:
+    return Remedy(words, partial(_with_values, section=section, values=values))
 
 
 def _with_values(setup: Setup, section: str, values: dict[str, Any]) -> Setup:
