@@ -2,8 +2,9 @@
 
 Four recipes, each 600,000 generated tokens on Countdown. A third into its budget the run is killed (SIGKILL) and
 resumed; two thirds in, the second server is killed, and started again some steps later. pass@1 and pass@16 before and
-after on the same 300 held-out problems, 16 samples each, with paired bootstrap intervals. Needs ``OUTRIDER_VLLM_PYTHON``, an interpreter with vLLM
-(``make engines`` makes one). Half an hour to an hour on two cores.
+after on the same 300 held-out problems, 16 samples each, with paired bootstrap intervals. Needs
+``OUTRIDER_VLLM_PYTHON``, an interpreter with vLLM (``make engines`` makes one). Half an hour to an hour on two cores.
+Arguments: a folder for the runs, and recipes.
 """
 
 from __future__ import annotations
@@ -94,19 +95,21 @@ def main() -> None:
         print("OUTRIDER_VLLM_PYTHON names no interpreter with vLLM: skipped")
         return
     folder = Path(sys.argv[1] if sys.argv[1:] else tempfile.mkdtemp())
+    recipes = sys.argv[2:] or RECIPES
     servers = [Server("base:countdown", folder / f"{i}.log") for i in range(2)]
     found: dict[str, object] = {}
     try:
         for server in servers:
             server.wait()
-        for recipe in RECIPES:
+        for recipe in recipes:
             found[recipe] = trained(recipe, servers, folder / recipe)
             print(recipe, json.dumps(found[recipe]), flush=True)
     finally:
         for server in servers:
             server.kill()
-    engine = subprocess.run([PYTHON, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True)
-    versions = [line for line in engine.stdout.splitlines() if line.startswith(("vllm", "torch=", "transformers="))]
+    listed = [PYTHON, "-m", "pip", "list", "--format=freeze"]
+    installed = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+    versions = [line for line in installed.splitlines() if line.startswith(("vllm", "torch=", "transformers="))]
     keep("vllm_learning", {"recipes": found, "servers": versions})
 
 

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import queue
 import threading
 import time
+from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+from safetensors.torch import load_file
+
+from outrider.model.load import Policy, load_policy
+from outrider.record import Problem, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.sample.local import LocalSampler
+from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
 
 END = 2
 
@@ -16,6 +28,10 @@ def tokens_of(body: dict[str, Any]) -> list[int]:
     """What it answers to a completion: a function of the seed and the prompt, ended by the end token."""
     start = (int(body["seed"]) + sum(body["prompt"])) % 20
     return [*((start + i) % 20 + 5 for i in range(min(4, body["max_tokens"] - 1))), END]
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256  # connections that may wait to be accepted; the sampler opens many at once
 
 
 class ScriptedVllm:
@@ -66,7 +82,7 @@ class ScriptedVllm:
                         return self.answer(json.dumps({"error": {"message": outer.refuses}}).encode(), 400)
                     return self.answer(json.dumps(outer.complete(body)).encode())
                 if self.path == "/collective_rpc":
-                    outer.folders.append(body["kwargs"]["weights_path"])
+                    outer.reload(Path(body["kwargs"]["weights_path"]))
                 if self.path == "/reset_prefix_cache":
                     outer.resets += 1
                 return self.answer(b"{}")
@@ -85,7 +101,7 @@ class ScriptedVllm:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
@@ -93,6 +109,9 @@ class ScriptedVllm:
     @property
     def dead(self) -> bool:
         return self.dies_after is not None and self.served >= self.dies_after
+
+    def reload(self, folder: Path) -> None:
+        self.folders.append(str(folder))
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
@@ -112,3 +131,46 @@ class ScriptedVllm:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class SamplingVllm(ScriptedVllm):
+    """One that draws from the shipped base with the weights that it was given last, whatever waits all at once."""
+
+    def __init__(self) -> None:
+        self._policy: Policy = ready(load_policy("base:countdown"))[0]
+        self._sampler = LocalSampler(self._policy, SampleOptions())
+        self._waiting: queue.Queue[tuple[SampleRequest, Future[Rollout]]] = queue.Queue()
+        self._busy = threading.Lock()
+        threading.Thread(target=self._draw, daemon=True).start()
+        super().__init__(context=1 << 20)
+
+    def reload(self, folder: Path) -> None:
+        super().reload(folder)
+        with self._busy:
+            self._policy.model.load_state_dict(load_file(folder / "model.safetensors"))
+            self._sampler.take(len(self.folders), lambda folder: None)
+
+    def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        params = SamplingParams(body["temperature"], body["top_p"], body["top_k"], body["max_tokens"])
+        prompt, drawn = np.array(body["prompt"], np.int32), Future[Rollout]()
+        request = SampleRequest(Problem("p", ""), prompt_ids=prompt, params=params, seed=body["seed"], group_id="p")
+        self._waiting.put((request, drawn))
+        rollout, answer = drawn.result(), super().complete(body)
+        choice = {
+            "token_ids": rollout.token_ids.tolist(),
+            "logprobs": {"token_logprobs": rollout.logprobs_T.tolist()},
+            "finish_reason": "stop" if rollout.stop is StopReason.STOP else "length",
+            "stop_reason": None,
+        }
+        return answer | {"choices": [choice]}
+
+    def _draw(self) -> None:
+        while True:
+            asked = [self._waiting.get()]
+            time.sleep(0.02)  # until the others have arrived
+            while not self._waiting.empty():
+                asked.append(self._waiting.get())
+            with self._busy:
+                rollouts = self._sampler.sample([request for request, _ in asked])
+            for (_, drawn), rollout in zip(asked, rollouts, strict=True):
+                drawn.set_result(rollout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Trial(NamedTuple):
     family: str = "qwen2"
     lora: bool = False
     kl: float = 0.0
+    reset_every: int | None = None
     checkpointing: bool = False
     tied: bool = True
     micro_tokens: int = 40
@@ -60,7 +61,7 @@ def learner_of(trial: Trial, ranks: Ranks, sharded: bool) -> Learner:
     if trial.lora:
         add_adapter(policy.model, LoraOptions(rank=4, alpha=8.0), 0)
     policy = ready(policy)[0]
-    loss = PolicyLoss(ObjectiveOptions(kl={"coef": trial.kl, "estimator": "k3"}), 24)
+    loss = PolicyLoss(ObjectiveOptions(kl={"coef": trial.kl, "estimator": "k3", "reset_every": trial.reset_every}), 24)
     options = LearnOptions(
         lr=1e-3, micro_tokens=trial.micro_tokens, gradient_checkpointing=trial.checkpointing, minibatches=2
     )
@@ -73,24 +74,17 @@ def train(ranks: Ranks, trial: Trial, sharded: bool, steps: int, out: Path, star
     learner = learner_of(trial, ranks, sharded)
     first = 0
     if start is not None:
-        before: dict[str, Any] = pickle.loads(start.read_bytes())
-        learner.load(before["weights"])
-        learner.load_state_dict(before["state"])
-        first = before["steps"]
+        learner.load(start / "checkpoint")
+        first = learner.steps
+    if ranks.main:
+        for name in ("checkpoint", "export"):
+            (out / name).mkdir(parents=True)
+    ranks.from_main(lambda: None)
     metrics = [learner.update(rows_of(trial, step)).metrics for step in range(first, first + steps)]
     logprobs = learner.logprobs(rows_of(trial, 0))
-    result = {
-        "metrics": metrics,
-        "logprobs": logprobs,
-        "weights": learner.weights(),
-        "state": learner.state_dict(),
-        "steps": first + steps,
-    }
-    folder = out.with_suffix(".export")
+    if ranks.main or not learner.held.whole:
+        learner.save(out / "checkpoint")
+    learner.export(out / "export")
     if ranks.main:
-        folder.mkdir()
-    ranks.from_main(lambda: None)
-    learner.export(folder)
-    if ranks.main:
-        out.write_bytes(pickle.dumps(result))
+        (out / "result").write_bytes(pickle.dumps({"metrics": metrics, "logprobs": logprobs}))
     return 0

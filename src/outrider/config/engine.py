@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from outrider.learn.options import LEARNER_ENGINES, LearnerEngine, LocalLearning
 from outrider.options import Options
 from outrider.pieces import PieceOf
 from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngine
@@ -18,7 +19,9 @@ class EngineOptions(Options):
     sampler: Annotated[SamplerEngine, PieceOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
         default_factory=LocalSampling, description="what draws rollouts"
     )
-    learner: Literal["local"] = Field("local", description="what trains the policy")
+    learner: Annotated[LearnerEngine, PieceOf(LEARNER_ENGINES, "learner", bare=True)] = Field(
+        default_factory=LocalLearning, description="what trains the policy"
+    )
 
     def names(self) -> dict[str, str]:
         """Which engines, without their options; local ones are left out, as in runs before there was a choice.
@@ -27,7 +30,8 @@ class EngineOptions(Options):
         {}
         """
         sampler = next(name for name, kind in SAMPLER_ENGINES.items() if type(self.sampler) is kind)
-        return {key: name for key, name in (("sampler", sampler), ("learner", self.learner)) if name != "local"}
+        learner = next(name for name, kind in LEARNER_ENGINES.items() if type(self.learner) is kind)
+        return {key: name for key, name in (("sampler", sampler), ("learner", learner)) if name != "local"}
 
 
 def is_local(engine: Any) -> bool:
@@ -37,6 +41,6 @@ def is_local(engine: Any) -> bool:
     (True, True, False)
     """
     if isinstance(engine, EngineOptions):
-        return not engine.names()
+        return "sampler" not in engine.names()
     sampler = engine.get("sampler", "local") if isinstance(engine, Mapping) else "local"
     return sampler == "local" or (isinstance(sampler, Mapping) and "local" in sampler)

@@ -79,6 +79,10 @@ class Branch(Stage):
     def reads_entropies(self) -> bool:
         return self.select.reads_entropies
 
+    @property
+    def reads_attention(self) -> bool:
+        return self.select.reads_attention
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most is None:
             return before

@@ -91,6 +91,11 @@ class Stage(Options):
         """Whether it needs the entropy of every token as it was drawn, which not every engine gives by itself."""
         return False
 
+    @property
+    def reads_attention(self) -> bool:
+        """Whether it needs the policy's attention, which not every engine can measure."""
+        return False
+
     def plan(self, view: View) -> list[SampleRequest]:
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError

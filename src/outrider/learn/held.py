@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
@@ -15,7 +17,9 @@ from transformers import PreTrainedModel
 from outrider.errors import UserError
 from outrider.model.compute import ComputePath
 from outrider.model.forward import Packable, own_statistics
-from outrider.model.weights_file import write_weights
+from outrider.record.disk import disk_refused
+
+WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a whole model, as in 0.1
 
 
 class Sum(Protocol):
@@ -24,14 +28,30 @@ class Sum(Protocol):
     def __call__(self, tensor: Tensor) -> Tensor: ...
 
 
+class Training(NamedTuple):
+    """What a training goes on from, beside the weights.
+
+    Attributes:
+        optimizer: whose averages are saved, or loaded into.
+        counts: plain numbers to be saved: steps, the state of the objective.
+        reference: the reference model where it is not the one that training began with.
+    """
+
+    optimizer: Optimizer
+    counts: dict[str, Any]
+    reference: PreTrainedModel | None
+
+
 class HeldModel(Protocol):
     """A model on which all ranks compute together.
 
     Attributes:
         parameters: what is trained, as the optimizer sees it.
+        whole: whether every rank holds all of it, so that one can save and export alone.
     """
 
     parameters: list[Parameter]
+    whole: bool
 
     def statistics(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy of every own token of this rank's rows, end to end, ``[N]`` each."""
@@ -53,28 +73,24 @@ class HeldModel(Protocol):
         """Scale gradients whose norm is larger; return the norm that they had, over all ranks."""
         ...
 
-    def weights(self) -> dict[str, Tensor]:
-        """What is trained, by name and whole; every rank has to ask."""
+    def save(self, folder: Path, training: Training) -> None:
+        """Write what is trained and the state of its training, without a copy of it; every rank has to call.
+
+        Raises:
+            UserError: the disk refuses.
+        """
         ...
 
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over what is trained.
+    def load(self, folder: Path, training: Training) -> dict[str, Any]:
+        """Take over what :meth:`save` wrote, on any number of ranks, and return its counts; every rank has to call.
 
         Raises:
             UserError: they are those of another model.
         """
         ...
 
-    def whole_state(self, state: Any) -> Any:
-        """Nested data of the optimizer with every tensor whole; every rank has to ask."""
-        ...
-
-    def own_state(self, optimizer: Optimizer) -> None:
-        """Let an optimizer that has loaded whole tensors keep what this rank needs of them."""
-        ...
-
-    def export(self, folder: Path) -> None:
-        """Write the whole model's weights into a folder, on one rank; every rank has to ask."""
+    def assembled(self) -> PreTrainedModel | None:
+        """The whole model, on one rank, and None on the others; every rank has to call."""
         ...
 
 
@@ -86,6 +102,8 @@ class WholeModel:
         rank, size, add: this process among all, and their sum.
         dtype: of matrix products.
     """
+
+    whole = True
 
     def __init__(
         self,
@@ -121,28 +139,52 @@ class WholeModel:
     def clip(self, norm: float) -> float:
         return float(torch.nn.utils.clip_grad_norm_(self.parameters, norm))
 
-    def weights(self) -> dict[str, Tensor]:
-        return {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
-
-    def whole_state(self, state: Any) -> Any:
-        return state
-
-    def own_state(self, optimizer: Optimizer) -> None:
-        """All of them."""
-
-    def export(self, folder: Path) -> None:
-        if self._rank == 0:
-            write_weights(self.model, folder)
+    def save(self, folder: Path, training: Training) -> None:
+        state = {"optimizer": training.optimizer.state_dict(), **training.counts}
+        if training.reference is not None:
+            state["reference"] = {name: p.detach() for name, p in training.reference.named_parameters()}
+        try:
+            save_file({name: p.detach().contiguous() for name, p in self._trained().items()}, folder / WEIGHTS)
+            torch.save(state, folder / OPTIMIZER)
+        except (OSError, SafetensorError, RuntimeError) as error:  # the last is what torch makes of a full disk
+            raise disk_refused(folder, error) from error
 
     @torch.no_grad()
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        mine = self.weights()
-        refuse_other_weights(mine, weights)
+    def load(self, folder: Path, training: Training) -> dict[str, Any]:
+        refuse_other_learner(folder, WEIGHTS)
+        weights, mine = load_file(folder / WEIGHTS), self._trained()
+        refuse_other_weights(_shapes(mine), _shapes(weights))
         for name, parameter in mine.items():
             parameter.copy_(weights[name])
+        # weights_only: a checkpoint from somewhere else must not run code
+        state = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu")
+        training.optimizer.load_state_dict(state.pop("optimizer"))
+        reference = state.pop("reference", {})
+        if training.reference is not None:
+            for name, parameter in training.reference.named_parameters():
+                parameter.copy_(reference[name])
+        return dict(state)
+
+    def assembled(self) -> PreTrainedModel | None:
+        return self.model if self._rank == 0 else None
+
+    def _trained(self) -> dict[str, Parameter]:
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
 
-def refuse_other_weights(mine: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
-    """Raise UserError where a checkpoint is one of another model."""
-    if {name: p.shape for name, p in mine.items()} != {name: tensor.shape for name, tensor in weights.items()}:
+def refuse_other_weights(mine: Mapping[str, torch.Size], theirs: Mapping[str, torch.Size]) -> None:
+    """Raise UserError where a checkpoint holds tensors of other names or shapes."""
+    if mine != theirs:
         raise UserError("the checkpoint holds the weights of another model")
+
+
+def refuse_other_learner(folder: Path, needed: str) -> None:
+    """Raise UserError where a checkpoint was written by a learner that holds its model otherwise."""
+    if not (folder / needed).exists():
+        raise UserError(
+            f"{folder} holds no {needed}: it was saved by another engine.learner than this one, and is resumed by that"
+        )
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -15,10 +15,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
-from outrider.learn.held import HeldModel, Sum, WholeModel
+from outrider.learn.held import HeldModel, Sum, Training, WholeModel
 from outrider.learn.options import LearnOptions
 from outrider.learn.recompute import recompute_layers
 from outrider.model.compute import PACKED, ComputePath
+from outrider.model.weights_file import write_weights
 from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.record.row import Logprobs, TrainingRow
 
@@ -191,45 +192,41 @@ class Learner:
         shape = {"constant": 1.0, "linear": 1.0 - rest, "cosine": 0.5 * (1.0 + math.cos(math.pi * rest))}
         return options.lr * warm * shape[options.schedule]
 
-    @torch.no_grad()
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over the parameters of a checkpoint. The reference stays; one that was reset comes with the state.
+    def export(self, folder: Path) -> None:
+        """Write the whole model's present weights into a folder, on one rank; every rank has to call.
+
+        As :func:`outrider.model.weights_file.write_weights` does, in the type of matrix products.
+        """
+        if (model := self.held.assembled()) is not None:
+            write_weights(model, folder, self.dtype)
+
+    def save(self, folder: Path) -> None:
+        """Write what training goes on from into a folder; every rank has to call, unless ``held.whole``.
+
+        The weights that are trained, the averages of the optimizer, the counts, and the reference if it is reset at
+        times: else it is the model that training began with.
 
         Raises:
-            UserError: they are those of another model.
+            UserError: the disk refuses.
         """
-        self.held.load(weights)
+        counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
+        self.held.save(folder, self._training(counts))
 
-    def export(self, folder: Path) -> None:
-        """Write the whole model's present weights into a folder (:func:`outrider.model.weights_file.write_weights`)."""
-        self.held.export(folder)
+    def load(self, folder: Path) -> None:
+        """Go on from what :meth:`save` wrote; every rank has to call.
 
-    def weights(self) -> dict[str, Tensor]:
-        """What is trained, by name: all parameters, or those of an adapter."""
-        return self.held.weights()
-
-    def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = {
-            "optimizer": self.held.whole_state(self.optimizer.state_dict()),
-            "optimizer_steps": self.optimizer_steps,
-        }
-        state |= {"steps": self.steps, "loss": self.loss.state_dict()}
-        if self.reference is not None and self.loss.reset_every:  # else it is the model that training began with
-            state["reference"] = {name: p.detach() for name, p in self.reference.named_parameters()}
-        return state
-
-    @torch.no_grad()
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        Raises:
+            UserError: it is of another model.
+        """
         decays = [group["weight_decay"] for group in self.optimizer.param_groups]
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.held.own_state(self.optimizer)
+        counts = self.held.load(folder, self._training({}))
         for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
             group.update(weight_decay=decay, betas=self.options.betas)
-        self.optimizer_steps, self.steps = state["optimizer_steps"], state["steps"]
-        self.loss.load_state_dict(state["loss"])
-        if self.reference is not None and "reference" in state:
-            for name, parameter in self.reference.named_parameters():
-                parameter.copy_(state["reference"][name])
+        self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
+        self.loss.load_state_dict(counts["loss"])
+
+    def _training(self, counts: dict[str, Any]) -> Training:
+        return Training(self.optimizer, counts, self.reference if self.loss.reset_every else None)
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         options = self.options

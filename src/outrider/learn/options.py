@@ -70,3 +70,23 @@ class SftOptions(Options):
             lr=2e-3, warmup="50 updates", schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0
         )
     )
+
+
+class LearnerEngine(Options):
+    """What trains the policy of a run."""
+
+
+class LocalLearning(LearnerEngine):
+    """PyTorch, with all weights in every process of the run."""
+
+
+class Fsdp2(LearnerEngine):
+    """PyTorch's FSDP2: each process of the run, one for every GPU, has a share of weights, gradients and averages.
+
+    The policy is whole nowhere, so rollouts come from a sampler with weights of its own.
+    """
+
+    offload: bool = Field(False, description="keep the shares in the host's memory, and on the GPU what computes")
+
+
+LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2}

@@ -22,13 +22,23 @@ def recompute_layers(model: PreTrainedModel) -> None:
     Raises:
         UserError: the architecture has no layers that can do so.
     """
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
-    if not layers:
-        raise UserError(f"learn.gradient_checkpointing: {type(model).__name__} has no layers that can do so")
+    layers = layers_of(model, "learn.gradient_checkpointing")
     # The switch of transformers works in training mode only. There, layers with a dropout of their own (OPT, BioGPT,
     # XGLM) would use it, and every layer would ignore the cache that the plain sampler hands it.
     for layer in layers:
         layer.forward = partial(_recomputed, layer.forward)
+
+
+def layers_of(model: PreTrainedModel, wanted_by: str) -> list[GradientCheckpointingLayer]:
+    """The layers of a model.
+
+    Raises:
+        UserError: the architecture has none that transformers marks as such; ``wanted_by`` is the key that asks.
+    """
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise UserError(f"{wanted_by}: {type(model).__name__} has no layers that can do so")
+    return layers
 
 
 def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:

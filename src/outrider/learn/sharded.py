@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import HashStore  # type: ignore[attr-defined]  # its stub leaves it out
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.optim import Optimizer
-from torch.utils._pytree import tree_map
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
-from outrider.learn.held import Sum, refuse_other_weights
+from outrider.errors import UserError
+from outrider.learn.held import Sum
+from outrider.learn.recompute import layers_of
+from outrider.learn.sharded_files import ShardedFiles
 from outrider.model.compute import ComputePath
+from outrider.model.device import placement
 from outrider.model.forward import Packable, own_statistics
-from outrider.model.weights_file import write_weights
 from outrider.record.row import imitation_row
 
 _NOTHING = imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32))
 
 
-class ShardedModel:
+class ShardedModel(ShardedFiles):
     """A share of every weight, gradient and average on each rank.
 
-    Layers are gathered one at a time, in the forward pass and again in the backward pass; what is outside of them
-    (embedding, last norm, head) as one part. Gradients are added and scattered as each layer's backward pass ends. All
-    ranks run the same number of passes, since each takes part in gathering what the others compute with.
+    Layers are gathered one at a time, in the forward pass and again in the backward pass, in ``dtype``; what is outside
+    of them (embedding, last norm, head) as one part, in float32, so that the residual stream is that of a whole model.
+    Gradients are added and scattered in float32 as each layer's backward pass ends. All ranks run the same number of
+    passes, since each takes part in gathering what the others compute with.
 
-    Takes over ``model``, whose parameters are sharded from then on. Its arguments are those of
-    :class:`outrider.learn.held.WholeModel`.
+    Takes over ``model``, which may lie in the host's memory, and is sharded onto this rank's device. Its arguments are
+    those of :class:`outrider.learn.held.WholeModel`, and
+
+    Args:
+        offload: keep the shares, gradients and averages in the host's memory, and layers on the device while they
+            compute.
+
+    Raises:
+        UserError: the architecture has no layers that can be gathered one at a time.
     """
+
+    whole = False
 
     def __init__(
         self,
@@ -46,16 +57,28 @@ class ShardedModel:
         size: int,
         add: Sum,
         dtype: torch.dtype = torch.float32,
+        offload: bool = False,
     ) -> None:
-        self._rank = rank
+        layers = layers_of(model, "engine.learner=fsdp2")
+        self._rank, self._device = rank, placement().device
+        if offload and self._device.type == "cpu":
+            raise UserError(
+                "engine.learner.fsdp2.offload: there is no GPU here whose memory anything could be kept from"
+            )
         with torch.device("meta"):
             self._shell = copy.deepcopy(model).to_empty(device="meta")  # the shape of the whole, to export it
         self._root = _Statistics(model, path, dtype)
-        mesh = init_device_mesh(next(model.parameters()).device.type, (size,))
-        parts = [*model.get_decoder().layers, self._root]
-        for part in parts:
-            fully_shard(part, mesh=mesh)
-        for part in cast("list[FSDPModule]", parts):
+        if not dist.is_initialized():  # one process alone, whose shares may be offloaded; its end is `Ranks.leave`'s
+            dist.init_process_group(store=HashStore(), rank=rank, world_size=size)
+        mesh = init_device_mesh(self._device.type, (size,))
+        # Autocast would copy each weight into ``dtype``, and autograd keep all these copies until the backward pass.
+        # What it finds in ``dtype`` it uses, and that is freed with the layer.
+        low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        where = CPUOffloadPolicy() if offload else OffloadPolicy()
+        for layer in layers:
+            fully_shard(layer, mesh=mesh, mp_policy=low, offload_policy=where)
+        fully_shard(self._root, mesh=mesh, offload_policy=where)
+        for part in cast("list[FSDPModule]", [*layers, self._root]):
             # a sum, not a mean: denominators are those of the whole batch already
             part.set_gradient_divide_factor(1.0)
             part.set_force_sum_reduction_for_comms(True)  # gloo has no other reduction
@@ -71,7 +94,7 @@ class ShardedModel:
         return statistics
 
     def passes(self, mine: int) -> int:
-        most = torch.tensor(mine, device=self.parameters[0].device)
+        most = torch.tensor(mine, device=self._device)
         dist.all_reduce(most, op=dist.ReduceOp.MAX)
         return int(most)
 
@@ -83,37 +106,20 @@ class ShardedModel:
         """They were added in the backward passes."""
 
     def clip(self, norm: float) -> float:
-        return float(whole(torch.nn.utils.clip_grad_norm_(self.parameters, norm)))
+        return float(_whole(torch.nn.utils.clip_grad_norm_(self.parameters, norm)))
 
-    def weights(self) -> dict[str, Tensor]:
-        return {name: whole(p.detach()) for name, p in self.model.named_parameters() if p.requires_grad}
-
-    @torch.no_grad()
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        mine = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        refuse_other_weights(mine, weights)
-        for name, parameter in mine.items():
-            parameter.copy_(as_sharded(weights[name], parameter))
-
-    def whole_state(self, state: Any) -> Any:
-        return tree_map(lambda value: whole(value) if isinstance(value, Tensor) else value, state)
-
-    def own_state(self, optimizer: Optimizer) -> None:
-        for parameter, averages in optimizer.state.items():
-            for name, value in averages.items():
-                if value.shape == parameter.shape:  # not the count of its steps
-                    averages[name] = as_sharded(value, parameter)
-
-    def export(self, folder: Path) -> None:
+    def assembled(self) -> PreTrainedModel | None:
         """Tensor by tensor, so that no GPU ever holds the whole."""
         tensors = {}
         for name, tensor in self.model.state_dict().items():
-            full = whole(tensor.detach())
+            full = _whole(tensor.detach().to(self._device))
             if self._rank == 0:
                 tensors[name] = full.cpu()
-        if self._rank == 0:
-            self._shell.load_state_dict(tensors, assign=True)
-            write_weights(self._shell, folder)
+        if self._rank != 0:
+            return None
+        self._shell.load_state_dict(tensors, assign=True)
+        self._shell.tie_weights()
+        return self._shell
 
 
 class _Statistics(torch.nn.Module):
@@ -127,13 +133,7 @@ class _Statistics(torch.nn.Module):
         return own_statistics(self.model, self.path, rows, self.dtype, temperature)
 
 
-def whole(tensor: Tensor) -> Tensor:
+def _whole(tensor: Any) -> Tensor:
     """A tensor as if it had never been sharded; every rank has to ask."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
-def as_sharded(tensor: Tensor, like: Tensor) -> Tensor:
-    """This rank's share of a whole tensor, as ``like`` is sharded."""
-    if not isinstance(like, DTensor):
-        return tensor
-    return distribute_tensor(tensor.to(like.device, like.dtype), like.device_mesh, like.placements)
+    full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return full

@@ -80,13 +80,14 @@ class Policy(NamedTuple):
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 
 
-def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Policy:
+def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
     """A policy ready for sampler and learner, in evaluation mode (no dropout: the sampler's policy is what is trained).
 
     A folder that holds an adapter of low rank is loaded as its base with the adapter added to the weights.
 
     Args:
         seed: of the random half of a new adapter, where ``options`` ask for one.
+        device: where it is put; None: where it computes (:func:`outrider.model.device.placement`).
 
     Raises:
         UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
@@ -126,7 +127,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0) -> Pol
     model.eval()
     if lora is not None:
         add_adapter(model, lora, seed)
-    return Policy(model.to(runs_on.device), tokenizer, options)  # type: ignore[arg-type]  # a wrapped method's stub
+    return Policy(model.to(device or runs_on.device), tokenizer, options)  # type: ignore[arg-type]  # a wrapped method's stub
 
 
 def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:

@@ -16,8 +16,10 @@ WEIGHTS = "model.safetensors"
 
 
 @torch.no_grad()
-def write_weights(model: PreTrainedModel, folder: Path) -> None:
+def write_weights(model: PreTrainedModel, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Write every weight under its Hugging Face name into ``folder``, an adapter added to the weights beneath it.
+
+    ``dtype`` rounds them to what their reader computes with, where they are wider.
 
     A head that is tied to the embedding is written under its own name too: vLLM keeps a copy of it, which it does not
     renew when the embedding alone is given.
@@ -30,7 +32,9 @@ def write_weights(model: PreTrainedModel, folder: Path) -> None:
     for name, tensor in merged(model).state_dict().items():
         tied = tensor.data_ptr() in written
         written.add(tensor.data_ptr())
-        tensors[name] = tensor.detach().clone() if tied else tensor.detach().contiguous()
+        narrow = dtype is not None and tensor.is_floating_point() and tensor.itemsize > dtype.itemsize
+        rounded = tensor.detach().to(dtype) if narrow else tensor.detach()
+        tensors[name] = rounded.clone() if tied else rounded.contiguous()
     try:
         save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     except (OSError, SafetensorError) as error:

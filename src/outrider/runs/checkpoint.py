@@ -6,16 +6,16 @@ They hold no random state: every draw is derived from the identity of its purpos
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import load, save
 
 from outrider.errors import UserError
 from outrider.record.disk import disk_refused, move, sync, write_atomically
@@ -32,14 +32,12 @@ class Checkpoint(NamedTuple):
     Attributes:
         step: finished steps.
         state: plain JSON data: counters, stages, data position, configuration and data identity.
-        weights: the policy's parameters.
-        optimizer: the learner's ``state_dict``.
+        folder: with what the learner wrote.
     """
 
     step: int
     state: dict[str, Any]
-    weights: dict[str, torch.Tensor]
-    optimizer: dict[str, Any]
+    folder: Path
 
 
 class Checkpoints:
@@ -50,40 +48,56 @@ class Checkpoints:
         self.folder, self.keep = folder, keep
 
     @interrupts_held()
-    def save(self, checkpoint: Checkpoint) -> Path:
+    def save(
+        self,
+        step: int,
+        state: Mapping[str, Any],
+        write: Callable[[Path], None],
+        once: Callable[[Callable[[], Any]], Any] = lambda make: make(),
+    ) -> None:
         """Write a checkpoint, then drop the oldest beyond ``keep``. Ctrl-C and SIGTERM wait for the end of it.
+
+        Args:
+            write: puts the learner's files into a folder. Nothing is held in memory for it: the manifest has the hashes
+                of what was written, read back.
+            once: where several processes save together, calls a function on one of them and gives all its result.
 
         Raises:
             UserError: the disk refuses; earlier checkpoints are untouched.
         """
-        final = self.folder / f"step-{checkpoint.step:08d}"
-        parts = final.with_name(f".{final.name}.part")
-        optimizer = io.BytesIO()
-        torch.save(checkpoint.optimizer, optimizer)
-        # all in memory first, since the manifest needs the hash of what was meant to be written
-        files = {
-            "weights.safetensors": save({name: tensor.contiguous() for name, tensor in checkpoint.weights.items()}),
-            "optimizer.pt": optimizer.getvalue(),
-            "state.json": json.dumps({"schema_version": SCHEMA_VERSION, **checkpoint.state}, indent=1).encode(),
-        }
+        part = Path(once(lambda: self._begin(step)))
+        write(part)
+        once(lambda: self._finish(step, state, part))
+
+    def _begin(self, step: int) -> Path:
+        part = self.folder / f".step-{step:08d}.part"
         try:
-            shutil.rmtree(parts, ignore_errors=True)
-            parts.mkdir(parents=True)
-            for name, content in files.items():
-                write_atomically(parts / name, content)
-            hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-            write_atomically(parts / _MANIFEST, json.dumps(hashes).encode())
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+        except OSError as error:
+            raise disk_refused(part, error) from error
+        return part
+
+    def _finish(self, step: int, state: Mapping[str, Any], part: Path) -> None:
+        final = self.folder / f"step-{step:08d}"
+        try:
+            text = json.dumps({"schema_version": SCHEMA_VERSION, **state}, indent=1)
+            write_atomically(part / "state.json", text.encode())
+            written = sorted(part.iterdir())
+            sync(*written)
+            with ThreadPoolExecutor() as threads:  # hashing leaves Python's lock
+                hashes = dict(zip((file.name for file in written), threads.map(_hash, written), strict=True))
+            write_atomically(part / _MANIFEST, json.dumps(hashes).encode())
             if final.exists():  # a finished run was extended, and is saved again at the step where it had ended
                 move(final, self.folder / "superseded")
             # one rename makes all files appear together; the folder is synced for a power cut
-            os.replace(parts, final)
+            os.replace(part, final)
             sync(self.folder)
             # after the new one is safe; oldest first, so that a kill in between damages only one that has to go anyway
             for old in [*checkpoints(self.folder).values()][: -self.keep]:
                 shutil.rmtree(old)
         except OSError as error:
             raise disk_refused(final, error) from error
-        return final
 
     @property
     def last(self) -> int | None:
@@ -131,7 +145,7 @@ def _damage(folder: Path) -> str | None:
     try:
         hashes = json.loads((folder / _MANIFEST).read_bytes())
         for name, expected in hashes.items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+            if _hash(folder / name) != expected:
                 return f"{folder / name} is damaged"
     except (OSError, ValueError) as error:
         return f"{folder} is damaged ({error})"
@@ -143,7 +157,9 @@ def _load(step: int, folder: Path) -> Checkpoint:
     version = state.pop("schema_version")
     if version != SCHEMA_VERSION:
         raise UserError(f"{folder} has schema version {version}, and this Outrider reads {SCHEMA_VERSION} only")
-    # weights_only: a checkpoint from somewhere else must not run code
-    optimizer = torch.load(io.BytesIO((folder / "optimizer.pt").read_bytes()), weights_only=True, map_location="cpu")
-    weights = load((folder / "weights.safetensors").read_bytes())
-    return Checkpoint(step, state, weights, optimizer)
+    return Checkpoint(step, state, folder)
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

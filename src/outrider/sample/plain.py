@@ -88,7 +88,7 @@ class PlainDecoder:
 
 
 def _rows(value: Any, row_of_B: Tensor) -> Any:
-    """What has one entry per row, for these rows: a tensor, a list of states (RWKV), a cache of transformers, in place."""
+    """What has one entry per row, for these rows: a tensor, a list of states (RWKV), a cache (changed in place)."""
     if isinstance(value, Tensor):
         return value.index_select(0, row_of_B)
     if isinstance(value, list):

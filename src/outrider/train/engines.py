@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import torch
+
 from outrider.config import Recipe
-from outrider.learn.learner import Learner
+from outrider.learn.held import WholeModel
+from outrider.learn.learner import Hold, Learner
+from outrider.learn.options import Fsdp2
 from outrider.model.device import placement
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import PolicyLoss
@@ -28,7 +34,21 @@ def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
-    """The learner of a recipe."""
+    """The learner of a recipe.
+
+    Raises:
+        UserError: its engine cannot be had.
+    """
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
     dtype = placement(recipe.policy.dtype).dtype
-    return Learner(policy.model, recipe.learn, loss, ranks.rank, ranks.size, ranks.sum_, dtype, policy.path)
+    hold: Hold = WholeModel
+    if isinstance(recipe.engine.learner, Fsdp2):
+        from outrider.learn.sharded import ShardedModel
+
+        hold = partial(ShardedModel, offload=recipe.engine.learner.offload)
+    return Learner(policy.model, recipe.learn, loss, ranks.rank, ranks.size, ranks.sum_, dtype, policy.path, hold)
+
+
+def loads_on(recipe: Recipe) -> torch.device:
+    """Where the policy is loaded: in the host's memory, if the learner divides it among several devices."""
+    return torch.device("cpu") if isinstance(recipe.engine.learner, Fsdp2) else placement().device

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from outrider.errors import UserError
-from outrider.interrupts import STOPS, ignoring_interrupts
+from outrider.interrupts import STOPS, Terminated, ignoring_interrupts
 from outrider.train.cores import usable_cores
 from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
 from outrider.train.warm import warm_processes
@@ -44,16 +44,12 @@ def launch(wanted: int, main: RankMain, *arguments: Any, hint: str = "start it a
     """
     try:
         if "WORLD_SIZE" in os.environ:
-            ranks = Ranks.join()
-            try:
-                return _call(ranks, main, arguments)
-            finally:
-                ranks.leave()
+            return _left(Ranks.join(), main, arguments)
         cores = usable_cores()
         # two processes of one thread are faster and steadier than one process of two threads
         size = wanted or (1 if torch.cuda.is_available() else len(cores))
         if size == 1:
-            return _call(Ranks(), main, arguments)
+            return _left(Ranks(), main, arguments)
         pins = cores if size == len(cores) and hasattr(os, "sched_setaffinity") else []
         return _launch(size, pins, main, arguments, hint)
     except RankLostError as error:
@@ -123,6 +119,7 @@ def _other(
     for number in STOPS:  # the server that forks may be older than this run, and hear them
         signal.signal(number, signal.SIG_IGN)
     os.environ.update(environment)  # for the same reason
+    os.environ["LOCAL_RANK"] = str(rank)  # which GPU is this rank's
     if not Path(meeting.removeprefix("file://")).parent.exists():
         os._exit(LOST)  # rank 0 was interrupted while the server imported, and has said so
     rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
@@ -136,7 +133,7 @@ def _other(
         except RankLostError:
             rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, or is itself the lost one
             os._exit(LOST)
-        except (UserError, KeyboardInterrupt):
+        except (UserError, KeyboardInterrupt, Terminated):
             raise SystemExit(1) from None  # rank 0 has the same error and prints it
 
 
@@ -163,6 +160,13 @@ def _await(count: int, ended: Callable[[], dict[int, int]], folder: Path) -> Non
                 'needs the guard `if __name__ == "__main__":`, because the other processes import it'
             )
         time.sleep(0.01)
+
+
+def _left(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
+    try:
+        return _call(ranks, main, arguments)
+    finally:
+        ranks.leave()
 
 
 def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:

@@ -80,7 +80,7 @@ class Trainer:
 
         Raises:
             UserError: three updates in a row were not finite; the state before them is saved.
-            Terminated: the run has to stop; :meth:`checkpoint` gives the state after its last step.
+            Terminated: the run has to stop; :meth:`state` gives the state after its last step.
         """
         every = self.recipe.train
         self._take_snapshot()
@@ -139,11 +139,10 @@ class Trainer:
         spent = [(counters.step, train.steps), (counters.tokens, train.tokens), (counters.seconds, train.seconds)]
         return max(_share(used, budget) for used, budget in spent if budget is not None)
 
-    def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
-        """The state after the last finished step, also while the next one explores; ``identity`` says what run it
-        belongs to."""
-        state = pickle.loads(self.snapshot) if self.snapshot else self._state()
-        return Checkpoint(self.counters.step, {**identity, **state}, self.learner.weights(), self.learner.state_dict())
+    def state(self) -> dict[str, Any]:
+        """All but the learner's part of the state after the last finished step, also while the next one explores."""
+        state: dict[str, Any] = pickle.loads(self.snapshot) if self.snapshot else self._state()
+        return state
 
     def _evaluate(self, watch: Watcher) -> None:
         """Evaluate now; if this is cut short, a resumed run does it first."""
@@ -167,14 +166,17 @@ class Trainer:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on after ``checkpoint``; the sampler is still to be given its weights."""
+        """Go on after ``checkpoint``; the sampler is still to be given its weights.
+
+        Raises:
+            UserError: the weights do not fit.
+        """
         self.counters = Counters(**checkpoint.state["counters"])
         self.snapshot = b""
         self.counters.nonfinite = 0  # or a run that was stopped for them would stop again at once
         self.explorer.load_state_dict(checkpoint.state["explorer"])
         self.collect.load_state_dict(checkpoint.state["collector"])
-        self.learner.load(checkpoint.weights)
-        self.learner.load_state_dict(checkpoint.optimizer)
+        self.learner.load(checkpoint.folder)
 
 
 def _share(spent: float, budget: float) -> float:

@@ -53,7 +53,7 @@ class Ranks:
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             return Ranks()
-        dist.init_process_group("gloo", timeout=_WAIT)
+        dist.init_process_group(_backend(int(os.environ.get("LOCAL_WORLD_SIZE", "1"))), timeout=_WAIT)
         ranks = Ranks(dist.get_rank(), size)
         ranks._processes = ranks.gather(lambda: [(platform.node(), os.getpid())])
         return ranks
@@ -62,11 +62,12 @@ class Ranks:
     def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, int]] | None = None) -> Ranks:
         """The ranks of one machine, which connect through a file (``meeting``, a ``file://`` address)."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works where the host name does not resolve
-        dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
+        backend = _backend(size)
+        dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
         return Ranks(rank, size, ended)
 
     def leave(self) -> None:
-        if self.size > 1:
+        if dist.is_initialized():  # by a sharded model, where there is one process
             dist.destroy_process_group()
 
     @contextmanager
@@ -141,6 +142,20 @@ class Ranks:
             with self._linked():
                 dist.all_reduce(tensor)
         return tensor
+
+
+def _backend(local_size: int) -> str:
+    """What carries tensors; on GPUs this process takes its own, which NCCL wants to know first.
+
+    Raises:
+        UserError: this machine has fewer GPUs than ranks.
+    """
+    if not torch.cuda.is_available():
+        return "gloo"
+    if local_size > (there := torch.cuda.device_count()):
+        raise UserError(f"{local_size} ranks on this machine need as many GPUs, and it has {there}")
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return "cpu:gloo,cuda:nccl"
 
 
 def how_it_ended(code: int) -> str:

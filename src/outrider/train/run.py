@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from outrider.config import Recipe, dump_yaml, recipe_of_run
 from outrider.errors import UserError
@@ -29,6 +29,8 @@ from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
 from outrider.train.verdict_warnings import VerdictWatch
+
+T = TypeVar("T")
 
 _PROBES = 2  # prompts of a probe
 
@@ -58,11 +60,28 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
     )
 
 
+def reference_of(recipe: Recipe, policy: Policy) -> str:
+    """Identity of what a run uses and does not train, before training: the KL's reference, or else the weights beneath
+    an adapter."""
+    return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)
+
+
 class Run:
-    """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder."""
+    """A trainer with its folder on disk. Rank 0 writes; the others follow the same steps without a folder.
+
+    Args:
+        reference: of :func:`reference_of`, on rank 0.
+    """
 
     def __init__(
-        self, trainer: Trainer, policy: Policy, path_sentence: str, ranks: Ranks, screen: Screen, out: Path
+        self,
+        trainer: Trainer,
+        policy: Policy,
+        path_sentence: str,
+        ranks: Ranks,
+        screen: Screen,
+        out: Path,
+        reference: str,
     ) -> None:
         self.trainer, self.policy, self.ranks, self.screen, self.out = trainer, policy, ranks, screen, out
         self._path_sentence = path_sentence
@@ -70,12 +89,12 @@ class Run:
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
         self._counted = ""
+        self._notices: list[str] = []  # of a resume
         self._watch = VerdictWatch()
         self._engine = str(placement(self.recipe.policy.dtype))
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
-        # what a run uses and does not train: the KL's reference, or else the weights beneath an adapter
-        self._reference = weights_hash(trainer.learner.reference or trainer.learner.model, frozen=True)
+        self._reference = reference
         self.evaluator = Evaluator(
             problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
@@ -88,7 +107,8 @@ class Run:
         """
         checkpoint = self.ranks.from_main(lambda: self._open(force) if resume else self._create())
         if checkpoint is not None:
-            self.trainer.restore(checkpoint)
+            self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not fit
+            self.ranks.from_main(lambda: self._go_on_after(checkpoint))
         self.trainer.hand_over(self.trainer.counters.step)
         if self.ranks.main:
             self.trackers = open_trackers(
@@ -147,24 +167,30 @@ class Run:
 
     def save(self, step: int) -> None:
         """Write a checkpoint of the state after ``step``."""
-        if self.folder is not None:
-            with self.trainer.clock.phase("save"):
-                # Rollouts and metrics first: a resume drops what is later than its checkpoint, but nothing brings back
-                # what is earlier.
+        if self.folder is None and self._saves_alone:
+            return
+        with self.trainer.clock.phase("save"):
+            # Rollouts and metrics first: a resume drops what is later than its checkpoint, but nothing brings back what
+            # is earlier.
+            if self.folder is not None:
                 self.folder.sync()
-                self.checkpoints.save(self.trainer.checkpoint(self._identity()))
+            self.checkpoints.save(step, self._identity() | self.trainer.state(), self.trainer.learner.save, self._once)
 
     def save_if_new(self) -> str:
         """Save the state after the last step if there is one that is not saved yet; return where a resume goes on."""
         counters = self.trainer.counters
-        if self.trainer.snapshot and (self.checkpoints.last != counters.step or counters.owes_evaluation):
+        last = self._once(lambda: self.checkpoints.last)
+        if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):
             self.save(counters.step)
-        return "from the beginning" if self.checkpoints.last is None else f"after step {self.checkpoints.last}"
+            last = counters.step
+        return "from the beginning" if last is None else f"after step {last}"
 
     def finish(self) -> None:
         """Export the model, draw the curves, print the table."""
+        model = self.trainer.learner.held.assembled()
         if self.folder is not None:
-            self._export(self.folder)
+            assert model is not None
+            self._export(self.folder, self.policy._replace(model=model))
             self._say_counts()
             self.screen.report(self.folder)
 
@@ -176,6 +202,15 @@ class Run:
         self.trainer.collect.sampler.close()
         if self.folder is not None:
             self.folder.close()
+
+    @property
+    def _saves_alone(self) -> bool:
+        """Whether rank 0 has all the weights, and saves them wherever the others are: also when the run is ended."""
+        return self.trainer.learner.held.whole
+
+    def _once(self, make: Callable[[], T]) -> T:
+        """The result of ``make`` where all save together: on rank 0, for all of them."""
+        return make() if self._saves_alone else self.ranks.from_main(make)
 
     def _say(self, notice: str) -> None:
         """On the screen, and in the folder's notices.txt: anything printed is also on disk."""
@@ -189,7 +224,7 @@ class Run:
             self._say(sentence)
             self._counted = sentence
 
-    def _export(self, folder: RunFolder) -> None:
+    def _export(self, folder: RunFolder, policy: Policy) -> None:
         """The model after the last step. An older one, of a run that was extended, is set aside."""
         step = self.trainer.counters.step
         stamp = folder.model / "outrider.json"
@@ -198,7 +233,7 @@ class Run:
         if folder.model.exists():
             move(folder.model, self.out / "superseded")
         about = {"recipe": self.recipe.name, "step": step, "tokens": self.trainer.counters.tokens}
-        save_policy(self.policy, folder.model, about)
+        save_policy(policy, folder.model, about)
 
     def _create(self) -> None:
         self.folder = RunFolder.create(self.out, self.recipe.resolved(), self._engine)
@@ -210,19 +245,22 @@ class Run:
             self._rewrite_config(0)
             self._say("nothing was saved before the run was stopped: beginning anew")
             return None
-        checkpoint, troubles = self.checkpoints.load_last()
+        checkpoint, self._notices = self.checkpoints.load_last()
         differences = self._differences(checkpoint.state)
         if differences and not force:
             raise UserError(
                 f"{self.out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
                 "or add --force to go on with the new ones"
             )
-        self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not fit
+        self._notices += differences
+        return checkpoint
+
+    def _go_on_after(self, checkpoint: Checkpoint) -> None:
+        assert self.folder is not None
         self.folder.rewind(checkpoint.step)
         self._rewrite_config(checkpoint.step)
-        for notice in [*troubles, *differences, *self.folder.notices, f"going on after step {checkpoint.step}"]:
+        for notice in [*self._notices, *self.folder.notices, f"going on after step {checkpoint.step}"]:
             self._say(notice)
-        return checkpoint
 
     def _identity(self) -> dict[str, Any]:
         return {"config": self.recipe.resolved(), **self._surroundings()}

@@ -12,10 +12,12 @@ from outrider.sample.ready import ready
 from outrider.sample.sampler import EngineLostError
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
+from outrider.train.agreed_stop import AgreedStop
 from outrider.train.clock import Clock
+from outrider.train.engines import loads_on
 from outrider.train.launch import launch
 from outrider.train.ranks import RankLostError, Ranks
-from outrider.train.run import Run, build
+from outrider.train.run import Run, build, reference_of
 
 RESUME = "`outrider train … --resume` goes on"
 
@@ -35,12 +37,16 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
-    policy, path_sentence = ready(load_policy(recipe.model, recipe.policy, recipe.seed), recipe.sample.path)
+    loaded = load_policy(recipe.model, recipe.policy, recipe.seed, loads_on(recipe))
+    policy, path_sentence = ready(loaded, recipe.sample.path)
+    reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    run = Run(trainer, policy, path_sentence, ranks, screen, out)
-    safe_stop = SafeStop()
-    if ranks.main:  # the others run until rank 0 ends them: stopping by themselves they would leave it waiting
+    run = Run(trainer, policy, path_sentence, ranks, screen, out, reference)
+    safe_stop, whole = SafeStop(), trainer.learner.held.whole
+    if not whole:
+        trainer.stop = AgreedStop(safe_stop, ranks)
+    elif ranks.main:  # the others run until rank 0 ends them: stopping by themselves they would leave it waiting
         trainer.stop = safe_stop
     with safe_stop.handled():
         try:
@@ -49,6 +55,8 @@ def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -
                 run.train()
             run.finish()
         except (Terminated, RankLostError, EngineLostError) as stop:
+            if isinstance(stop, RankLostError) and not whole:
+                raise  # with it went a share of the weights
             after = run.save_if_new()
             if isinstance(stop, EngineLostError):
                 raise EngineLostError(f"{stop}; {RESUME} {after}") from stop

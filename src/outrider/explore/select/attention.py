@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -26,6 +28,8 @@ class Attention(Selector):
     Source: AttnRL (``attnrl_core_algos.py``, ``modeling_qwen2.py``). Distance is between cuts, where the released code
     measures from the end of the earlier step.
     """
+
+    reads_attention: ClassVar[bool] = True
 
     quantile: float = Field(0.8, ge=0, le=1, description="share of steps whose influence is too low")
     ahead: int = Field(4, ge=1, description="the first later step whose attention counts, Δ")

@@ -63,6 +63,9 @@ class Selector(Options):
     reads_entropies: ClassVar[bool] = False
     """Whether it needs the entropy of every token as it was drawn."""
 
+    reads_attention: ClassVar[bool] = False
+    """Whether it needs attention, which whoever has the whole policy measures."""
+
     @property
     def plants(self) -> bool:
         """Whether a pivot may be the prompt, so that its branches are new roots."""

@@ -1,0 +1,95 @@
+"""Checkpoints of a sharded model, by ``torch.distributed.checkpoint``: each rank writes and reads its own share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.nn import Parameter
+from transformers import PreTrainedModel
+
+from outrider.learn.held import Training, refuse_other_learner, refuse_other_weights
+from outrider.record.disk import disk_refused, write_atomically
+
+COUNTS = "learner.json"
+_STEPS = "averaged_steps"
+_AVERAGES = ("exp_avg", "exp_avg_sq")
+_PIECES = 32  # files of a rank; each is put together in memory before it is written
+
+
+class ShardedFiles:
+    """Files of shares: safetensors, so that reading runs no code, named by rank, with the place of each share in them.
+
+    They can be read on any number of ranks. Beside its own share a rank needs the memory of a 32nd of it, or of its
+    largest tensor's share.
+    """
+
+    model: PreTrainedModel
+
+    def save(self, folder: Path, training: Training) -> None:
+        tensors = _tensors(self.model, training)
+        # AdamW counts its steps for each parameter, and they are the same for all
+        steps = next((int(averages["step"]) for averages in training.optimizer.state.values()), 0)
+        writer = HuggingFaceStorageWriter(str(folder), _pieces(tensors), save_distributed=True)
+        try:
+            save(tensors, storage_writer=writer)
+        except CheckpointException as error:
+            reasons = [one for one, _ in error.failures.values() if isinstance(one, (OSError, SafetensorError))]
+            if not reasons:
+                raise
+            raise disk_refused(folder, reasons[0]) from error
+        if dist.get_rank() == 0:
+            write_atomically(folder / COUNTS, json.dumps(training.counts | {_STEPS: steps}).encode())
+
+    @torch.no_grad()
+    def load(self, folder: Path, training: Training) -> dict[str, Any]:
+        refuse_other_learner(folder, COUNTS)
+        counts: dict[str, Any] = json.loads((folder / COUNTS).read_bytes())
+        steps = counts.pop(_STEPS)
+        training.optimizer.state.clear()
+        for parameter in _trained(self.model).values() if steps else ():
+            training.optimizer.state[parameter] = {
+                "step": torch.tensor(float(steps), device=parameter.device),
+                **{name: torch.zeros_like(parameter) for name in _AVERAGES},
+            }
+        reader = HuggingFaceStorageReader(str(folder))
+        tensors, there = _tensors(self.model, training), reader.read_metadata().state_dict_metadata
+        refuse_other_weights(
+            {name: tensor.shape for name, tensor in tensors.items()},
+            {name: about.size for name, about in there.items() if isinstance(about, TensorStorageMetadata)},
+        )
+        load(tensors, storage_reader=reader)
+        return counts
+
+
+def _trained(model: PreTrainedModel) -> dict[str, Parameter]:
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def _tensors(model: PreTrainedModel, training: Training) -> dict[str, Tensor]:
+    """Everything that is in a checkpoint, by name; no copies."""
+    trained, averages = _trained(model), training.optimizer.state
+    tensors = {f"weights.{name}": p.detach() for name, p in trained.items()}
+    for kind in _AVERAGES if averages else ():
+        tensors |= {f"{kind}.{name}": averages[p][kind] for name, p in trained.items()}
+    if training.reference is not None:
+        tensors |= {f"reference.{name}": p.detach() for name, p in training.reference.named_parameters()}
+    return tensors
+
+
+def _pieces(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Which file of a rank each tensor goes into, from 1; files of about the same size."""
+    sizes = np.cumsum([tensor.nbytes for tensor in tensors.values()])
+    return {name: int(end * _PIECES // (sizes[-1] + 1)) + 1 for name, end in zip(tensors, sizes, strict=True)}

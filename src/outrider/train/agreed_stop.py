@@ -1,0 +1,33 @@
+"""Ending a run whose ranks can only save together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from outrider.interrupts import SafeStop, Terminated
+from outrider.train.ranks import Ranks
+
+
+class AgreedStop(SafeStop):
+    """Stops all ranks at the same place: where a phase that may be ended begins or is over.
+
+    A rank that stopped in the middle of a phase would leave the others waiting, and each has a share of what is saved.
+
+    Args:
+        heard: what has recorded SIGTERM; that of rank 0 counts.
+    """
+
+    def __init__(self, heard: SafeStop, ranks: Ranks) -> None:
+        super().__init__()
+        self._heard, self._ranks = heard, ranks
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        self._agree()
+        yield
+        self._agree()
+
+    def _agree(self) -> None:
+        if self._ranks.from_main(lambda: self._heard.requested):
+            raise Terminated
