@@ -1,7 +1,11 @@
-"""What every sampler keeps, by one suite: the local one, and vLLM over HTTP where an interpreter has it."""
+"""What every sampler keeps, by one suite: the local one, and vLLM where there is one.
+
+Over HTTP with the interpreter that ``OUTRIDER_VLLM_PYTHON`` names; inside this process where this interpreter has it.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from outrider.config import load_recipe
+from outrider.config import load_recipe, recipe_of_run
 from outrider.errors import UserError
 from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
@@ -21,16 +25,20 @@ from outrider.objective import Mask, Truncate
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import RAW, Mode, Problem, Rollout, SamplingParams, StopReason
+from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.sampler import Sampler
 from outrider.sample.vllm import VllmSampler
+from outrider.sample.vllm_engine import VllmEngine
+from outrider.sample.vllm_inside import VllmInside
 from outrider.train.collect import with_entropies
+from outrider.train.engines import open_sampler
 from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
 from small import branch_of, request
-from vllm_servers import Server, needs_vllm
+from vllm_servers import Server, needs_vllm, needs_vllm_here, on_a_cpu
 
 TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 6;9-6=3,4 3 12 3;"]
 _WRITE = character_tokenizer()
@@ -55,7 +63,23 @@ def policy() -> Policy:
     return ready(load_policy("base:countdown"))[0]
 
 
-@pytest.fixture(params=["local", pytest.param("vllm", marks=needs_vllm), pytest.param("two servers", marks=needs_vllm)])
+@pytest.fixture(scope="session")
+def engine() -> Iterator[VllmEngine]:
+    """One for all tests, which start from its weights as little as from a server's: it takes a minute to make."""
+    with on_a_cpu():
+        made = VllmEngine(ready(load_policy("base:countdown"))[0], HandedWeights(None, lambda make: make()))
+    yield made
+    made.close()
+
+
+@pytest.fixture(
+    params=[
+        "local",
+        pytest.param("vllm", marks=needs_vllm),
+        pytest.param("two servers", marks=needs_vllm),
+        pytest.param("inside", marks=needs_vllm_here),
+    ]
+)
 def sampler_of(request: pytest.FixtureRequest, policy: Policy) -> Iterator[Open]:
     opened: list[Sampler] = []
 
@@ -63,6 +87,8 @@ def sampler_of(request: pytest.FixtureRequest, policy: Policy) -> Iterator[Open]
         sample = SampleOptions(**{"max_tokens": 24, **options})
         if request.param == "local":
             opened.append(LocalSampler(policy, sample))
+        elif request.param == "inside":
+            opened.append(VllmInside(policy, sample, request.getfixturevalue("engine")))
         else:
             chosen = request.getfixturevalue("servers")[: 1 if request.param == "vllm" else 2]
             opened.append(VllmSampler(policy, sample, Vllm(servers=[server.address for server in chosen])))
@@ -71,7 +97,8 @@ def sampler_of(request: pytest.FixtureRequest, policy: Policy) -> Iterator[Open]
 
     yield open_
     for sampler in opened:
-        sampler.close()
+        if not isinstance(sampler, VllmInside):  # its engine serves the next test
+            sampler.close()
 
 
 def own_logits(policy: Policy, ids: Sequence[int]) -> torch.Tensor:
@@ -155,6 +182,16 @@ def test_new_weights_show_in_the_next_token(sampler_of: Open, policy: Policy) ->
             assert rollout.policy_version == version
             assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout)).max() < 1e-5
     assert any(a.token_ids.tolist() != b.token_ids.tolist() for a, b in zip(before, draw(sampler), strict=True))
+
+
+def test_what_members_share_comes_from_a_cache(sampler_of: Open, policy: Policy) -> None:
+    sampler = sampler_of(max_tokens=4)
+    sampler.sample([request("p", LONG, n=5)])
+    counts = sampler.take(1, lambda folder: write_weights(policy.model, folder))
+    if counts:  # what the local one prefills, it prefills once
+        assert counts["prompt_tokens"] == 5 * len(LONG)
+        assert 0 < counts["cached_tokens"] < 5 * len(LONG)
+    assert sum(sampler.take(2, lambda folder: write_weights(policy.model, folder)).values()) == 0
 
 
 def move(policy: Policy, size: float = 0.005) -> None:
@@ -265,6 +302,22 @@ def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], 
     sampler.close()
 
 
+@needs_vllm_here
+@pytest.mark.parametrize("forgotten", ["the cache", "the head"])
+def test_half_a_hand_over_inside_is_refused(
+    policy: Policy, engine: VllmEngine, forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = hand_over(VllmInside(policy, SampleOptions(max_tokens=24), engine), policy)
+    over(1)
+    if forgotten == "the cache":
+        monkeypatch.setattr(engine._llm, "reset_prefix_cache", lambda: True)
+    else:
+        monkeypatch.setattr(over._learner, "export", lambda folder: without_head(policy, folder))
+    move(policy)
+    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
+        over(2)
+
+
 def without_head(policy: Policy, folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -301,8 +354,41 @@ def test_another_engine_is_corrected_unless_said_otherwise() -> None:
     assert load_recipe("grpo", []).objective.correction is None
     assert load_recipe("grpo", [vllm]).objective.correction == Truncate()
     assert load_recipe("grpo", [vllm, "objective.correction=null"]).objective.correction is None
+    assert load_recipe("grpo", ["engine.sampler=vllm"]).objective.correction == Truncate()
     assert load_recipe("grpo", [vllm, "objective.correction={mask: {}}"]).objective.correction == Mask()
     local, remote = load_recipe("grpo", []), load_recipe("grpo", [vllm, "objective.correction=null"])
     assert local.difference(remote) == ["engine: {} -> absent", 'engine.sampler: absent -> "vllm"']
     moved = load_recipe("grpo", [vllm.replace("//a", "//b"), "objective.correction=null"])
     assert remote.difference(moved) == [], "an address is no difference"
+    inside = load_recipe("grpo", ["engine.sampler={vllm: {memory: 0.3}}", "objective.correction=null"])
+    assert remote.difference(inside) == [], "nor is where vLLM runs"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            'servers: ["http://a"], memory: 0.3',
+            "memory is for vLLM in the run's own processes, and servers names others",
+        ),
+        ("in_flight: 3", "in_flight is for servers, and servers names none"),
+        ("seconds: 3", "seconds is for servers, and servers names none"),
+        ("memory: 1.5", "memory"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(options: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        load_recipe("grpo", [f"engine.sampler={{vllm: {{{options}}}}}"])
+
+
+@pytest.mark.parametrize("options", ["", 'servers: ["http://a"]'])
+def test_a_recipe_that_states_all_defaults_is_the_same(options: str) -> None:
+    recipe = load_recipe("grpo", [f"engine.sampler={{vllm: {{{options}}}}}"])
+    assert recipe_of_run(recipe.resolved()).engine == recipe.engine
+
+
+def test_without_vllm_it_is_a_sentence(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outrider.sample.vllm_engine._MODULE", "no_such_vllm")
+    with pytest.raises(UserError, match="has no vLLM: install it there") as error:
+        open_sampler(load_recipe("grpo", ["engine.sampler=vllm"]), policy, Ranks())
+    assert sys.executable in str(error.value)

@@ -1,7 +1,8 @@
-"""vLLM servers for tests, where an interpreter with vLLM is named by ``OUTRIDER_VLLM_PYTHON``."""
+"""vLLM for tests: servers, where ``OUTRIDER_VLLM_PYTHON`` names an interpreter with vLLM, and what both kinds need."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import signal
@@ -10,18 +11,29 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 PYTHON = os.environ.get("OUTRIDER_VLLM_PYTHON", "")
 needs_vllm = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_VLLM_PYTHON names no interpreter with vLLM")
+needs_vllm_here = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="this interpreter has no vLLM")
 
 # What the CPU build of vLLM needs on a few cores. A block of 32 tokens, so that short prompts are cached. No prompt in
 # chunks: where one is cut, vLLM takes back what its seeded generator drew, which none on a CPU can do, and dies.
-_ON_A_CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+ON_A_CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 ARGUMENTS = ["--enforce-eager", "--block-size", "32", "--no-enable-chunked-prefill"]
+
+
+@contextmanager
+def on_a_cpu() -> Iterator[None]:
+    """For an engine of this process."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in ON_A_CPU.items():
+            environment.setenv(name, value)
+        yield
 
 
 class Server:
@@ -38,7 +50,7 @@ class Server:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            environment = {**os.environ, **_ON_A_CPU, "HF_HUB_OFFLINE": "1"}
+            environment = {**os.environ, **ON_A_CPU, "HF_HUB_OFFLINE": "1"}
             self.process = subprocess.Popen(
                 self._command, stdout=log, stderr=log, env=environment, start_new_session=True
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from outrider.options import Options
 from outrider.record import SamplingParams
@@ -40,18 +40,34 @@ class LocalSampling(SamplerEngine):
 
 
 class Vllm(SamplerEngine):
-    """vLLM servers that ``outrider serve`` has started; several are used side by side, with the same weights.
+    """vLLM: in the run's own processes, one engine in each, or as servers that ``outrider serve`` has started.
 
-    The weights of every step go through a folder that the servers can read: of this machine, or of a file system that
-    all machines share.
+    Servers are used side by side, with the same weights. The weights of every step go through a folder that servers
+    and processes can read: of this machine, or of a file system that all machines share.
     """
 
     servers: list[Annotated[str, Field(pattern="^https?://[^/]+/?$")]] = Field(
-        min_length=1, description="addresses, such as http://127.0.0.1:8000"
+        default_factory=list, description="addresses, such as http://127.0.0.1:8000; none: in the run's own processes"
     )
     folder: str | None = Field(None, description="where weights are handed over; null: this machine's temporary files")
-    in_flight: int = Field(64, ge=1, description="requests to one server at a time, of each process of the run")
-    seconds: float = Field(600.0, gt=0, description="after which an answer counts as lost, and the server too")
+    memory: float = Field(
+        0.5, gt=0, le=1, description="without servers: the share of a GPU's memory for vLLM, its weights included"
+    )
+    in_flight: int = Field(64, ge=1, description="with servers: requests to one at a time, of each process of the run")
+    seconds: float = Field(
+        600.0, gt=0, description="with servers: after which an answer counts as lost, and the server too"
+    )
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Vllm:
+        foreign = ("memory",) if self.servers else ("in_flight", "seconds")
+        # a run's own recipe states every default, so only other values were meant
+        meant = [name for name in foreign if getattr(self, name) != type(self).model_fields[name].default]
+        if meant and self.servers:
+            raise ValueError(f"{meant[0]} is for vLLM in the run's own processes, and servers names others")
+        if meant:
+            raise ValueError(f"{meant[0]} is for servers, and servers names none")
+        return self
 
 
 SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm": Vllm}

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from outrider.errors import UserError
 from outrider.model.load import Policy
-from outrider.record import RAW, Mode, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.record import Rollout, SampleRequest
+from outrider.sample.handed_weights import HandedWeights, OnMain
 from outrider.sample.options import SampleOptions, Vllm
-from outrider.sample.requests import PolicyLimits, Room, SampledTokens, context_of, rollouts_of
+from outrider.sample.requests import SampledTokens
 from outrider.sample.sampler import EngineLostError, Export
-from outrider.sample.stop import ends_of
+from outrider.sample.vllm_requests import Job, VllmRequests, sampled_tokens
 from outrider.sample.vllm_server import ServerLostError, VllmServer
 
 
@@ -31,15 +26,6 @@ class _Answer(NamedTuple):
     cached_tokens: int = 0
 
 
-class _Job(NamedTuple):
-    """One rollout to be drawn: its request, member and room, and what a server is asked."""
-
-    request: int
-    member: int
-    room: Room
-    body: dict[str, Any]
-
-
 class VllmSampler:
     """Draws over HTTP, from one or several servers with the same weights.
 
@@ -48,11 +34,7 @@ class VllmSampler:
     weights were given to, is left out until the next weights come; what was asked of it is asked of the others, with
     the same identities, and only one answer of each counts.
 
-    Log-probabilities are those of the distribution that was sampled from, ``processed_logprobs``. vLLM gives no
-    entropies.
-
-    Args:
-        on_main: calls a function on one process of the run and gives its result to all.
+    vLLM gives no entropies.
 
     Raises:
         UserError: a server does not answer, or is not fit.
@@ -61,23 +43,15 @@ class VllmSampler:
     gives_entropies = False
 
     def __init__(
-        self,
-        policy: Policy,
-        options: SampleOptions,
-        engine: Vllm,
-        on_main: Callable[[Callable[[], Any]], Any] = lambda make: make(),
+        self, policy: Policy, options: SampleOptions, engine: Vllm, on_main: OnMain = lambda make: make()
     ) -> None:
-        self.tokenizer, self.options, self.limits = policy.tokenizer, options, PolicyLimits(policy)
-        self._ends, self._on_main = ends_of(policy, options.stop), on_main
-        if engine.folder is not None and not Path(engine.folder).is_dir():
-            raise UserError(f"engine.sampler.vllm.folder: {engine.folder} is no folder")
+        self._requests, self._on_main = VllmRequests(policy, options), on_main
+        self._weights = HandedWeights(engine.folder, on_main)
         self._servers = [VllmServer(address, engine.seconds) for address in engine.servers]
         for server in self._servers:
-            server.open(self.limits.context)
+            server.open(self._requests.limits.context)
         self.engines = len(self._servers)
         self._pool = ThreadPoolExecutor(engine.in_flight * self.engines, thread_name_prefix="vllm")
-        self._folder = engine.folder
-        self._weights: Path | None = None
         self._started: dict[str, str] = {}  # address to the start of the process that has the present weights
         self._lost = ""  # how the last lost server was lost
         self.notices: list[str] = []
@@ -93,11 +67,7 @@ class VllmSampler:
         Raises:
             EngineLostError: no server is left.
         """
-        before = self._weights
-        self._weights = Path(self._on_main(lambda: tempfile.mkdtemp(prefix="outrider-weights-", dir=self._folder)))
-        if before is not None:
-            shutil.rmtree(before, ignore_errors=True)  # every server has read it, or is lost
-        export(self._weights)
+        export(self._weights.renew())  # every server has read the last ones, or is lost
         self._started = self._on_main(self._reload)
         self.version = version
         counts, self._counts = self._counts, Counter()
@@ -111,7 +81,7 @@ class VllmSampler:
         started = {}
         for server in self._servers:
             try:
-                server.reload(str(self._weights))
+                server.reload(str(self._weights.folder))
                 started[server.address] = server.started()
             except ServerLostError as error:
                 self._say_lost(server, str(error))
@@ -119,7 +89,7 @@ class VllmSampler:
         return started
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        jobs = [job for i, request in enumerate(requests) for job in self._jobs(i, request)]
+        jobs = self._requests.jobs(requests)
         sampled: dict[tuple[int, int], SampledTokens] = {}
         first = True
         while jobs:
@@ -135,47 +105,30 @@ class VllmSampler:
                     sampled[job.request, job.member] = answer.tokens
             jobs = [job for job in jobs if (job.request, job.member) not in sampled]
             first = False
-        modes = [self._mode(self._params(request)) for request in requests]
-        return rollouts_of(requests, sampled, modes, self.version, self.tokenizer)
+        return self._requests.rollouts(requests, sampled, self.version)
 
     def close(self) -> None:
         """End the threads, also where one waits for a server, and remove the weights that were handed over."""
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)
-        if self._weights is not None:
-            shutil.rmtree(self._weights, ignore_errors=True)
+        self._weights.remove()
 
-    def _jobs(self, index: int, request: SampleRequest) -> list[_Job]:
-        params = self._params(request)
-        room = self.limits.room(request, params)
-        body = {
-            "prompt": context_of(request).tolist(),
-            "max_tokens": room.tokens,
-            "temperature": params.temperature,
-            "top_p": params.top_p,
-            "top_k": params.top_k,
-            "logprobs": 0,  # of the sampled token alone
-            "return_token_ids": True,
-            "stop": self._ends.texts,
-            "stop_token_ids": self._ends.ids,
-            "include_stop_str_in_output": True,
-            "skip_special_tokens": False,
-        }
-        return [_Job(index, k, room, {**body, "seed": request.rollout_seed(k)}) for k in range(request.n)]
-
-    def _ask(self, server: VllmServer, job: _Job) -> _Answer:
+    def _ask(self, server: VllmServer, job: Job) -> _Answer:
         """The tokens of a rollout; a server that is lost is left out."""
         if server.address not in self._started:
             return _Answer(server)
         try:
-            answer = server.complete(job.body)
+            answer = server.complete({"prompt": job.prompt, "return_token_ids": True, **job.asked})
         except ServerLostError as error:
             self._leave_out(server, str(error))
             return _Answer(server)
         usage = answer.get("usage") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-        tokens = _tokens(answer["choices"][0], job.room, server)
+        choice = answer["choices"][0]
+        ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+        ended = choice["finish_reason"], choice.get("stop_reason")
+        tokens = sampled_tokens(ids, logprobs, *ended, job.room, server.address)
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
     def _leave_out_restarted(self, servers: Sequence[VllmServer]) -> None:
@@ -198,21 +151,3 @@ class VllmSampler:
     def _refuse_none(self, started: dict[str, str]) -> None:
         if not started:
             raise EngineLostError(f"no vLLM server is left (the last was {self._lost})")
-
-    def _params(self, request: SampleRequest) -> SamplingParams:
-        return request.params or self.options.params()
-
-    def _mode(self, params: SamplingParams) -> Mode:
-        return Mode(params.temperature, params.top_p, params.top_k) if params.temperature > 0 else RAW
-
-
-def _tokens(choice: dict[str, Any], room: Room, server: VllmServer) -> SampledTokens:
-    ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
-    if len(ids) != len(logprobs) or not ids:
-        raise UserError(f"{server.address} gives {len(ids)} tokens and {len(logprobs)} log-probabilities")
-    reason = choice["finish_reason"]
-    if reason not in ("stop", "length"):
-        raise UserError(f"{server.address} ended a response with {reason!r}")
-    by_text = isinstance(choice.get("stop_reason"), str)
-    stop = room.reason if reason == "length" else StopReason.TEXT if by_text else StopReason.STOP
-    return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, stop)

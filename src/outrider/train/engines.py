@@ -13,6 +13,7 @@ from outrider.learn.options import Fsdp2
 from outrider.model.device import placement
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.options import Vllm
 from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
@@ -25,12 +26,22 @@ def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
         UserError: its engine cannot be had.
     """
     if isinstance(recipe.engine.sampler, Vllm):
-        from outrider.sample.vllm import VllmSampler
-
-        return VllmSampler(policy, recipe.sample, recipe.engine.sampler, ranks.from_main)
+        return _vllm(recipe.engine.sampler, recipe, policy, ranks)
     from outrider.sample.local import LocalSampler
 
     return LocalSampler(policy, recipe.sample)
+
+
+def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
+    if engine.servers:
+        from outrider.sample.vllm import VllmSampler
+
+        return VllmSampler(policy, recipe.sample, engine, ranks.from_main)
+    from outrider.sample.vllm_engine import VllmEngine
+    from outrider.sample.vllm_inside import VllmInside
+
+    weights = HandedWeights(engine.folder, ranks.from_main)
+    return VllmInside(policy, recipe.sample, VllmEngine(policy, weights, engine.memory, ranks.rank, ranks.size))
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:

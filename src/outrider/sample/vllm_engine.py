@@ -1,0 +1,166 @@
+"""A vLLM engine in this process."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+import random
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from outrider.errors import UserError
+from outrider.model.device import placement
+from outrider.model.load import Policy, context_length
+from outrider.model.weights_file import write_weights
+from outrider.sample.handed_weights import HandedWeights
+from outrider.sample.sampler import Export
+from outrider.sample.vllm_requests import Job
+
+_MODULE = "vllm"
+
+
+# Compiling takes minutes there; a block of 128 tokens, the default, holds no short prompt; and where a prompt is cut in
+# chunks, vLLM takes back what its seeded generator drew, which none on a CPU can do, and dies.
+_ON_A_CPU = {"enforce_eager": True, "block_size": 32, "enable_chunked_prefill": False}
+
+
+class VllmEngine:
+    """vLLM's ``LLM`` on the device of this rank, which ends with this process: it starts no other one.
+
+    It is made from a folder that the policy is written to, not from the policy's name: whatever a policy was made of,
+    what vLLM loads is what Outrider loaded.
+
+    Args:
+        weights: where they are handed over.
+        memory: share of a GPU's memory; on a CPU of the machine's, which the ranks share.
+        rank, size: of the processes of the run, each of which has an engine of its own.
+
+    Raises:
+        UserError: there is no vLLM here, or it does not start with this model.
+    """
+
+    def __init__(
+        self, policy: Policy, weights: HandedWeights, memory: float = 0.5, rank: int = 0, size: int = 1
+    ) -> None:
+        _refuse_absent()
+        self._weights = weights
+        folder = weights.renew()
+        if rank == 0:
+            _write(policy, folder)
+        weights.complete()
+        place = placement(policy.options.dtype)
+        on_cpu = place.device.type == "cpu"
+        options = {
+            "dtype": policy.options.dtype,
+            "max_model_len": context_length(policy.model),
+            # of the distribution that was sampled from, temperature included: what the learner's ratio is to
+            "logprobs_mode": "processed_logprobs",
+            "enable_prefix_caching": True,
+            "gpu_memory_utilization": memory / size if on_cpu else memory,
+            "use_tqdm_on_load": False,
+        }
+        if on_cpu:
+            options |= _ON_A_CPU | {"max_num_batched_tokens": max(4096, context_length(policy.model))}
+        if size > 1:  # each rank is a world of its own in the group of processes that there is already
+            options["distributed_executor_backend"] = "external_launcher"
+        with _as_before(), _environment(rank, size, place.device):
+            try:
+                from vllm import LLM
+
+                self._llm = LLM(str(folder), **options)
+            except Exception as error:  # whatever a package of this size raises
+                raise UserError(f"engine.sampler: vLLM does not start here ({_first_line(error)})") from error
+
+    def complete(self, jobs: Sequence[Job]) -> list[Any]:
+        """vLLM's ``RequestOutput`` for each job, in order."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        # its own detokenizer is needed to find stop texts and for nothing else
+        asked = [
+            SamplingParams(**job.asked, detokenize=bool(job.asked["stop"]), output_kind=RequestOutputKind.FINAL_ONLY)
+            for job in jobs
+        ]
+        prompts = [{"prompt_token_ids": job.prompt} for job in jobs]
+        return list(self._llm.generate(prompts, asked, use_tqdm=False))
+
+    def reload(self, export: Export) -> None:
+        """Take the weights that ``export`` writes, and forget the keys and values of the old ones."""
+        folder = self._weights.renew()
+        export(folder)
+        self._weights.complete()
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+        if not self._llm.reset_prefix_cache():
+            raise RuntimeError("vLLM could not forget its cache of prefixes")
+
+    def close(self) -> None:
+        """Free the device, and remove the weights that were handed over."""
+        self._llm.llm_engine.engine_core.shutdown()
+        self._weights.remove()
+
+
+def _write(policy: Policy, folder: Path) -> None:
+    config = copy.deepcopy(policy.model.config)
+    config.architectures = [type(policy.model).__name__]
+    config.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    write_weights(policy.model, folder)
+
+
+def _refuse_absent() -> None:
+    if importlib.util.find_spec(_MODULE) is None:
+        raise UserError(
+            f"engine.sampler: vllm without servers runs in this process, and {sys.executable} has no vLLM: install it "
+            "there (docs/engines.md), or name servers that `outrider serve` has started in engine.sampler.vllm.servers"
+        )
+
+
+@contextmanager
+def _environment(rank: int, size: int, device: torch.device) -> Iterator[None]:
+    """The variables that vLLM reads at its start; those of a launcher, which it asks for, are there only then."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a process of its own would outlive a killed run
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    before = dict(os.environ)
+    if size > 1:
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(device.index or 0))
+    try:
+        yield
+    finally:
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+
+
+_DEFAULTS = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",  # a hundred lines at the start, across the progress of the run
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # it would bind the threads of the learner too
+}
+
+
+@contextmanager
+def _as_before() -> Iterator[None]:
+    """What vLLM sets for a whole process stays as it was: the states of random generators, and how to set threads."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that vLLM seeds
+    set_num_threads = torch.set_num_threads
+    with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):  # of its own imports
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+            torch.set_num_threads = set_num_threads
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__

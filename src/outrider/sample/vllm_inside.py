@@ -1,0 +1,52 @@
+"""Sampling by vLLM in this process: every rollout is a request of its own, with its own seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from outrider.model.load import Policy
+from outrider.record import Rollout, SampleRequest
+from outrider.sample.options import SampleOptions
+from outrider.sample.sampler import Export
+from outrider.sample.vllm_engine import VllmEngine
+from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
+
+
+class VllmInside:
+    """Draws with an engine of this process, which batches all requests by itself. vLLM gives no entropies."""
+
+    engines = engines_used = 1
+    gives_entropies = False
+
+    def __init__(self, policy: Policy, options: SampleOptions, engine: VllmEngine) -> None:
+        self._requests, self._engine = VllmRequests(policy, options), engine
+        self.notices: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self.version = 0
+
+    def take(self, version: int, export: Export) -> dict[str, int]:
+        """Have the engine read the weights, and forget the keys and values of the old ones.
+
+        Returns counts of the requests since the last time: ``prompt_tokens``, and ``cached_tokens`` of them that came
+        from the engine's cache.
+        """
+        self._engine.reload(export)
+        self.version = version
+        counts, self._counts = self._counts, Counter()
+        return {name: counts[name] for name in ("prompt_tokens", "cached_tokens")}
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        jobs = self._requests.jobs(requests)
+        sampled = {}
+        for job, answer in zip(jobs, self._engine.complete(jobs), strict=True):
+            [drawn] = answer.outputs
+            self._counts.update(prompt_tokens=len(job.prompt), cached_tokens=answer.num_cached_tokens or 0)
+            logprobs = [of[token].logprob for token, of in zip(drawn.token_ids, drawn.logprobs, strict=True)]
+            ended = drawn.finish_reason, drawn.stop_reason
+            sampled[job.request, job.member] = sampled_tokens(drawn.token_ids, logprobs, *ended, job.room, "vLLM")
+        return self._requests.rollouts(requests, sampled, self.version)
+
+    def close(self) -> None:
+        """End the engine, and remove the weights that were handed over."""
+        self._engine.close()

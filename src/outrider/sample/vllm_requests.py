@@ -1,0 +1,103 @@
+"""What vLLM is asked for a rollout and what it answers, which is the same over HTTP and in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrider.errors import UserError
+from outrider.model.load import Policy
+from outrider.record import RAW, Mode, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.sample.options import SampleOptions
+from outrider.sample.requests import PolicyLimits, Room, SampledTokens, context_of, rollouts_of
+from outrider.sample.stop import ends_of
+
+
+class Job(NamedTuple):
+    """One rollout to be drawn: its request and member, its room, and what vLLM is asked.
+
+    Attributes:
+        asked: sampling parameters, by vLLM's names.
+    """
+
+    request: int
+    member: int
+    room: Room
+    prompt: list[int]
+    asked: dict[str, Any]
+
+
+TokensOf = Mapping[tuple[int, int], SampledTokens]
+"""The tokens of each request and member."""
+
+
+class VllmRequests:
+    """Makes jobs of requests, and rollouts of what was drawn for them.
+
+    Every rollout is a request of its own, with its own seed. Log-probabilities are those of the distribution that was
+    sampled from, ``processed_logprobs``.
+    """
+
+    def __init__(self, policy: Policy, options: SampleOptions) -> None:
+        self.limits = PolicyLimits(policy)
+        self._tokenizer, self._options = policy.tokenizer, options
+        self._ends = ends_of(policy, options.stop)
+
+    def jobs(self, requests: Sequence[SampleRequest]) -> list[Job]:
+        """One for each rollout, in order.
+
+        Raises:
+            UserError: a context leaves no room to respond, or has a token that the model does not know.
+        """
+        return [job for i, request in enumerate(requests) for job in self._jobs(i, request)]
+
+    def rollouts(self, requests: Sequence[SampleRequest], drawn: TokensOf, version: int) -> list[Rollout]:
+        """The rollouts of the requests, in order."""
+        modes = [_mode(self._params(request)) for request in requests]
+        return rollouts_of(requests, drawn, modes, version, self._tokenizer)
+
+    def _jobs(self, index: int, request: SampleRequest) -> list[Job]:
+        params = self._params(request)
+        room = self.limits.room(request, params)
+        prompt = context_of(request).tolist()
+        asked = {
+            "max_tokens": room.tokens,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "top_k": params.top_k,
+            # a server would take these from the model's generation_config.json, and sample from another distribution
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "logprobs": 0,  # of the sampled token alone
+            "stop": self._ends.texts,
+            "stop_token_ids": self._ends.ids,
+            "include_stop_str_in_output": True,
+            "skip_special_tokens": False,
+        }
+        return [Job(index, k, room, prompt, {**asked, "seed": request.rollout_seed(k)}) for k in range(request.n)]
+
+    def _params(self, request: SampleRequest) -> SamplingParams:
+        return request.params or self._options.params()
+
+
+def _mode(params: SamplingParams) -> Mode:
+    return Mode(params.temperature, params.top_p, params.top_k) if params.temperature > 0 else RAW
+
+
+def sampled_tokens(
+    ids: Sequence[int], logprobs: Sequence[float], finish: str | None, stop: int | str | None, room: Room, who: str
+) -> SampledTokens:
+    """What was drawn for a job, from vLLM's ``finish_reason`` and ``stop_reason``.
+
+    Raises:
+        UserError: it was not drawn to its end, or log-probabilities are missing; ``who`` is to blame.
+    """
+    if len(ids) != len(logprobs) or not ids:
+        raise UserError(f"{who} gives {len(ids)} tokens and {len(logprobs)} log-probabilities")
+    if finish not in ("stop", "length"):
+        raise UserError(f"{who} ended a response with {finish!r}")
+    by_text = isinstance(stop, str)
+    reason = room.reason if finish == "length" else StopReason.TEXT if by_text else StopReason.STOP
+    return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, reason)
