@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch.distributed.tensor import DTensor
 
 from outrider.learn.held import WholeModel
 from outrider.learn.learner import Learner
@@ -23,6 +28,36 @@ from outrider.train.ranks import Ranks
 from small import random_policy
 
 
+def save_large(ranks: Ranks, sharded: bool, out: Path) -> int:
+    """Train and save a model of tens of megabytes a layer; write down what saving took beside what is saved."""
+    size = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 8}
+    learner = learner_of(Trial(kl=0.0), ranks, sharded, size)
+    learner.update(rows_of(Trial(), 0))
+    own = 3 * sum(local(parameter).nbytes for parameter in learner.parameters)  # with AdamW's two averages
+    if ranks.main:
+        out.mkdir()
+    ranks.from_main(lambda: None)
+    learner.save(out)
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the kernel begins a new maximum
+    before = status("VmRSS")
+    learner.save(out)
+    taken = ranks.gather(lambda: [(status("VmHWM") - before, own)])
+    if ranks.main:
+        (out / "taken").write_text(json.dumps(taken))
+    return 0
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def status(key: str) -> int:
+    """Bytes of a line of the process's status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
 class Trial(NamedTuple):
     """A model and an objective to train it with."""
 
@@ -34,6 +69,7 @@ class Trial(NamedTuple):
     tied: bool = True
     micro_tokens: int = 40
     rows: int = 7
+    dtype: torch.dtype = torch.float32
 
 
 def rows_of(trial: Trial, step: int) -> list[TrainingRow]:
@@ -56,8 +92,8 @@ def rows_of(trial: Trial, step: int) -> list[TrainingRow]:
     return made
 
 
-def learner_of(trial: Trial, ranks: Ranks, sharded: bool) -> Learner:
-    policy: Policy = random_policy(trial.family, tie_word_embeddings=trial.tied)
+def learner_of(trial: Trial, ranks: Ranks, sharded: bool, size: Mapping[str, int] | None = None) -> Learner:
+    policy: Policy = random_policy(trial.family, tie_word_embeddings=trial.tied, **(size or {}))
     if trial.lora:
         add_adapter(policy.model, LoraOptions(rank=4, alpha=8.0), 0)
     policy = ready(policy)[0]
@@ -66,12 +102,13 @@ def learner_of(trial: Trial, ranks: Ranks, sharded: bool) -> Learner:
         lr=1e-3, micro_tokens=trial.micro_tokens, gradient_checkpointing=trial.checkpointing, minibatches=2
     )
     hold = ShardedModel if sharded else WholeModel
-    return Learner(policy.model, options, loss, ranks.rank, ranks.size, ranks.sum_, path=policy.path, hold=hold)
+    return Learner(policy.model, options, loss, ranks.rank, ranks.size, ranks.sum_, trial.dtype, policy.path, hold)
 
 
 def train(ranks: Ranks, trial: Trial, sharded: bool, steps: int, out: Path, start: Path | None = None) -> int:
     """Train, from the state of another training if one is named, and write down what came of it."""
     learner = learner_of(trial, ranks, sharded)
+    untrained = learner.logprobs(rows_of(trial, 0))
     first = 0
     if start is not None:
         learner.load(start / "checkpoint")
@@ -86,5 +123,5 @@ def train(ranks: Ranks, trial: Trial, sharded: bool, steps: int, out: Path, star
         learner.save(out / "checkpoint")
     learner.export(out / "export")
     if ranks.main:
-        (out / "result").write_bytes(pickle.dumps({"metrics": metrics, "logprobs": logprobs}))
+        (out / "result").write_bytes(pickle.dumps({"metrics": metrics, "logprobs": logprobs, "untrained": untrained}))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import NamedTuple
@@ -27,9 +28,10 @@ TRIALS = {
 
 
 class Trained(NamedTuple):
-    """What came of a training: whole weights, an adapter added, and what the learner said."""
+    """What came of a training: whole weights, an adapter added, and what the learner said, also before."""
 
     weights: dict[str, torch.Tensor]
+    untrained: list[np.ndarray]
     metrics: list[dict[str, float]]
     logprobs: list[np.ndarray]
 
@@ -39,7 +41,7 @@ def trained(
 ) -> Trained:
     assert launch(ranks, sharded_mains.train, trial, sharded, steps, out, start) == 0
     result = pickle.loads((out / "result").read_bytes())
-    return Trained(load_file(out / "export" / "model.safetensors"), result["metrics"], result["logprobs"])
+    return Trained(load_file(out / "export" / "model.safetensors"), **result)
 
 
 # full weights and an adapter, each once; the others are more of the same
@@ -71,6 +73,21 @@ def bound(name: str) -> float:
     return 1e-4 if name.endswith("k_proj.bias") else 1e-6
 
 
+def test_products_in_bfloat16_of_weights_in_float32(tmp_path: Path) -> None:
+    """Shares are gathered in bfloat16, so weights of norms are rounded too; what is kept is float32 as ever."""
+    exact, low = Trial("qwen3"), Trial("qwen3", dtype=torch.bfloat16)
+    want, one = (trained(t, 1, False, tmp_path / str(t.dtype), 1).untrained for t in (exact, low))
+    two = trained(low, 2, True, tmp_path / "two", 1)
+    rounding = np.concatenate([np.abs(a - b) for a, b in zip(want, one, strict=True)])
+    apart = np.concatenate([np.abs(a - b) for a, b in zip(want, two.untrained, strict=True)])
+    assert 1e-3 < rounding.mean() < 0.1
+    assert apart.mean() < 2 * rounding.mean(), "no further from float32 than a whole model in bfloat16"
+    files = [load_file(file) for file in (tmp_path / "two" / "checkpoint").glob("*.safetensors")]
+    kept = [tensor for file in files for name, tensor in file.items() if name.startswith("weights.")]
+    assert {tensor.dtype for tensor in kept} == {torch.float32}
+    assert any((tensor != tensor.bfloat16().float()).any() for tensor in kept)
+
+
 @pytest.mark.parametrize("reset_every", [None, 2])
 def test_a_checkpoint_goes_on_on_another_number_of_processes(reset_every: int | None, tmp_path: Path) -> None:
     """One is a number of processes too. The reference is part of it where it is reset at times."""
@@ -96,3 +113,13 @@ def test_a_checkpoint_of_another_learner_or_model_is_a_sentence(tmp_path: Path) 
         trained(Trial(), 1, False, tmp_path / "one", 1, tmp_path / "sharded")
     with pytest.raises(UserError, match="weights of another model"):
         trained(Trial("llama"), 1, True, tmp_path / "llama", 1, tmp_path / "sharded")
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the largest memory anew")
+@pytest.mark.parametrize(("ranks", "sharded"), [(1, False), (2, True)])
+def test_saving_takes_no_copy(ranks: int, sharded: bool, tmp_path: Path) -> None:
+    """At most a tenth of what a process saves, where all of it was once put together in memory, twice over."""
+    assert launch(ranks, sharded_mains.save_large, sharded, tmp_path / "saved") == 0
+    for taken, own in json.loads((tmp_path / "saved" / "taken").read_text()):
+        assert own > 150e6 / ranks
+        assert taken < 0.1 * own
