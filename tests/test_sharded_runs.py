@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +23,7 @@ from outrider.model.load import load_policy
 from outrider.runs.folder import RunFolder
 from scripted_vllm import SamplingVllm
 
+README = Path(__file__).parents[1] / "README.md"
 SHORT = ["train.tokens=null", "train.steps=4", "train.problems=4", "train.save_every=2", "evaluate.after=false"]
 SHORT += ["evaluate.before=false", "learn.lr=1e-3", "sample.max_tokens=48", "objective.kl=0.01"]
 
@@ -97,3 +101,49 @@ def test_two_processes_with_shares_train_what_one_trains_and_go_on_where_they_we
 def test_what_shares_cannot_do_is_a_sentence(recipe: str, engine: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         load_recipe(recipe, [f"engine={json.dumps(engine)}"])
+
+
+def readme(words: str) -> str:
+    """The block of README's code that has these words."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    [found] = [block for block in blocks if words in block]
+    return str(found)
+
+
+def as_on_a_cpu(block: str, server: SamplingVllm, folder: Path) -> list[str]:
+    """The block's lines with the names that are this machine's, and without the server, which runs already."""
+    changes = {
+        "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 ": "",
+        "http://127.0.0.1:8000": server.address,
+        "http://c:8000": server.address,
+        "/shared/weights": str(folder),
+        "/shared/runs/mine": str(folder / "run"),
+        "runs/mine": str(folder / "run"),
+        "torchrun": f"{Path(sys.executable).with_name('torchrun')} --local-addr 127.0.0.1",
+        "--nproc-per-node 6": "--nproc-per-node 2",
+        "--nproc-per-node 8": "--nproc-per-node 1",
+        "mine.yaml": str(folder / "mine.yaml"),
+    }
+    for said, here in changes.items():
+        block = block.replace(said, here)
+    return [line for line in block.splitlines() if "outrider serve" not in line]
+
+
+@pytest.mark.parametrize(("words", "machines"), [("--nproc-per-node 6", 1), ("--nnodes 2", 2)])
+def test_the_blocks_of_the_readme_train(words: str, machines: int, server: SamplingVllm, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "extends: grpo\nmodel: base:countdown\ntask: {countdown: {}}\nsample: {max_tokens: 24}\n"
+        "train: {problems: 4, steps: 1, tokens: null}\nevaluate: {before: false, after: false}\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    script = "\n".join(as_on_a_cpu(readme(words), server, tmp_path)).replace("a:29500", f"127.0.0.1:{port}")
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    processes = [
+        subprocess.Popen(["sh", "-ec", script], stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)
+        for _ in range(machines)
+    ]
+    said = [process.communicate(timeout=200)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * machines, said
+    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1]
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
