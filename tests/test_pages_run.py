@@ -45,7 +45,7 @@ def commands() -> list[tuple[str, str]]:
         for block in blocks(page)
         for line in re.sub(r"\\\n\s*", " ", block).splitlines()
     ]
-    return [(page, line) for page, line in lines if line.startswith("outrider ")]
+    return [(page, line.removesuffix(" &")) for page, line in lines if line.startswith("outrider ")]
 
 
 @pytest.mark.parametrize(("page", "line"), commands())

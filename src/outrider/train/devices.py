@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+_DRIVERS = ("/proc/driver/nvidia", "/dev/kfd")  # of NVIDIA's and of AMD's GPUs
 _UNLIMITED = 1 << 60  # cgroup v1 says "no limit" with a number near 2 ** 63
 
 
@@ -27,14 +29,20 @@ class Devices(NamedTuple):
 
 def find_devices() -> Devices | None:
     """The GPUs of this machine, or the host's memory where there is none; None where the system does not say."""
-    import torch
+    if driver_there():  # importing torch takes a second
+        import torch
 
-    if torch.cuda.is_available():
-        found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-        smallest = min(found, key=lambda one: one.total_memory)
-        return Devices(len(found), smallest.total_memory, smallest.name, host=False)
+        if torch.cuda.is_available():
+            found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+            smallest = min(found, key=lambda one: one.total_memory)
+            return Devices(len(found), smallest.total_memory, smallest.name, host=False)
     size = host_memory()
     return None if size is None else Devices(1, size, "this machine", host=True)
+
+
+def driver_there() -> bool:
+    """Whether this machine has the driver of a GPU."""
+    return shutil.which("nvidia-smi") is not None or any(Path(sign).exists() for sign in _DRIVERS)
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
