@@ -168,6 +168,20 @@ def test_greedy_is_that_of_transformers() -> None:
             assert rollout.token_ids.tolist() == out[0, len(prompt) :].tolist()
 
 
+@pytest.mark.parametrize("path", ["fused", "packed", "plain"])
+def test_how_often_one_looks_for_ended_rows_changes_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU decodes ended rows on for a few tokens, and past the end of all of them."""
+    asked = [request(str(i), prompt, n=6) for i, prompt in enumerate(PROMPTS)]
+    often = sampler(random_policy(), path).sample(asked)
+    for every in (5, 1000):
+        monkeypatch.setattr("outrider.sample.wave.looks_every", lambda device, every=every: every)
+        for one, other in zip(often, sampler(random_policy(), path).sample(asked), strict=True):
+            assert one.token_ids.tolist() == other.token_ids.tolist()
+            assert one.stop is other.stop
+            assert np.abs(one.logprobs_T - other.logprobs_T).max() < 1e-5
+    assert len({len(rollout.token_ids) for rollout in often}) > 3, "some end early"
+
+
 def test_new_weights_are_seen_when_they_are_taken() -> None:
     policy, other = random_policy(seed=0), random_model("qwen2", seed=9)
     engine = sampler(policy)

@@ -272,14 +272,13 @@ class Learner:
             loss, diagnostics = self._micro_loss(micro)
             loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
-                # in float64, for sums of many small terms
-                sums[name] = sums.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
-        if self.size > 1:
-            names = ["loss", *self.loss.diagnostics]  # not the keys of sums: a rank without rows has none
-            packed = self.add(torch.stack([sums.get(n, torch.zeros((), dtype=torch.float64)) for n in names]))
-            sums = dict(zip(names, packed, strict=True))
+                # in float64, for sums of many small terms; on its device, since each reading waits for it
+                sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
+        names = ["loss", *self.loss.diagnostics] if self.size > 1 else [*sums]  # a rank without rows has no sums
+        none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
+        packed = torch.stack([sums.get(name, none) for name in names]).cpu()
         self.held.finish_gradients()
-        return {name: float(value) for name, value in sums.items()}
+        return dict(zip(names, self.add(packed).tolist(), strict=True))
 
     def _idle_pass(self) -> None:
         """What a pass of another rank needs of this one."""

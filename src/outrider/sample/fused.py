@@ -76,7 +76,8 @@ class FusedDecoder(StoreDecoder):
         config = model.config
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._epsilon = torch.tensor(float(config.rms_norm_eps), device=model.device)
+        self._eps = float(config.rms_norm_eps)
+        self._epsilon = torch.tensor(self._eps, device=model.device)  # to read it back would wait for the device
         self._rotary = torch.empty(0, self._dim // 2, dtype=torch.complex64)
         self._layers: list[FusedLayer] = []
         self.updated()
@@ -125,8 +126,8 @@ class FusedDecoder(StoreDecoder):
         qkv = F.linear(h, layer.qkv, layer.qkv_bias).view(rows * width, kv, per_kv + 2, dim)
         qk, v = qkv[:, :, :-1], qkv[:, :, -1]
         if layer.norm_q is not None and layer.norm_k is not None:
-            q_normed = F.rms_norm(qk[:, :, :-1], (dim,), layer.norm_q, self._epsilon.item())
-            qk = torch.cat([q_normed, F.rms_norm(qk[:, :, -1:], (dim,), layer.norm_k, self._epsilon.item())], 2)
+            q_normed = F.rms_norm(qk[:, :, :-1], (dim,), layer.norm_q, self._eps)
+            qk = torch.cat([q_normed, F.rms_norm(qk[:, :, -1:], (dim,), layer.norm_k, self._eps)], 2)
         # complex numbers exist in float32 at least, and the rotation needs its precision for late positions
         pairs = torch.view_as_complex(qk.float().unflatten(-1, (dim // 2, 2)))
         qk = torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
