@@ -114,7 +114,8 @@ def as_on_a_cpu(block: str, server: SamplingVllm, folder: Path) -> list[str]:
     """The block's lines with the names that are this machine's, and without the server, which runs already."""
     changes = {
         "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 ": "",
-        "http://127.0.0.1:8000": server.address,
+        "http://127.0.0.1:8006": server.address,
+        ', "http://127.0.0.1:8007"': "",
         "http://c:8000": server.address,
         "/shared/weights": str(folder),
         "/shared/runs/mine": str(folder / "run"),
