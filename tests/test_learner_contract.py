@@ -88,13 +88,13 @@ def test_products_in_bfloat16_of_weights_in_float32(tmp_path: Path) -> None:
     assert any((tensor != tensor.bfloat16().float()).any() for tensor in kept)
 
 
-@pytest.mark.parametrize("reset_every", [None, 2])
+@pytest.mark.parametrize("reset_every", [pytest.param(None, marks=pytest.mark.slow), 2])
 def test_a_checkpoint_goes_on_on_another_number_of_processes(reset_every: int | None, tmp_path: Path) -> None:
     """One is a number of processes too. The reference is part of it where it is reset at times."""
     trial = Trial(kl=0.1, reset_every=reset_every)
     whole = trained(trial, 1, False, tmp_path / "whole", 6)
     trained(trial, 2, True, tmp_path / "begun", 3)
-    for ranks in (1, 2, 3):
+    for ranks in (1, 2, 3) if reset_every is None else (2, 3):
         went_on = trained(trial, ranks, True, tmp_path / str(ranks), 3, tmp_path / "begun")
         for key, weight in whole.weights.items():
             # the first step after a reset takes every gradient at full size, rounding too
@@ -113,6 +113,11 @@ def test_a_checkpoint_of_another_learner_or_model_is_a_sentence(tmp_path: Path) 
         trained(Trial(), 1, False, tmp_path / "one", 1, tmp_path / "sharded")
     with pytest.raises(UserError, match="weights of another model"):
         trained(Trial("llama"), 1, True, tmp_path / "llama", 1, tmp_path / "sharded")
+
+
+def test_a_folder_that_one_process_does_not_see_is_a_sentence_on_all(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"ranks \[1\] do not see .*a disk that all share"):
+        launch(2, sharded_mains.save_where_one_cannot_see, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the largest memory anew")

@@ -81,9 +81,16 @@ def test_two_processes_with_shares_train_what_one_trains_and_go_on_where_they_we
     run("fsdp2", 2, server, out, "--resume")
     assert furthest(weights(tmp_path / "shares"), weights(out)) == 0.0
 
-    errors = run("fsdp2", 3, server, out, "--resume", "--force", "train.steps=5")
+
+@pytest.mark.slow
+def test_a_run_goes_on_on_another_number_of_processes_if_told_to(server: SamplingVllm, tmp_path: Path) -> None:
+    run("fsdp2", 2, server, tmp_path / "run")
+    refused = started("fsdp2", 3, server, tmp_path / "run", "--resume", "train.steps=5")
+    assert "ranks: 2 -> 3" in refused.communicate(timeout=300)[1]
+    assert refused.returncode == 2
+    errors = run("fsdp2", 3, server, tmp_path / "run", "--resume", "--force", "train.steps=5")
     assert "ranks: 2 -> 3" in errors
-    assert [row["step"] for row in RunFolder(out).metrics()] == [1, 2, 3, 4, 5]
+    assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +137,9 @@ def as_on_a_cpu(block: str, server: SamplingVllm, folder: Path) -> list[str]:
     return [line for line in block.splitlines() if "outrider serve" not in line]
 
 
-@pytest.mark.parametrize(("words", "machines"), [("--nproc-per-node 6", 1), ("--nnodes 2", 2)])
+@pytest.mark.parametrize(
+    ("words", "machines"), [pytest.param("--nproc-per-node 6", 1, marks=pytest.mark.slow), ("--nnodes 2", 2)]
+)
 def test_the_blocks_of_the_readme_train(words: str, machines: int, server: SamplingVllm, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "extends: grpo\nmodel: base:countdown\ntask: {countdown: {}}\nsample: {max_tokens: 24}\n"

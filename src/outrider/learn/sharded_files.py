@@ -20,6 +20,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
+from outrider.errors import UserError
 from outrider.learn.held import Training, refuse_other_learner, refuse_other_weights
 from outrider.record.disk import disk_refused, write_atomically
 
@@ -39,6 +40,7 @@ class ShardedFiles:
     model: PreTrainedModel
 
     def save(self, folder: Path, training: Training) -> None:
+        _refuse_unseen(folder)
         tensors = _tensors(self.model, training)
         # AdamW counts its steps for each parameter, and they are the same for all
         steps = next((int(averages["step"]) for averages in training.optimizer.state.values()), 0)
@@ -72,6 +74,15 @@ class ShardedFiles:
         )
         load(tensors, storage_reader=reader)
         return counts
+
+
+def _refuse_unseen(folder: Path) -> None:
+    """Raise UserError on all ranks where one does not see the folder: it would write its share where nobody looks."""
+    seen: list[bool] = [False] * dist.get_world_size()
+    dist.all_gather_object(seen, folder.is_dir())
+    if not all(seen):
+        blind = [rank for rank, sees in enumerate(seen) if not sees]
+        raise UserError(f"ranks {blind} do not see {folder}; the folder of the run has to be on a disk that all share")
 
 
 def _trained(model: PreTrainedModel) -> dict[str, Parameter]:
