@@ -73,7 +73,7 @@ def test_servers_are_told_what_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     servers = "engine.sampler={vllm: {servers: ['http://a:1', 'http://b:1'], in_flight: 30}}"
     told = lines(monkeypatch, Devices(1, 80 << 30, "this machine", host=True), "train.ranks=2", servers)
     (said,) = (line for line in told if "vLLM" in line)
-    assert said.startswith("each of 2 vLLM servers, beside this: weights 0.00 in float32, and ")
+    assert said.startswith("each vLLM server, beside this: weights 0.00 in float32, and ")
     assert said.endswith("for keys and values of the 60 rollouts that it is asked for at a time")
     assert not any("while it samples" in line for line in told)
     assert "of the 128 rollouts" in next(

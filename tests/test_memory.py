@@ -105,13 +105,14 @@ def test_the_samplers_copy_is_what_the_fused_decoder_holds(family: str, tied: bo
 
 
 def test_keys_and_values_are_those_of_a_wave() -> None:
-    """All responses of a step in one wave, as long as the context allows, and the prompts that they continue."""
+    """All responses of a step in one wave, as long as the context allows; the prompts that they continue; and a layer
+    twice, of the two that there are."""
     model = random_model("qwen3", hidden_size=32)
     use_plans(model)
     recipe = load_recipe("grpo", ["explore.0.n=2", "train.problems=3", "sample.max_tokens=900"])
     told = memory(recipe, shape_of(model.config.to_dict()), "qwen3").phases["samples"]["keys and values"]
     held = 0
-    for rows in (3, 6):
+    for rows in (3, 6, 6 // 2):
         store = Store(torch.zeros(rows, dtype=torch.int64), 128, 2)
         with torch.no_grad():
             PackedDecoder(model).forward(torch.zeros(rows, 128, dtype=torch.int64), store)

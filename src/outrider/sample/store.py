@@ -88,17 +88,21 @@ class Store:
         return spread
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
-        """The same in place, a layer at a time: two whole stores would not fit where one does."""
-        used, grows = self.column, columns != self.columns
+        """The same in place, one tensor after the other: two whole stores would not fit where one does."""
         self.starts_B, self.columns, self._bias_of = self.starts_B[row_of_B], columns, None
-        for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
-            if grows:
-                self._allocate(layer, keys.shape[1], keys.shape[2], values.shape[3], keys)
-                self.keys[layer][..., :used] = keys[..., :used].index_select(0, row_of_B)
-                self.values[layer][:, :, :used] = values[:, :, :used].index_select(0, row_of_B)
-            else:  # whole rows in one copy: two thirds of the time
-                self.keys[layer] = keys.index_select(0, row_of_B)
-                self.values[layer] = values.index_select(0, row_of_B)
+        for layer in range(len(self.keys)):
+            self.keys[layer] = self._rows(self.keys[layer], row_of_B, 3)
+            self.values[layer] = self._rows(self.values[layer], row_of_B, 2)
+
+    def _rows(self, old: Tensor, row_of_B: Tensor, columns: int) -> Tensor:
+        """These rows of a tensor whose columns are this dimension, with room for all columns."""
+        if old.shape[columns] == self.columns:  # whole rows in one copy: two thirds of the time
+            return old.index_select(0, row_of_B)
+        shape = list(old.shape)
+        shape[0], shape[columns] = len(row_of_B), self.columns
+        new = old.new_empty(shape)
+        new.narrow(columns, 0, self.column).copy_(old.narrow(columns, 0, self.column).index_select(0, row_of_B))
+        return new
 
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
         if self.keys[layer].numel() == 0:

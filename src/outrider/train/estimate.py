@@ -6,10 +6,12 @@ Tokens of a step are bounded by the rollouts that the stages may ask for, each o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from outrider.config import Recipe
+from outrider.learn.options import Fsdp2
 from outrider.sample.options import Vllm
 from outrider.train.cores import usable_cores
 from outrider.train.decoder_shape import DecoderShape, shape_of
@@ -47,7 +49,7 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
     if taken.host:
         lines.append(f"  in the host's memory: {_sizes(taken.host)}")
     if isinstance(recipe.engine.sampler, Vllm):
-        lines.append(_servers(recipe, recipe.engine.sampler, shape, setup.layout.processes))
+        lines.append(_vllm(recipe, recipe.engine.sampler, shape, setup.layout.processes))
     if devices is None:
         return [*lines, "this system does not say how much memory it has"]
     if devices.host and setup.layout.processes > 1:
@@ -57,21 +59,26 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """The processes that a run without torchrun has (:func:`outrider.train.launch.launch`)."""
+    """The processes of a run, as :func:`outrider.train.launch.launch` starts them, or as torchrun has."""
     on_gpus = devices is not None and not devices.host
-    return Layout(recipe.train.ranks or (1 if on_gpus else len(usable_cores())))
+    processes = int(os.environ.get("WORLD_SIZE", recipe.train.ranks)) or (1 if on_gpus else len(usable_cores()))
+    learner = recipe.engine.learner
+    sharded = isinstance(learner, Fsdp2)
+    return Layout(processes, sharded, isinstance(learner, Fsdp2) and learner.offload)
 
 
-def _servers(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> str:
+def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> str:
+    """What vLLM has to hold, so that a user can size it."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
-    servers = len(engine.servers)
-    rows = min(engine.in_flight * processes, -(-rollouts // servers))
+    engines = len(engine.servers) or processes
+    asked = -(-rollouts // engines)
+    rows = min(engine.in_flight * processes, asked) if engine.servers else asked
     weights = number_bytes(recipe) * shape.parameters / GIB
     stored = keys_and_values(recipe, shape, rows * wave(recipe, shape)[1]) / GIB
+    each = "each vLLM server, beside this" if engine.servers else f"of that, vLLM takes {engine.memory:g}"
     return (
-        f"each of {servers} vLLM server{'s' if servers > 1 else ''}, beside this: weights {weights:.2f} in "
-        f"{recipe.policy.dtype}, and {stored:.2f} for keys and values of the {rows:,} rollouts that it is asked for "
-        "at a time"
+        f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for keys and values of the "
+        f"{rows:,} rollouts that it is asked for at a time"
     )
 
 

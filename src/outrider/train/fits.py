@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from outrider.config import Recipe
+from outrider.learn.options import Fsdp2
 from outrider.model.options import LoraOptions
+from outrider.sample.options import Vllm
 from outrider.train.decoder_shape import DecoderShape
 from outrider.train.devices import Devices
 from outrider.train.memory import Layout, memory, wave
@@ -17,6 +19,11 @@ GIB = 2**30
 LIBRARIES = GIB // 2
 """Bytes that Python, PyTorch and its kernels take beside what is counted: of each process, or of CUDA on each GPU."""
 
+GAPS = 0.75
+"""Share of a phase's memory that the C library keeps beside it on a CPU once it is freed, as measured over five steps:
+0.66 to 0.78. What a GPU's allocator keeps is not known."""
+
+_FSDP2 = "engine.learner=fsdp2 train.ranks={} beside vLLM servers"
 _FEWEST_ROWS = 16  # fewer waste nearly all of a device
 
 
@@ -36,10 +43,17 @@ class Remedy(NamedTuple):
 
 def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> int:
     """Bytes of a device; of the host's memory, where that is the device, by all processes together."""
-    taken = memory(setup.recipe, shape, model_type, setup.layout)
+    taken, vllm = memory(setup.recipe, shape, model_type, setup.layout), int(vllm_share(setup.recipe) * devices.size)
     if not devices.host:
-        return taken.peak + LIBRARIES
-    return (taken.peak + sum(taken.host.values()) + LIBRARIES) * setup.layout.processes
+        return taken.peak + LIBRARIES + vllm
+    gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
+    return (taken.peak + gaps + LIBRARIES) * setup.layout.processes + vllm
+
+
+def vllm_share(recipe: Recipe) -> float:
+    """Of a GPU's memory, or of a host's for all processes together, that vLLM takes in the run's own processes."""
+    sampler = recipe.engine.sampler
+    return sampler.memory if isinstance(sampler, Vllm) and not sampler.servers else 0.0
 
 
 def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
@@ -51,9 +65,28 @@ def verdict(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices
     found = least(setup, shape, model_type, devices)
     lacks = f"does not fit: needs {need / GIB:.1f} GiB, more than {there}"
     if found is None:
-        return f"{lacks}, and no option makes it fit: take a smaller model, shorter responses or more memory"
+        return f"{lacks}, and no option makes it fit{_several(setup, shape, model_type, devices)}"
     words, less = found
-    return f"{lacks}; {words} makes it {less / GIB:.1f} GiB"
+    return f"{lacks}; {words} {less / GIB:.1f} GiB"
+
+
+def _several(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> str:
+    """How many such GPUs would do, with what changes no number."""
+    if not devices.host:
+        twice, passes = ([*kind(setup, shape, devices)][-1:] for kind in (_recomputed, _smaller_passes))
+        for number in (2**k for k in range(1, 11)):
+            for changes in ([], twice, [*twice, *passes]):
+                less = needed(_changed(_sharded(setup, number), changes), shape, model_type, devices)
+                if less <= devices.size:
+                    words = " and ".join([_FSDP2.format(number), *(change.words for change in changes)])
+                    return f" here; {number} such GPUs would do: {words}, {less / GIB:.1f} GiB of each"
+    return ": take a smaller model, shorter responses or more memory"
+
+
+def _changed(setup: Setup, changes: Sequence[Remedy]) -> Setup:
+    for change in changes:
+        setup = change.of(setup)
+    return setup
 
 
 def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) -> tuple[str, int] | None:
@@ -66,11 +99,9 @@ def least(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices) 
     for count in range(1, len(options) + 1):
         for chosen in itertools.combinations(options, count):
             for changes in itertools.product(*chosen):
-                changed = setup
-                for change in changes:
-                    changed = change.of(changed)
-                if (less := needed(changed, shape, model_type, devices)) <= devices.size:
-                    return " with ".join(change.words for change in changes), less
+                if (less := needed(_changed(setup, changes), shape, model_type, devices)) <= devices.size:
+                    words = " and ".join(change.words for change in changes)
+                    return f"{words} {'makes' if count == 1 else 'make'} it", less
     return None
 
 
@@ -98,6 +129,24 @@ def _fewer_processes(setup: Setup, shape: DecoderShape, devices: Devices) -> Ite
             yield Remedy(f"train.ranks={processes}", partial(_with_layout, layout=Layout(processes)))
 
 
+def _shares(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
+    """On as few of the GPUs that there are as will do."""
+    if not devices.host:
+        for number in (2**k for k in range(1, 11) if 2**k <= devices.number):
+            if number > (setup.layout.processes if setup.layout.sharded else 1):
+                yield Remedy(_FSDP2.format(number), partial(_sharded, number=number))
+
+
+def _sharded(setup: Setup, number: int) -> Setup:
+    """With servers elsewhere where the recipe's sampler needs the whole policy."""
+    engine = setup.recipe.engine
+    learner = engine.learner if isinstance(engine.learner, Fsdp2) else Fsdp2()
+    sampler = engine.sampler if isinstance(engine.sampler, Vllm) else Vllm(servers=["http://127.0.0.1:8000"])
+    changed = engine.model_copy(update={"learner": learner, "sampler": sampler})
+    layout = Layout(number, True, learner.offload)
+    return Setup(setup.recipe.model_copy(update={"engine": changed}), layout)
+
+
 def _low_products(setup: Setup, shape: DecoderShape, devices: Devices) -> Iterator[Remedy]:
     if setup.recipe.policy.dtype != "bfloat16":
         yield _option("policy.dtype=bfloat16", "policy", dtype="bfloat16")
@@ -114,6 +163,7 @@ _CHANGES: Sequence[Callable[[Setup, DecoderShape, Devices], Iterator[Remedy]]] =
     _smaller_passes,
     _smaller_waves,
     _fewer_processes,
+    _shares,
     _low_products,
     _adapter,
 )

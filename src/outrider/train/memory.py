@@ -18,7 +18,7 @@ While it samples, with the local sampler, and while it learns; what one of them 
 
 ================  =====================================================================================================
 keys and values   :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
-                  beside the prompts that they continue
+                  beside the prompts that they continue; one layer twice, while the wave grows
 draws             :math:`20 R V`: logits, probabilities and their sums, some in float64
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
                   :math:`26 H + 8 (I + D_q + D_{kv})`, beside an adapter :math:`8 H` less; where queries and keys have
@@ -167,7 +167,9 @@ def _sampling(recipe: Recipe, shape: DecoderShape) -> dict[str, int]:
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     contexts = min(rows, -(-rows * recipe.train.problems // max(rollouts, 1))) * min(PROMPT, longest)
     return {
-        "keys and values": keys_and_values(recipe, shape, rows * longest + contexts),
+        # and one layer's more, while the wave grows
+        "keys and values": keys_and_values(recipe, shape, rows * longest + contexts)
+        + keys_and_values(recipe, shape, rows * longest) // shape.layers,
         "draws": 20 * rows * shape.vocabulary,
     }
 
@@ -175,11 +177,13 @@ def _sampling(recipe: Recipe, shape: DecoderShape) -> dict[str, int]:
 def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, int]:
     """Of the moment that takes most: the head's backward pass, with all layers behind it, or that of a layer."""
     low, adapter = number_bytes(recipe), recipe.policy.lora is not None
-    tokens = max(recipe.learn.micro_tokens, wave(recipe, shape)[1])
+    longest = wave(recipe, shape)[1]
+    tokens = max(recipe.learn.micro_tokens, longest)
+    own = tokens * min(recipe.sample.max_tokens, longest) // longest  # the others need no logits
     layer = activations(shape, low, adapter) * tokens
     copies = low * shape.layer_products if low == 2 and not adapter else 0
     gathered = {"gathered layers": _gathered(recipe, shape, layout)}
-    head = _head(shape, low, adapter, tokens)
+    head = _head(shape, low, adapter, own)
     if not recipe.learn.gradient_checkpointing:
         all_layers = {"activations": shape.layers * layer, "products' copies": shape.layers * copies}
         return all_layers | {"head": head} | gathered

@@ -1,0 +1,268 @@
+"""The estimate of memory (`outrider train … --dry-run`) against what processes really take.
+
+For each case a process of its own, or two, as `outrider train` starts them: a random model of realistic shape draws
+one wave of responses behind prompts of 512 tokens, learns from some of them, and hands its weights over, twice.
+``measured``: the largest resident size beside that of the loaded libraries, of the process that takes most.
+``estimated``: :func:`outrider.train.memory.memory` for the same recipe. ``ratio``: of estimated to measured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from _machine import keep
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from outrider.config import Recipe, load_recipe
+from outrider.model.device import DTYPES
+from outrider.model.load import Policy
+from outrider.model.lora import add_adapter
+from outrider.model.tiny import character_tokenizer, tiny_policy
+from outrider.record import Problem, SampleRequest
+from outrider.record.row import TrainingRow
+from outrider.sample.ready import ready
+from outrider.train.decoder_shape import shape_of
+from outrider.train.engines import open_learner, open_sampler
+from outrider.train.estimate import layout_of
+from outrider.train.launch import launch
+from outrider.train.memory import PROMPT, memory
+from outrider.train.ranks import Ranks
+
+_MMAP_THRESHOLD = -3  # of mallopt(3)
+
+KINDS = {
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "llama": (LlamaConfig, LlamaForCausalLM),
+}
+
+
+class Sizes(NamedTuple):
+    """Of a model."""
+
+    layers: int
+    width: int
+    inner: int
+    heads: int
+    keys: int
+    vocabulary: int
+    tied: bool
+
+
+SMALL = Sizes(8, 512, 1408, 8, 2, 16_000, True)
+MEDIUM = Sizes(12, 768, 2048, 12, 4, 50_000, False)
+HALF_BILLION = Sizes(24, 896, 4864, 14, 2, 151_936, True)  # Qwen2.5-0.5B
+
+
+class Case(NamedTuple):
+    """A model, and what of a recipe changes its memory.
+
+    Attributes:
+        trained: rows that are learned from; the others are only sampled.
+    """
+
+    name: str
+    kind: str
+    sizes: Sizes
+    options: tuple[str, ...] = ()
+    problems: int = 2
+    samples: int = 4
+    trained: int = 8
+
+    @property
+    def recipe(self) -> Recipe:
+        usual = [
+            f"train.ranks={1 + (SHARED in self.options)}",
+            "sample.max_tokens=64",
+            "learn.micro_tokens=2304",
+            "evaluate.before=false",
+        ]
+        plan = [f"train.problems={self.problems}", f"explore.0.n={self.samples}", "sample.rows=1024"]
+        return load_recipe("dr-grpo", [*usual, *plan, *self.options])
+
+
+LOW, RECOMPUTED, KL = "policy.dtype=bfloat16", "learn.gradient_checkpointing=true", "objective.kl=0.1"
+LORA = "policy.lora={rank: 16}"
+ALONE = "engine.sampler={vllm: {servers: ['http://127.0.0.1:1']}}"
+SHARED = "engine={learner: fsdp2, sampler: {vllm: {servers: ['http://127.0.0.1:1']}}}"
+WAVE = ("sample.max_tokens=128", "learn.micro_tokens=640")
+CASES = [
+    Case("full", "qwen2", MEDIUM),
+    Case("full, bfloat16", "qwen3", MEDIUM, (LOW,)),
+    Case("full, recomputed layers", "qwen3", MEDIUM, (RECOMPUTED,)),
+    Case("full, bfloat16, recomputed layers, KL", "llama", MEDIUM, (LOW, RECOMPUTED, KL)),
+    Case("full, tied, small", "qwen2", SMALL),
+    Case("adapter, KL", "llama", MEDIUM, (LORA, KL)),
+    Case("adapter, bfloat16", "qwen2", MEDIUM, (LORA, LOW)),
+    Case(
+        "adapter, bfloat16, recomputed layers, half a billion", "qwen2", HALF_BILLION, (LORA, LOW, RECOMPUTED), 1, 4, 4
+    ),
+    Case("a wave of keys and values", "qwen2", SMALL, WAVE, 4, 64, 2),
+    Case("a wave of keys and values, bfloat16", "llama", MEDIUM, (LOW, *WAVE), 2, 128, 2),
+    Case("learner alone", "qwen2", MEDIUM, (ALONE,)),
+    Case(
+        "learner alone, bfloat16, recomputed layers, half a billion",
+        "qwen2",
+        HALF_BILLION,
+        (ALONE, LOW, RECOMPUTED),
+        1,
+        4,
+        4,
+    ),
+    Case("two processes", "qwen2", SMALL, ("train.ranks=2",)),
+    Case("two shares", "qwen2", MEDIUM, (SHARED,)),
+    Case("two shares, bfloat16, recomputed layers, KL", "qwen3", MEDIUM, (SHARED, LOW, RECOMPUTED, KL)),
+    Case("two shares of an adapter, bfloat16, KL", "llama", MEDIUM, (SHARED, LORA, LOW, KL)),
+]
+
+
+def status(key: str) -> float:
+    """Megabytes of a line of the process's status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key))
+
+
+def trimmed() -> float:
+    """Resident megabytes without what was freed."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return status("VmRSS")
+
+
+def model_of(case: Case) -> PreTrainedModel:
+    config, model = KINDS[case.kind]
+    torch.manual_seed(0)
+    sizes = case.sizes
+    return model(
+        config(
+            vocab_size=sizes.vocabulary,
+            hidden_size=sizes.width,
+            intermediate_size=sizes.inner,
+            num_hidden_layers=sizes.layers,
+            num_attention_heads=sizes.heads,
+            num_key_value_heads=sizes.keys,
+            head_dim=sizes.width // sizes.heads,
+            tie_word_embeddings=sizes.tied,
+            max_position_embeddings=4096,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+    ).eval()
+
+
+def policy_of(case: Case, recipe: Recipe) -> Policy:
+    model = model_of(case)
+    if recipe.policy.lora is not None:
+        model = model.to(DTYPES[recipe.policy.dtype])
+        add_adapter(model, recipe.policy.lora, 0)
+    return Policy(model, character_tokenizer(), recipe.policy.model_copy(update={"check": False}))
+
+
+def requests(case: Case) -> list[SampleRequest]:
+    rng = np.random.default_rng(0)
+    prompts = rng.integers(3, case.sizes.vocabulary, (case.problems, PROMPT)).astype(np.int32)
+    return [
+        SampleRequest(Problem(str(i), ""), case.samples, prompt_ids=ids, group_id=str(i))
+        for i, ids in enumerate(prompts)
+    ]
+
+
+def rows(case: Case, recipe: Recipe) -> list[TrainingRow]:
+    """As long as the longest of the wave."""
+    rng, own = np.random.default_rng(1), recipe.sample.max_tokens
+    ids = rng.integers(3, case.sizes.vocabulary, (case.trained * recipe.train.ranks, PROMPT + own)).astype(np.int32)
+    return [
+        TrainingRow(
+            context_ids=row[:PROMPT],
+            token_ids=row[PROMPT:],
+            old_logprobs_N=np.full(own, -10.0, np.float32),
+            advantages_N=np.full(own, 1.0 if i % 2 else -1.0),
+            trainable_N=np.ones(own, np.bool_),
+            group=str(i // 2),
+            seed=i,
+        )
+        for i, row in enumerate(ids)
+    ]
+
+
+def measured(ranks: Ranks, case: Case) -> float:
+    """Megabytes of this process beside its libraries, at its peak."""
+    recipe = case.recipe
+    local = "sampler" not in recipe.engine.names()
+    warm = tiny_policy(seed=0)
+    ready(warm)
+    del warm
+    libraries = trimmed()
+    policy = policy_of(case, recipe)
+    policy = ready(policy, "auto" if local else "packed")[0]
+    trimmed()
+    Path("/proc/self/clear_refs").write_text("5")  # the kernel begins a new maximum
+    sampler = open_sampler(recipe, policy, ranks) if local else None
+    learner = open_learner(recipe, policy, ranks)
+    for version in range(2):
+        if sampler is not None:
+            sampler.take(version, learner.export)
+            sampler.sample(requests(case))
+        learner.update(rows(case, recipe))
+    return status("VmHWM") - libraries
+
+
+def one(ranks: Ranks, index: int) -> int:
+    # every tensor a mapping of its own, which goes back when it is freed: what is measured is what is held
+    ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
+    case = CASES[index]
+    largest = max(ranks.gather(lambda: [measured(ranks, case)]))
+    shape = shape_of(model_of(case).config.to_dict())
+    assert shape is not None
+    told = memory(case.recipe, shape, case.kind, layout_of(case.recipe, None))
+    estimated = told.peak / 2**20
+    if ranks.main:
+        numbers: dict[str, Any] = {
+            "case": case.name,
+            "model": f"{case.kind}, {shape.parameters / 1e6:.0f} million parameters",
+            "estimated": round(estimated),
+            "measured": round(largest),
+            "ratio": round(estimated / largest, 3),
+            "parts": {
+                part: round(size / 2**20)
+                for parts in (told.held, *told.phases.values())
+                for part, size in parts.items()
+            },
+        }
+        print(json.dumps(numbers))
+    return 0
+
+
+def main() -> None:
+    if sys.argv[1:]:
+        index = int(sys.argv[1])
+        launch(CASES[index].recipe.train.ranks, one, index)
+        return
+    cases = []
+    for index in range(len(CASES)):
+        command = [sys.executable, __file__, str(index)]
+        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        print(told.strip())
+        cases.append(json.loads(told.splitlines()[-1]))
+    keep("memory", {"cases": cases, "worst": max((case["ratio"] for case in cases), key=lambda ratio: abs(ratio - 1))})
+
+
+if __name__ == "__main__":
+    main()
