@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from outrider.errors import UserError
 from outrider.model.load import Policy, load_policy
@@ -16,8 +19,10 @@ from outrider.sample.fused import supports
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
+from outrider.screen.progress import Progress
 from outrider.tasks.countdown import Countdown
-from small import branch_of, params, random_model, random_policy, request
+from outrider.train.metrics import step_metrics
+from small import branch_of, group, params, random_model, random_policy, request
 
 FAMILIES = ("qwen2", "qwen3", "llama")
 PROMPTS = [[1, 5, 9], [1, 7], [1, 5, 9, 12, 14, 3, 8], [1, 30, 30, 4]]
@@ -193,6 +198,22 @@ def test_new_weights_are_seen_when_they_are_taken() -> None:
     assert [r.token_ids.tolist() for r in after] == [r.token_ids.tolist() for r in fresh]
     assert [r.token_ids.tolist() for r in after] != [r.token_ids.tolist() for r in before]
     assert {r.policy_version for r in after} == {7}
+
+
+def test_without_entropies_surprisal_estimates_them() -> None:
+    """Both are means over the same tokens, so over many they meet; only one of them is shown."""
+    drawn = sampler(random_policy()).sample([request("p", PROMPTS[0], n=400)])
+    known = step_metrics([group(drawn)], 0)
+    assert "surprisal" not in known
+    unknown = step_metrics([group([replace(rollout, entropies_T=None) for rollout in drawn])], 0)
+    assert np.isnan(unknown["entropy"])
+    tokens = np.concatenate([rollout.logprobs_T for rollout in drawn])
+    assert abs(unknown["surprisal"] - known["entropy"]) < 4 * tokens.std() / len(tokens) ** 0.5
+    progress = Progress(1, "steps", console=Console(file=(shown := io.StringIO()), width=80))
+    with progress:
+        progress.stats(unknown)
+    assert f"surprisal {unknown['surprisal']:.3f}" in shown.getvalue()
+    assert "entropy" not in shown.getvalue()
 
 
 def test_a_context_without_room_is_refused_by_name() -> None:

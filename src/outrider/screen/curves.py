@@ -88,7 +88,10 @@ def _reward(axes: Axes, rows: MetricRows, tokens: Floats, placed: Placed) -> Non
 
 def _entropy(axes: Axes, rows: MetricRows, tokens: Floats) -> None:
     axes.set_title(loc="left", label="entropy of the policy (nats per token)")
-    entropy = _column(rows, "entropy")
+    entropy, surprisal = _column(rows, "entropy"), _column(rows, "surprisal")
+    if np.isfinite(surprisal).any():
+        entropy = np.where(np.isnan(entropy), surprisal, entropy)
+        axes.set_title(loc="left", label="entropy of the policy, estimated by surprisal (nats per token)")
     _line(axes, tokens, entropy, _BLUE, "entropy")
     axes.set_ylim(0, 1.1 * np.nanmax(entropy, initial=0.0) or 1.0)
 

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-_SHOWN = {"reward": ".3f", "entropy": ".3f", "solved": ".0%", "mixed": ".0%", "unsolved": ".0%"}
+_SHOWN = {"reward": ".3f", "entropy": ".3f", "surprisal": ".3f", "solved": ".0%", "mixed": ".0%", "unsolved": ".0%"}
 _COLOURS = {"solved": "green", "mixed": "yellow", "unsolved": "red"}
 _NOT_WORK = frozenset({"evaluate", "save"})
 _WIDEST_PHASE = 8
@@ -74,8 +74,11 @@ class Progress:
         self._report()
 
     def stats(self, metrics: Mapping[str, float]) -> None:
-        """Show the newest metrics; of a whole row those that are known here: reward, entropy and the three shares."""
-        self._stats |= {name: metrics[name] for name in _SHOWN if name in metrics}
+        """Show the newest metrics; of a whole row those that are known here: reward, entropy or surprisal, and the shares."""
+        known = {name: metrics[name] for name in _SHOWN if name in metrics}
+        if "surprisal" in known:  # which estimates the entropy where there is none
+            del known["entropy"]
+        self._stats |= known
         self._report()
 
     def say(self, message: str) -> None:

@@ -15,7 +15,8 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
 
     ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
     ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in tokens;
-    ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`.
+    ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`. Where the sampler gives no entropies,
+    ``surprisal``, the mean of ``-log p`` of the sampled tokens, estimates their mean without bias.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     sampled = [group for group in groups if group.size]
@@ -26,6 +27,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
         for r in rollouts
         if r.entropies_T is not None
     ]
+    surprisals = [-r.logprobs_T if r.trainable_T is None else -r.logprobs_T[r.trainable_T] for r in rollouts]
     outcomes = Counter(r.verdict.outcome for r in rollouts if r.verdict is not None)
     unused = Counter(r.unused for r in rollouts if r.unused)
     return {
@@ -36,6 +38,9 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
         "reward": _mean([r.reward for r in rollouts if r.reward is not None and np.isfinite(r.reward)]),
         "success": _mean([float(r.success) for r in rollouts]),
         "entropy": float(np.concatenate(entropies).mean(dtype=np.float64)) if entropies else np.nan,
+        **(
+            {} if entropies or not rollouts else {"surprisal": float(np.concatenate(surprisals).mean(dtype=np.float64))}
+        ),
         "solved": solved / len(sampled) if sampled else np.nan,
         "mixed": (len(sampled) - solved - unsolved) / len(sampled) if sampled else np.nan,
         "unsolved": unsolved / len(sampled) if sampled else np.nan,
