@@ -74,7 +74,7 @@ class Progress:
         self._report()
 
     def stats(self, metrics: Mapping[str, float]) -> None:
-        """Show the newest metrics; of a whole row those that are known here: reward, entropy or surprisal, and the shares."""
+        """Show the newest metrics; of a whole row: reward, entropy or what estimates it, and the three shares."""
         known = {name: metrics[name] for name in _SHOWN if name in metrics}
         if "surprisal" in known:  # which estimates the entropy where there is none
             del known["entropy"]
