@@ -14,6 +14,7 @@ from torch.distributed import HashStore  # type: ignore[attr-defined]  # its stu
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
+from torch.nn import Parameter
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError
@@ -65,8 +66,7 @@ class ShardedModel(ShardedFiles):
             raise UserError(
                 "engine.learner.fsdp2.offload: there is no GPU here whose memory anything could be kept from"
             )
-        with torch.device("meta"):
-            self._shell = copy.deepcopy(model).to_empty(device="meta")  # the shape of the whole, to export it
+        self._shell = _without_weights(model)
         self._root = _Statistics(model, path, dtype)
         if not dist.is_initialized():  # one process alone, whose shares may be offloaded; its end is `Ranks.leave`'s
             dist.init_process_group(store=HashStore(), rank=rank, world_size=size)
@@ -117,9 +117,10 @@ class ShardedModel(ShardedFiles):
                 tensors[name] = full.cpu()
         if self._rank != 0:
             return None
-        self._shell.load_state_dict(tensors, assign=True)
-        self._shell.tie_weights()
-        return self._shell
+        assembled = copy.deepcopy(self._shell)  # and not the shell itself, which would keep the weights
+        assembled.load_state_dict(tensors, assign=True)
+        assembled.tie_weights()
+        return assembled
 
 
 class _Statistics(torch.nn.Module):
@@ -131,6 +132,15 @@ class _Statistics(torch.nn.Module):
 
     def forward(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
         return own_statistics(self.model, self.path, rows, self.dtype, temperature)
+
+
+def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """The shape of the whole, to put it together in; nothing is copied."""
+    memo: dict[int, Tensor] = {}  # what deepcopy takes as copied already
+    for tensor in [*model.parameters(), *model.buffers()]:
+        empty = torch.empty_like(tensor, device="meta")
+        memo[id(tensor)] = Parameter(empty, tensor.requires_grad) if isinstance(tensor, Parameter) else empty
+    return copy.deepcopy(model, memo)
 
 
 def _whole(tensor: Any) -> Tensor:
