@@ -27,7 +27,8 @@ def test_the_bound_of_rollouts() -> None:
 
 
 def test_a_dry_run_says_it_in_comments(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
-    assert main(["train", "deep-grpo", "--setting", "gsm8k-0.5b", "model=base:countdown", "--dry-run"]) == 0
+    words = ["--setting", "gsm8k-0.5b", "model=base:countdown", "engine.sampler=local", "--dry-run"]
+    assert main(["train", "deep-grpo", *words]) == 0
     shown = capsys.readouterr().out
     assert "# at most 4,608 rollouts and 3,538,944 generated tokens a step (64 problems, 768 tokens" in shown
     assert "GiB at its peak for 448,128 parameters: libraries 0.50, weights" in shown

@@ -95,7 +95,11 @@ def test_it_is_on_the_screen_and_in_the_folder(tmp_path: Path, capsys):
         "train.ranks=1",
         "train.trackers=[]",
     ]
-    recipe = load_recipe("grpo", [*small, *limits, f"task={json.dumps({'table': table})}"], setting="paper")
+    recipe = load_recipe(
+        "grpo",
+        [*small, *limits, "engine={sampler: local, learner: local}", f"task={json.dumps({'table': table})}"],
+        setting="paper",
+    )
     assert train_command(recipe, tmp_path / "run") == 0
     expected = "warning: step 1: error: 16 of 16 responses (KeyError: 'the grader is broken'); the verifier fails"
     assert capsys.readouterr().err.count(expected) == 1
