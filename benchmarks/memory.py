@@ -33,9 +33,10 @@ from outrider.config import Recipe, load_recipe
 from outrider.model.device import DTYPES
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
+from outrider.model.options import LoraOptions
 from outrider.model.tiny import character_tokenizer, tiny_policy
 from outrider.record import Problem, SampleRequest
-from outrider.record.row import TrainingRow
+from outrider.record.row import TrainingRow, imitation_row
 from outrider.sample.ready import ready
 from outrider.train.decoder_shape import shape_of
 from outrider.train.engines import open_learner, open_sampler
@@ -67,6 +68,7 @@ class Sizes(NamedTuple):
 
 SMALL = Sizes(8, 512, 1408, 8, 2, 16_000, True)
 MEDIUM = Sizes(12, 768, 2048, 12, 4, 50_000, False)
+WIDE = Sizes(4, 896, 4864, 14, 2, 151_936, True)
 HALF_BILLION = Sizes(24, 896, 4864, 14, 2, 151_936, True)  # Qwen2.5-0.5B
 
 
@@ -128,6 +130,9 @@ CASES = [
     Case("two processes", "qwen2", SMALL, ("train.ranks=2",)),
     Case("two shares", "qwen2", MEDIUM, (SHARED,)),
     Case("two shares, bfloat16, recomputed layers, KL", "qwen3", MEDIUM, (SHARED, LOW, RECOMPUTED, KL)),
+    Case(
+        "two shares, bfloat16, recomputed layers, large vocabulary", "qwen2", WIDE, (SHARED, LOW, RECOMPUTED), 1, 4, 4
+    ),
     Case("two shares of an adapter, bfloat16, KL", "llama", MEDIUM, (SHARED, LORA, LOW, KL)),
 ]
 
@@ -202,13 +207,25 @@ def rows(case: Case, recipe: Recipe) -> list[TrainingRow]:
     ]
 
 
+def _load_libraries(ranks: Ranks) -> None:
+    """Whatever a case will import, and what its products keep for themselves."""
+    import outrider.learn.sharded  # noqa: F401
+
+    for dtype in ("float32", "bfloat16"):
+        policy = ready(tiny_policy(seed=0))[0]
+        add_adapter(policy.model, LoraOptions(), 0)
+        recipe = load_recipe("grpo", [f"policy.dtype={dtype}"])
+        one_row = imitation_row(np.arange(3, 8, dtype=np.int32), np.arange(3, 8, dtype=np.int32))
+        open_learner(recipe, policy, ranks).update([one_row])
+        square = torch.zeros(2048, 2048, dtype=DTYPES[dtype])  # oneDNN's scratch memory stays
+        square @ square
+
+
 def measured(ranks: Ranks, case: Case) -> float:
     """Megabytes of this process beside its libraries, at its peak."""
     recipe = case.recipe
     local = "sampler" not in recipe.engine.names()
-    warm = tiny_policy(seed=0)
-    ready(warm)
-    del warm
+    _load_libraries(ranks)
     libraries = trimmed()
     policy = policy_of(case, recipe)
     policy = ready(policy, "auto" if local else "packed")[0]

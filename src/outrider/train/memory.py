@@ -28,8 +28,8 @@ products' copies  in bfloat16 and without an adapter :math:`2` for each number i
                   pass needs; recomputed: of one layer
 head              chunks of logits (:mod:`outrider.model.head`); where it is trained, its gradient and a copy in
                   numbers of :math:`b` bytes
-gathered layers   of a sharded learner: what is outside of the layers, and two layers, each as it is sent and as it is
-                  used
+gathered layers   of a sharded learner: what is outside of the layers, in float32; one layer and the next one, as it is
+                  sent and as it is used, in :math:`b` bytes, which are no copies then
 summed gradients  of several processes that hold everything: :math:`4T`, after the backward pass
 ================  =====================================================================================================
 
@@ -181,16 +181,18 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
     tokens = max(recipe.learn.micro_tokens, longest)
     own = tokens * min(recipe.sample.max_tokens, longest) // longest  # the others need no logits
     layer = activations(shape, low, adapter) * tokens
-    copies = low * shape.layer_products if low == 2 and not adapter else 0
-    gathered = {"gathered layers": _gathered(recipe, shape, layout)}
+    shares = layout.sharded and layout.processes > 1
+    # shares are gathered in the type of products, so that nothing is copied
+    copies = low * shape.layer_products if low == 2 and not adapter and not shares else 0
+    gathered = {"gathered layers": _gathered(shape, low, adapter) if shares else 0}
     head = _head(shape, low, adapter, own)
     if not recipe.learn.gradient_checkpointing:
         all_layers = {"activations": shape.layers * layer, "products' copies": shape.layers * copies}
         return all_layers | {"head": head} | gathered
     kept = shape.layers * 4 * shape.width * tokens
     at_head = {"activations": kept, "head": head} | gathered
-    # a tied head's gradient waits there for the embedding's
-    waiting = 4 * shape.head if shape.tied and not adapter else 0
+    # a tied head's gradient waits there for the embedding's, a gathered one for what is gathered with it
+    waiting = 4 * shape.head if (shape.tied or shares) and not adapter else 0
     at_layer = {"activations": kept + layer, "products' copies": copies, "head": waiting} | gathered
     return max(at_head, at_layer, key=lambda parts: sum(parts.values()))
 
@@ -204,8 +206,5 @@ def _head(shape: DecoderShape, low: int, adapter: bool, tokens: int) -> int:
     return max(4 * chunk, 3 * chunk + copied * chunk // 4 + product + copied * product // 4 + (4 + copied) * shape.head)
 
 
-def _gathered(recipe: Recipe, shape: DecoderShape, layout: Layout) -> int:
-    if not layout.sharded or layout.processes == 1:
-        return 0
-    held = 4 if recipe.policy.lora is None else number_bytes(recipe)
-    return held * (shape.outside + 4 * shape.layer_parameters)
+def _gathered(shape: DecoderShape, low: int, adapter: bool) -> int:
+    return (low if adapter else 4) * shape.outside + 3 * low * shape.layer_parameters
