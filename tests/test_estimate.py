@@ -6,7 +6,7 @@ from outrider.cli import main
 from outrider.config import load_recipe
 from outrider.model.places import local_config
 from outrider.train.devices import Devices
-from outrider.train.estimate import estimate
+from outrider.train.estimate import estimate, layout_of
 from outrider.train.memory import most_rollouts
 
 
@@ -80,3 +80,21 @@ def test_servers_are_told_what_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of the 128 rollouts" in next(
         line for line in lines(monkeypatch, None, servers.replace("30", "640")) if "vLLM" in line
     )
+
+
+def test_vllm_inside_the_run_is_told_what_it_needs_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = lines(monkeypatch, Devices(1, 80 << 30, "a card", host=False), "engine.sampler={vllm: {memory: 0.25}}")
+    (said,) = (line for line in told if "vLLM" in line)
+    assert said.startswith("vLLM takes 0.25 of that memory beside this, and needs of it: weights 0.00 in float32, and ")
+    assert said.endswith("of the 256 rollouts that it is asked for at a time")
+    assert told[-1].startswith("fits the 80.0 GiB of a card, with 59.")
+
+
+def test_shares_are_those_of_the_processes_that_there_will_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As launched, and as torchrun has launched."""
+    shared = "engine={learner: fsdp2, sampler: {vllm: {servers: ['http://a:1']}}}"
+    recipe, cards = load_recipe("grpo", [shared, "train.ranks=4"]), Devices(8, 80 << 30, "a card", host=False)
+    assert layout_of(recipe, cards) == (4, True, False)
+    monkeypatch.setenv("WORLD_SIZE", "16")
+    assert layout_of(recipe, cards) == (16, True, False)
+    assert layout_of(load_recipe("grpo", ["engine.learner=local"]), cards) == (16, False, False)

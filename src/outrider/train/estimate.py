@@ -75,7 +75,8 @@ def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> 
     rows = min(engine.in_flight * processes, asked) if engine.servers else asked
     weights = number_bytes(recipe) * shape.parameters / GIB
     stored = keys_and_values(recipe, shape, rows * wave(recipe, shape)[1]) / GIB
-    each = "each vLLM server, beside this" if engine.servers else f"of that, vLLM takes {engine.memory:g}"
+    inside = f"vLLM takes {engine.memory:g} of that memory beside this, and needs of it"
+    each = "each vLLM server, beside this" if engine.servers else inside
     return (
         f"{each}: weights {weights:.2f} in {recipe.policy.dtype}, and {stored:.2f} for keys and values of the "
         f"{rows:,} rollouts that it is asked for at a time"
