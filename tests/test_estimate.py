@@ -98,3 +98,34 @@ def test_shares_are_those_of_the_processes_that_there_will_be(monkeypatch: pytes
     monkeypatch.setenv("WORLD_SIZE", "16")
     assert layout_of(recipe, cards) == (16, True, False)
     assert layout_of(load_recipe("grpo", ["engine.learner=local"]), cards) == (16, False, False)
+
+
+def test_what_lies_beside_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process reads the whole model before it keeps a share; with offload it keeps that too."""
+    monkeypatch.setattr("outrider.train.estimate.host_memory", lambda: 1 << 30)
+    cards = Devices(2, 80 << 30, "a card", host=False)
+    engine = "engine={{learner: {{fsdp2: {{offload: {}}}}}, sampler: {{vllm: {{servers: ['http://a:1']}}}}}}"
+    for offload in ("true", "false"):
+        told = lines(monkeypatch, cards, engine.format(offload), "train.ranks=2")
+        (said,) = (line for line in told if line.startswith("the host's memory"))
+        assert ("and keeps weights" in said) == (offload == "true")
+        assert said.endswith("; 2 of them need 1.0 of 1.0 GiB, too much")
+    assert not any("host" in line for line in lines(monkeypatch, cards, "train.ranks=2"))
+
+
+def test_more_processes_than_gpus_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = Devices(2, 80 << 30, "a card", host=False)
+    assert "8 processes need as many GPUs, and this machine has 2" in lines(monkeypatch, cards, "train.ranks=8")
+    monkeypatch.setenv("WORLD_SIZE", "8")  # on several machines
+    assert not any("as many GPUs" in line for line in lines(monkeypatch, cards))
+
+
+def test_names_that_are_not_counted_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = lines(monkeypatch, None, "policy.lora={targets: [q_proj, c_attn]}")
+    assert any(line.startswith("policy.lora.targets: counted are q_proj, k_proj") for line in told)
+    assert not any("targets" in line for line in lines(monkeypatch, None, "policy.lora={targets: [q_proj]}"))
+
+
+def test_a_quantised_model_has_no_estimate() -> None:
+    config = dict(local_config("base:countdown") or {}, quantization_config={"quant_method": "gptq", "bits": 4})
+    assert estimate(load_recipe("grpo"), config)[1].endswith("so there is no estimate")

@@ -57,8 +57,8 @@ class DecoderShape(NamedTuple):
 
 
 def shape_of(config: Mapping[str, Any]) -> DecoderShape | None:
-    """The sizes of a dense decoder; None for anything else, which has other parameters."""
-    if any("experts" in key for key in config):
+    """The sizes of a dense decoder; None for one that is quantised, and for anything else: they hold other numbers."""
+    if any("experts" in key for key in config) or config.get("quantization_config"):
         return None
     try:
         width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])

@@ -15,9 +15,9 @@ from outrider.learn.options import Fsdp2
 from outrider.sample.options import Vllm
 from outrider.train.cores import usable_cores
 from outrider.train.decoder_shape import DecoderShape, shape_of
-from outrider.train.devices import Devices, find_devices
+from outrider.train.devices import Devices, find_devices, host_memory
 from outrider.train.fits import GIB, LIBRARIES, Setup, needed, verdict
-from outrider.train.memory import Layout, keys_and_values, memory, most_rollouts, number_bytes, wave
+from outrider.train.memory import Layout, Memory, keys_and_values, memory, most_rollouts, number_bytes, wave
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
@@ -39,23 +39,44 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
 
 def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices: Devices | None) -> list[str]:
     setup = Setup(recipe, layout_of(recipe, devices))
-    taken = memory(recipe, shape, model_type, setup.layout)
-    where = "GPU" if devices is not None and not devices.host else "process"
+    taken, processes = memory(recipe, shape, model_type, setup.layout), setup.layout.processes
+    on_gpus = devices is not None and not devices.host
     lines = [
-        f"memory of each {where}, about {(taken.peak + LIBRARIES) / GIB:.1f} GiB at its peak for {shape.parameters:,} "
-        f"parameters: libraries {LIBRARIES / GIB:.2f}, {_sizes(taken.held)}",
+        f"memory of each {'GPU' if on_gpus else 'process'}, about {(taken.peak + LIBRARIES) / GIB:.1f} GiB at its peak "
+        f"for {shape.parameters:,} parameters: {_sizes({'libraries': LIBRARIES} | taken.held)}",
         *(f"  while it {phase}: {_sizes(parts)}" for phase, parts in taken.phases.items()),
+        *_unknown_targets(recipe, shape),
     ]
-    if taken.host:
-        lines.append(f"  in the host's memory: {_sizes(taken.host)}")
     if isinstance(recipe.engine.sampler, Vllm):
-        lines.append(_vllm(recipe, recipe.engine.sampler, shape, setup.layout.processes))
+        lines.append(_vllm(recipe, recipe.engine.sampler, shape, processes))
+    if on_gpus and taken.host_peak:
+        lines += _host_lines(taken, processes)
     if devices is None:
         return [*lines, "this system does not say how much memory it has"]
-    if devices.host and setup.layout.processes > 1:
+    if devices.host and processes > 1:
         together = needed(setup, shape, model_type, devices) / GIB
-        lines.append(f"{setup.layout.processes} processes share the host's memory: {together:.1f} GiB together")
+        lines.append(f"{processes} processes share the host's memory: {together:.1f} GiB together")
+    if on_gpus and processes > devices.number and "WORLD_SIZE" not in os.environ:
+        lines.append(f"{processes} processes need as many GPUs, and this machine has {devices.number}")
     return [*lines, verdict(setup, shape, model_type, devices)]
+
+
+def _host_lines(taken: Memory, processes: int) -> list[str]:
+    """What lies beside the GPUs, of all processes of this machine."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
+    there, need = host_memory(), here * (taken.host_peak + LIBRARIES)
+    parts = f"each process reads the whole model, {taken.loading / GIB:.1f} GiB, before it is shared out"
+    kept = f", and keeps {_sizes(taken.host)}" if taken.host else ""
+    lacks = there is not None and need > there
+    of = "" if there is None else f" of {there / GIB:.1f}"
+    return [f"the host's memory: {parts}{kept}; {here} of them need {need / GIB:.1f}{of} GiB{', too much' * lacks}"]
+
+
+def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
+    lora = recipe.policy.lora
+    if lora is None or lora.targets == "all-linear" or all(name in shape.linear for name in lora.targets):
+        return []
+    return [f"policy.lora.targets: counted are {', '.join(shape.linear)}, other names are not"]
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:

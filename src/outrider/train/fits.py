@@ -47,7 +47,7 @@ def needed(setup: Setup, shape: DecoderShape, model_type: str, devices: Devices)
     if not devices.host:
         return taken.peak + LIBRARIES + vllm
     gaps = int(GAPS * (taken.peak - sum(taken.held.values())))
-    return (taken.peak + gaps + LIBRARIES) * setup.layout.processes + vllm
+    return (max(taken.peak + gaps, taken.host_peak) + LIBRARIES) * setup.layout.processes + vllm
 
 
 def vllm_share(recipe: Recipe) -> float:

@@ -73,11 +73,23 @@ ALONE = Layout()
 
 
 class Memory(NamedTuple):
-    """Bytes by part: held all along, and in each phase beside it; ``host`` is in the host's memory instead."""
+    """Bytes by part.
+
+    Attributes:
+        held, phases: on the device: all along, and in each phase beside it.
+        host: shares that lie in the host's memory instead.
+        loading: in the host's memory before a model is shared out, since every process reads the whole.
+    """
 
     held: dict[str, int]
     phases: dict[str, dict[str, int]]
     host: dict[str, int]
+    loading: int = 0
+
+    @property
+    def host_peak(self) -> int:
+        """Of the host's memory beside a device."""
+        return max(self.loading, sum(self.host.values()))
 
     @property
     def peak(self) -> int:
@@ -106,6 +118,7 @@ def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout 
         "AdamW": 8 * trained,
         "reference model": 4 * trained if recipe.objective.kl.coef else 0,
     }
+    loading = shared["weights"] + shared["reference model"] if layout.sharded else 0
     shared = {part: layout.share(size) for part, size in shared.items()}
     local = isinstance(recipe.engine.sampler, LocalSampling)
     copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
@@ -113,7 +126,8 @@ def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout 
     phases["learns"] = _learning(recipe, shape, layout)
     if layout.processes > 1 and not layout.sharded:
         phases["adds gradients"] = {"summed gradients": 4 * trained}
-    return Memory(copied if layout.offload else shared | copied, phases, shared if layout.offload else {})
+    away = shared if layout.offload else {}
+    return Memory(copied if layout.offload else shared | copied, phases, away, loading)
 
 
 def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
