@@ -54,6 +54,8 @@ class ScriptedVllm:
         self.dies_after: int | None = None
         self.restarts_after: int | None = None
         self.refuses = ""
+        self.adapters: list[str] | None = None  # that are loaded; None: it takes none
+        self.asked_for: list[str] = []  # the model of each completion
         self.closes = False
         self.hangs, self.asked = threading.Event(), threading.Event()
         self._lock = threading.Lock()
@@ -81,6 +83,14 @@ class ScriptedVllm:
                     if outer.refuses:
                         return self.answer(json.dumps({"error": {"message": outer.refuses}}).encode(), 400)
                     return self.answer(json.dumps(outer.complete(body)).encode())
+                if self.path.endswith("_lora_adapter") and outer.adapters is None:
+                    return self.answer(b'{"detail": "Not Found"}', 404)
+                if self.path == "/v1/load_lora_adapter":
+                    outer.adapters.append(body["lora_name"])
+                if self.path == "/v1/unload_lora_adapter":
+                    if body["lora_name"] not in outer.adapters:
+                        return self.answer(b'{"error": {"message": "no such adapter"}}', 404)
+                    outer.adapters.remove(body["lora_name"])
                 if self.path == "/collective_rpc":
                     outer.reload(Path(body["kwargs"]["weights_path"]))
                 if self.path == "/reset_prefix_cache":
@@ -116,6 +126,7 @@ class ScriptedVllm:
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
             self.served += 1
+            self.asked_for.append(body["model"])
             if self.served == self.restarts_after:
                 self.began += 1.0
         ids = tokens_of(body)

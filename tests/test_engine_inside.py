@@ -59,6 +59,16 @@ def test_a_run_survives_a_kill_and_leaves_nothing_behind(ranks: int, tmp_path: P
     assert all(row["sync/prompt_tokens"] > 0 for row in rows[1:])
 
 
+def test_a_run_of_an_adapter_hands_over_the_adapter(tmp_path: Path) -> None:
+    process = start(tmp_path / "run", "train.ranks=1", "train.steps=3", "policy.lora={rank: 4}", "learn.lr=0.003")
+    _, errors = process.communicate(timeout=280)
+    assert process.returncode == 0, errors[-3000:]
+    assert "adapters" not in (tmp_path / "run" / "notices.txt").read_text()
+    rows = RunFolder(tmp_path / "run").metrics()
+    assert len(rows) == 3
+    assert all(row["sync/probe_max"] < 1e-3 for row in rows)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_with_one_sentence(number: signal.Signals, tmp_path: Path) -> None:
     process = start(tmp_path / "run", "train.ranks=1", "train.steps=400")

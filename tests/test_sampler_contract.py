@@ -19,12 +19,11 @@ from outrider.errors import UserError
 from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
 from outrider.model.load import Policy, load_policy
-from outrider.model.tiny import character_tokenizer
 from outrider.model.weights_file import write_weights
 from outrider.objective import Mask, Truncate
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import RAW, Mode, Problem, Rollout, SamplingParams, StopReason
+from outrider.record import RAW, Mode, SamplingParams, StopReason
 from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
@@ -35,15 +34,11 @@ from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
 from outrider.train.collect import with_entropies
 from outrider.train.engines import open_sampler
-from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
+from sampler_cases import LONG, PROMPTS, draw, hand_over, move, own_logits, own_logprobs
 from small import branch_of, request
 from vllm_servers import Server, needs_vllm, needs_vllm_here, on_a_cpu
 
-TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 6;9-6=3,4 3 12 3;"]
-_WRITE = character_tokenizer()
-PROMPTS = [_WRITE(text)["input_ids"] for text in TEXTS]
-LONG = PROMPTS[3]  # longer than a block of a cache of prefixes
 Open = Callable[..., Sampler]
 
 
@@ -63,7 +58,7 @@ def policy() -> Policy:
     return ready(load_policy("base:countdown"))[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine() -> Iterator[VllmEngine]:
     """One for all tests, which start from its weights as little as from a server's: it takes a minute to make."""
     with on_a_cpu():
@@ -99,25 +94,6 @@ def sampler_of(request: pytest.FixtureRequest, policy: Policy) -> Iterator[Open]
     for sampler in opened:
         if not isinstance(sampler, VllmInside):  # its engine serves the next test
             sampler.close()
-
-
-def own_logits(policy: Policy, ids: Sequence[int]) -> torch.Tensor:
-    """By the forward pass of transformers, of a model of its own with the same weights, over the whole at once."""
-    plain = load_policy("base:countdown").model
-    plain.load_state_dict(policy.model.state_dict())
-    with torch.no_grad():
-        return plain(input_ids=torch.tensor([[*ids]])).logits[0]
-
-
-def own_logprobs(policy: Policy, rollout: Rollout, temperature: float = 1.0) -> np.ndarray:
-    logits = own_logits(policy, [*rollout.prompt_ids, *rollout.response_ids]) / temperature
-    first = len(rollout.prompt_ids) + rollout.branch_at
-    chosen = torch.from_numpy(rollout.token_ids.astype(np.int64))[:, None]
-    return logits[first - 1 : -1].log_softmax(-1).gather(1, chosen)[:, 0].numpy()
-
-
-def draw(sampler: Sampler, n: int = 3, **rest: object) -> list[Rollout]:
-    return sampler.sample([request(f"p{i}", prompt, n=n, **rest) for i, prompt in enumerate(PROMPTS)])
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -194,13 +170,6 @@ def test_what_members_share_comes_from_a_cache(sampler_of: Open, policy: Policy)
     assert sum(sampler.take(2, lambda folder: write_weights(policy.model, folder)).values()) == 0
 
 
-def move(policy: Policy, size: float = 0.005) -> None:
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in policy.model.parameters():
-            parameter.add_(size * torch.randn_like(parameter))
-
-
 def test_responses_end_as_they_should(sampler_of: Open, policy: Policy) -> None:
     problem = load_recipe("grpo", [], setting="countdown").task.heldout(1)[0]
     prompt = policy.encode(problem).tolist()
@@ -239,13 +208,6 @@ def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
 
 
 # The probe after each hand-over
-
-
-def hand_over(sampler: Sampler, policy: Policy, refuse: bool = True) -> HandOver:
-    loss = PolicyLoss(ObjectiveOptions(), 24)
-    learner = Learner(policy.model, LearnOptions(), loss, path=policy.path)
-    prompts = [(Problem(str(i), ""), np.array(ids, np.int32)) for i, ids in enumerate((LONG, PROMPTS[0]))]
-    return HandOver(sampler, learner, Ranks(), prompts, refuse=refuse)
 
 
 def test_a_hand_over_that_arrives_passes(sampler_of: Open, policy: Policy) -> None:
@@ -291,7 +253,7 @@ def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], 
             server,
             "reload",
             lambda folder: server.post(
-                "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}}
+                "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
             ),
         )
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from outrider.errors import UserError
 from outrider.model.load import Policy
+from outrider.model.lora import add_adapter
+from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.record import SampleRequest, StopReason
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.sampler import EngineLostError
@@ -135,6 +138,51 @@ def test_a_server_that_is_not_fit_is_refused_at_the_start(policy, servers, tmp_p
         opened(policy, servers[1:], tmp_path)
     with pytest.raises(UserError, match=r"vllm.folder: .*nowhere is no folder"):
         opened(policy, servers[2:], tmp_path / "nowhere")
+
+
+def adapted() -> Policy:
+    policy = random_policy()._replace(options=TrainedPolicyOptions(lora=LoraOptions(rank=4)))
+    add_adapter(policy.model, policy.options.lora, seed=0)
+    return policy
+
+
+def test_servers_that_take_adapters_are_given_each_once_and_forget_the_one_before(servers, tmp_path):
+    for server in servers:
+        server.adapters = []
+    sampler = opened(adapted(), servers, tmp_path)
+    assert sampler.takes_adapter
+    assert not sampler.notices
+    assert [[Path(f).name for f in server.folders] for server in servers] == [["beneath"]] * 3, (
+        "once, the weights beneath"
+    )
+    seen = []
+    for version in (2, 3):
+        sampler.take(version, lambda folder: None)
+        assert drawn(sampler) == expected()
+        assert len({name for server in servers for name in server.asked_for[-10:]}) == 1, "all with one adapter"
+        assert [server.adapters for server in servers] == [[server.asked_for[-1]] for server in servers]
+        seen.append(servers[0].asked_for[-1])
+    assert seen[0] != seen[1], "a name of its own for every version"
+    servers[1].adapters.clear()  # it was started anew
+    sampler.take(4, lambda folder: None)
+    assert drawn(sampler) == expected()
+    assert [len(server.adapters) for server in servers] == [1, 1, 1]
+    sampler.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_one_server_takes_no_adapter_all_are_given_whole_weights_and_it_is_said(servers, tmp_path):
+    servers[0].adapters = []
+    sampler = opened(adapted(), servers, tmp_path)
+    assert not sampler.takes_adapter
+    [notice] = sampler.notices
+    assert re.match(r"the vLLM server \S+ takes no adapters of this policy \(.*Not Found\); the whole weights", notice)
+    assert servers[1].address in notice
+    assert [len(server.folders) for server in servers] == [1, 1, 1]
+    drawn(sampler)
+    assert {name for server in servers for name in server.asked_for} == {"scripted"}
+    assert servers[0].adapters == []
+    sampler.close()
 
 
 def test_closing_waits_for_no_server(policy, servers, tmp_path):

@@ -39,13 +39,14 @@ def on_a_cpu() -> Iterator[None]:
 class Server:
     """``outrider serve`` in a process of its own."""
 
-    def __init__(self, model: str | Path, log: Path, arguments: Sequence[str] = ARGUMENTS) -> None:
+    def __init__(self, model: str | Path, log: Path, arguments: Sequence[str] = ARGUMENTS, lora: int = 0) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address, self._log = f"http://127.0.0.1:{self.port}", log
         self._command = [sys.executable, "-m", "outrider", "serve", str(model), "--port", str(self.port)]
         self._command += ["--dtype", "float32", "--python", PYTHON, f"--vllm={shlex.join(arguments)}"]
+        self._command += ["--lora", str(lora)] if lora else []
         self.start()
 
     def start(self) -> None:

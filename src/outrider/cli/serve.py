@@ -18,6 +18,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="of weights and products (bfloat16)"
     )
+    parser.add_argument("--lora", type=int, metavar="RANK", help="take adapters of a policy.lora, up to this rank")
     parser.add_argument("--python", metavar="PATH", help="an interpreter that has vLLM (this one)")
     parser.add_argument(
         "--vllm", type=shlex.split, default=[], metavar="ARGUMENTS", help="vLLM's own, in one text: --vllm='--seed 1'"
@@ -29,4 +30,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Become the server."""
     from outrider.sample.serve_command import serve_command
 
-    return serve_command(arguments.model, arguments.port, arguments.dtype, arguments.python, arguments.vllm)
+    return serve_command(
+        arguments.model, arguments.port, arguments.dtype, arguments.lora, arguments.python, arguments.vllm
+    )

@@ -11,12 +11,15 @@ from types import ModuleType
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from outrider.errors import UserError, nearest
 from outrider.model.options import LoraOptions
+from outrider.record.disk import disk_refused
 
 ADAPTER = "adapter_config.json"
 _NAME = "default"
@@ -87,16 +90,42 @@ def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequ
 @torch.no_grad()
 def merged(model: PreTrainedModel) -> PreTrainedModel:
     """A plain model whose weights are those of ``model`` with its adapter added; the others are shared with it."""
+    plain = without_adapter(model)
+    for name, layer in _adapted(model).items():
+        plain.get_submodule(name).weight = torch.nn.Parameter(folded(layer), requires_grad=False)
+    return plain
+
+
+def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
+    """A plain model of the weights beneath the adapter of ``model``, which are shared with it."""
     shared = {id(p): p for p in model.parameters()}
     # deepcopy takes what its memo holds as copied already, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)
-    adapted = [name for name, module in plain.named_modules() if hasattr(module, "get_delta_weight")]
-    for name in adapted:
-        layer: Any = plain.get_submodule(name)
-        layer.base_layer.weight = torch.nn.Parameter(folded(layer), requires_grad=False)
+    for name, layer in _adapted(plain).items():
         plain.set_submodule(name, layer.base_layer)
     plain._hf_peft_config_loaded = False  # else transformers would save an adapter, which is no longer there
     return plain
+
+
+def _adapted(model: PreTrainedModel) -> dict[str, Any]:
+    return {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
+
+
+def write_adapter(model: PreTrainedModel, folder: Path) -> None:
+    """Write the adapter of ``model`` alone into ``folder``, as peft does.
+
+    Raises:
+        UserError: the disk refuses.
+    """
+    kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
+    try:
+        cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
+        save_file(
+            {f"base_model.model.{name.replace(f'.{_NAME}.', '.')}": tensor for name, tensor in kept.items()},
+            folder / "adapter_model.safetensors",
+        )
+    except (OSError, SafetensorError) as error:
+        raise disk_refused(folder, error) from error
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:

@@ -28,6 +28,7 @@ class LocalSampler:
     """
 
     engines = engines_used = 1
+    takes_adapter = False
     gives_entropies = True
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:

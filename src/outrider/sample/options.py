@@ -71,3 +71,16 @@ class Vllm(SamplerEngine):
 
 
 SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm": Vllm}
+
+
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+MOST_RANK = _RANKS[-1]
+
+
+def vllm_rank(rank: int) -> int | None:
+    """The least rank of adapters that vLLM can be told to hold, of those that hold one of ``rank``; None: none does.
+
+    >>> [vllm_rank(rank) for rank in (1, 9, 16, 300, 513)]
+    [8, 16, 16, 320, None]
+    """
+    return next((held for held in _RANKS if held >= rank), None)

@@ -10,7 +10,10 @@ from outrider.errors import UserError
 from outrider.record import Rollout, SampleRequest
 
 Export = Callable[[Path], None]
-"""Writes the policy's present weights into a new folder, as ``model.safetensors``; every rank calls it."""
+"""Writes the policy's present weights into a new folder; every rank calls it.
+
+They are whole, in ``model.safetensors``, or for samplers that take adapters an adapter alone, as peft writes it.
+"""
 
 
 class EngineLostError(UserError):
@@ -27,6 +30,7 @@ class Sampler(Protocol):
     Attributes:
         engines: how many copies of the weights it has, each of which has to be checked.
         engines_used: how many of them draw at the moment.
+        takes_adapter: whether it has the weights beneath the policy's adapter, and wants the adapter alone.
         gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
         notices: what a person should know; whoever says them empties the list.
     """
@@ -36,6 +40,7 @@ class Sampler(Protocol):
     @property
     def engines_used(self) -> int: ...
 
+    takes_adapter: bool
     gives_entropies: bool
     notices: list[str]
 

@@ -10,18 +10,20 @@ from pathlib import Path
 
 from outrider.errors import UserError
 from outrider.model.places import local_config, model_folder
+from outrider.sample.options import MOST_RANK, vllm_rank
 
 _MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` finds no version of builds under another name
 
 
-def serve_command(model: str, port: int, dtype: str, python: str | None, more: Sequence[str]) -> int:
+def serve_command(model: str, port: int, dtype: str, lora: int | None, python: str | None, more: Sequence[str]) -> int:
     """Become the server; ``more`` are vLLM's own arguments, after ours, so that they win.
 
     Args:
+        lora: the largest rank of adapters; None: it takes none.
         python: an interpreter that has vLLM; None: this one.
 
     Raises:
-        UserError: it has none.
+        UserError: it has none, or holds no adapters of such a rank.
     """
     interpreter = python or sys.executable
     found = subprocess.run([interpreter, "-c", f"import {_MODULE.partition('.')[0]}"], capture_output=True, check=False)
@@ -30,13 +32,13 @@ def serve_command(model: str, port: int, dtype: str, python: str | None, more: S
             f"{interpreter} has no vLLM: install it there (docs/engines.md), or name an interpreter that has it, as "
             "in --python /path/to/venv/bin/python"
         )
-    arguments = [interpreter, "-m", _MODULE, *server_arguments(model, port, dtype), *more]
+    arguments = [interpreter, "-m", _MODULE, *server_arguments(model, port, dtype, lora), *more]
     sys.stdout.write(f"$ {' '.join(arguments)}\n")
     sys.stdout.flush()
-    os.execve(interpreter, arguments, {**server_environment(), **os.environ})
+    os.execve(interpreter, arguments, {**server_environment(lora), **os.environ})
 
 
-def server_arguments(model: str, port: int, dtype: str) -> list[str]:
+def server_arguments(model: str, port: int, dtype: str, lora: int | None = None) -> list[str]:
     """What a server must be told so that its numbers are the sampler's.
 
     >>> server_arguments("base:countdown", 8000, "float32")[2:8]
@@ -46,13 +48,24 @@ def server_arguments(model: str, port: int, dtype: str) -> list[str]:
     arguments = ["--model", folder, "--served-model-name", model, "--port", str(port), "--dtype", dtype]
     # of the distribution that was sampled from, temperature included: what the learner's ratio is to
     arguments += ["--logprobs-mode", "processed_logprobs", "--enable-prompt-tokens-details"]
+    if lora is not None:
+        arguments += ["--enable-lora", "--max-lora-rank", str(_held_rank(lora))]
     context = (local_config(model) or {}).get("max_position_embeddings")
     return arguments + (["--max-model-len", str(context)] if Path(folder).is_dir() and context else [])
 
 
-def server_environment() -> Mapping[str, str]:
+def _held_rank(rank: int) -> int:
+    held = vllm_rank(rank) if rank > 0 else None
+    if held is None:
+        raise UserError(f"--lora: vLLM holds adapters of rank 1 to {MOST_RANK}, and not of {rank}")
+    return held
+
+
+def server_environment(lora: int | None = None) -> Mapping[str, str]:
     """Its variables, where they are not set already."""
     return {
         "VLLM_SERVER_DEV_MODE": "1",  # weights are reloaded through /collective_rpc
         "VLLM_NO_USAGE_STATS": "1",
+        # an adapter is loaded in each step
+        **({} if lora is None else {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}),
     }

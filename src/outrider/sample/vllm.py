@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from transformers import PreTrainedModel
+
+from outrider.errors import UserError
 from outrider.model.load import Policy
+from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
+from outrider.model.weights_file import write_weights
 from outrider.record import Rollout, SampleRequest
-from outrider.sample.handed_weights import HandedWeights, OnMain
+from outrider.sample.handed_weights import MERGED, HandedWeights, OnMain
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.requests import SampledTokens
 from outrider.sample.sampler import EngineLostError, Export
@@ -51,10 +56,17 @@ class VllmSampler:
         for server in self._servers:
             server.open(self._requests.limits.context)
         self.engines = len(self._servers)
+        self.notices: list[str] = []
+        self.takes_adapter = False
+        if adapter_outputs(policy.model):
+            self._weights.renew()
+            refused = on_main(lambda: self._offer(policy.model))
+            self.takes_adapter = not refused
+            if refused:
+                self.notices.append(f"{refused}; {MERGED}")
         self._pool = ThreadPoolExecutor(engine.in_flight * self.engines, thread_name_prefix="vllm")
         self._started: dict[str, str] = {}  # address to the start of the process that has the present weights
         self._lost = ""  # how the last lost server was lost
-        self.notices: list[str] = []
         self._counts: Counter[str] = Counter()
         self.version = 0
 
@@ -81,12 +93,28 @@ class VllmSampler:
         started = {}
         for server in self._servers:
             try:
-                server.reload(str(self._weights.folder))
+                (server.load_adapter if self.takes_adapter else server.reload)(self._weights.given)
                 started[server.address] = server.started()
             except ServerLostError as error:
                 self._say_lost(server, str(error))
         self._refuse_none(started)
         return started
+
+    def _offer(self, model: PreTrainedModel) -> str:
+        """Have every server load the model's adapter, and read the weights beneath it; why not, where one refuses."""
+        folder = self._weights.given
+        write_adapter(model, folder)
+        for server in self._servers:
+            try:
+                server.load_adapter(folder)
+            except (UserError, ServerLostError) as error:  # what vLLM cannot load is a failure of the server to it
+                return f"the vLLM server {server.address} takes no adapters of this policy ({error})"
+        beneath = folder / "beneath"
+        beneath.mkdir()
+        write_weights(without_adapter(model), beneath)
+        for server in self._servers:
+            server.reload(beneath)
+        return ""
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         jobs = self._requests.jobs(requests)

@@ -15,12 +15,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from outrider.errors import UserError
 from outrider.model.device import placement
 from outrider.model.load import Policy, context_length
+from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
+from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
-from outrider.sample.handed_weights import HandedWeights
+from outrider.sample.handed_weights import MERGED, HandedWeights
+from outrider.sample.options import MOST_RANK, vllm_rank
 from outrider.sample.sampler import Export
 from outrider.sample.vllm_requests import Job
 
@@ -43,6 +47,10 @@ class VllmEngine:
         memory: share of a GPU's memory; on a CPU of the machine's, which the ranks share.
         rank, size: of the processes of the run, each of which has an engine of its own.
 
+    Attributes:
+        takes_adapter: whether it has the weights beneath the policy's adapter, and can be given the adapter alone.
+        notices: why it cannot.
+
     Raises:
         UserError: there is no vLLM here, or it does not start with this model.
     """
@@ -52,32 +60,39 @@ class VllmEngine:
     ) -> None:
         _refuse_absent()
         self._weights = weights
+        self.notices: list[str] = []
+        self._adapter: Any = None
+        self._adapters = 0  # so far; vLLM knows each by a number of its own
+        held = _held_rank(policy.options)
+        self.takes_adapter = held is not None
         folder = weights.renew()
         if rank == 0:
             _write(policy, folder)
         weights.complete()
-        place = placement(policy.options.dtype)
-        on_cpu = place.device.type == "cpu"
-        options = {
-            "dtype": policy.options.dtype,
-            "max_model_len": context_length(policy.model),
-            # of the distribution that was sampled from, temperature included: what the learner's ratio is to
-            "logprobs_mode": "processed_logprobs",
-            "enable_prefix_caching": True,
-            "gpu_memory_utilization": memory / size if on_cpu else memory,
-            "use_tqdm_on_load": False,
-        }
-        if on_cpu:
-            options |= _ON_A_CPU | {"max_num_batched_tokens": max(4096, context_length(policy.model))}
-        if size > 1:  # each rank is a world of its own in the group of processes that there is already
-            options["distributed_executor_backend"] = "external_launcher"
-        with _as_before(), _environment(rank, size, place.device):
+        device = placement(policy.options.dtype).device
+        options = _options(policy, memory, size, device)
+        if held is not None:
+            options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": held}
+        with _as_before(), _environment(rank, size, device):
             try:
                 from vllm import LLM
 
                 self._llm = LLM(str(folder), **options)
             except Exception as error:  # whatever a package of this size raises
                 raise UserError(f"engine.sampler: vLLM does not start here ({_first_line(error)})") from error
+        if adapter_outputs(policy.model):
+            self._offer(policy.model, rank)
+
+    def _offer(self, model: PreTrainedModel, rank: int) -> None:
+        """Load the policy's adapter as it is now, or say why not."""
+        refused = f"it holds ranks up to {MOST_RANK}"
+        if self.takes_adapter:
+            try:
+                return self.load_adapter(lambda folder: write_adapter(model, folder) if rank == 0 else None)
+            except Exception as error:  # noqa: BLE001 - whatever a package of this size raises
+                self.takes_adapter, refused = False, _first_line(error)
+        self.notices.append(f"vLLM takes no adapters of this policy ({refused}); {MERGED}")
+        return None
 
     def complete(self, jobs: Sequence[Job]) -> list[Any]:
         """vLLM's ``RequestOutput`` for each job, in order."""
@@ -90,14 +105,37 @@ class VllmEngine:
             for job in jobs
         ]
         prompts = [{"prompt_token_ids": job.prompt} for job in jobs]
-        return list(self._llm.generate(prompts, asked, use_tqdm=False))
+        return list(self._llm.generate(prompts, asked, use_tqdm=False, lora_request=self._adapter))
 
     def reload(self, export: Export) -> None:
         """Take the weights that ``export`` writes, and forget the keys and values of the old ones."""
+        self._unload()
         folder = self._weights.renew()
         export(folder)
         self._weights.complete()
         self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+        self._forget()
+
+    def load_adapter(self, export: Export) -> None:
+        """Draw with the adapter that ``export`` writes, and no longer with the one before."""
+        from vllm.lora.request import LoRARequest
+
+        folder = self._weights.renew()
+        export(folder)
+        self._weights.complete()
+        self._unload()
+        self._adapters += 1
+        adapter = LoRARequest(folder.name, self._adapters, str(folder))
+        self._llm.llm_engine.add_lora(adapter)
+        self._adapter = adapter
+        self._forget()
+
+    def _unload(self) -> None:
+        if self._adapter is not None:
+            self._llm.llm_engine.remove_lora(self._adapter.lora_int_id)
+            self._adapter = None
+
+    def _forget(self) -> None:
         if not self._llm.reset_prefix_cache():
             raise RuntimeError("vLLM could not forget its cache of prefixes")
 
@@ -108,11 +146,37 @@ class VllmEngine:
 
 
 def _write(policy: Policy, folder: Path) -> None:
+    """What vLLM starts from: the weights beneath an adapter."""
     config = copy.deepcopy(policy.model.config)
     config.architectures = [type(policy.model).__name__]
     config.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
-    write_weights(policy.model, folder)
+    write_weights(without_adapter(policy.model), folder)
+
+
+def _options(policy: Policy, memory: float, size: int, device: torch.device) -> dict[str, Any]:
+    """Arguments of ``LLM``."""
+    on_cpu, context = device.type == "cpu", context_length(policy.model)
+    options = {
+        "dtype": policy.options.dtype,
+        "max_model_len": context,
+        # of the distribution that was sampled from, temperature included: what the learner's ratio is to
+        "logprobs_mode": "processed_logprobs",
+        "enable_prefix_caching": True,
+        "gpu_memory_utilization": memory / size if on_cpu else memory,
+        "use_tqdm_on_load": False,
+    }
+    if on_cpu:
+        options |= _ON_A_CPU | {"max_num_batched_tokens": max(4096, context)}
+    if size > 1:  # each rank is a world of its own in the group of processes that there is already
+        options["distributed_executor_backend"] = "external_launcher"
+    return options
+
+
+def _held_rank(options: PolicyOptions) -> int | None:
+    """What vLLM is told of the rank of the policy's adapter; None without one, or where it can hold none such."""
+    lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
+    return None if lora is None else vllm_rank(lora.rank)
 
 
 def _refuse_absent() -> None:

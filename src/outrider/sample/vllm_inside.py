@@ -21,17 +21,17 @@ class VllmInside:
 
     def __init__(self, policy: Policy, options: SampleOptions, engine: VllmEngine) -> None:
         self._requests, self._engine = VllmRequests(policy, options), engine
-        self.notices: list[str] = []
+        self.takes_adapter, self.notices = engine.takes_adapter, list(engine.notices)
         self._counts: Counter[str] = Counter()
         self.version = 0
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """Have the engine read the weights, and forget the keys and values of the old ones.
+        """Have the engine read the weights, or the adapter, and forget the keys and values of the old ones.
 
         Returns counts of the requests since the last time: ``prompt_tokens``, and ``cached_tokens`` of them that came
         from the engine's cache.
         """
-        self._engine.reload(export)
+        (self._engine.load_adapter if self.takes_adapter else self._engine.reload)(export)
         self.version = version
         counts, self._counts = self._counts, Counter()
         return {name: counts[name] for name in ("prompt_tokens", "cached_tokens")}

@@ -9,6 +9,7 @@ import re
 import socket
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,7 +38,7 @@ class VllmServer:
         self._threads = threading.local()
         self._connections: list[http.client.HTTPConnection] = []  # of all threads
         self._closed = False
-        self.model = ""
+        self.model = self._base = ""
 
     def open(self, context: int) -> None:
         """Learn the name of its model, and that responses have as much room there as here.
@@ -52,7 +53,8 @@ class VllmServer:
             raise UserError(f"engine.sampler: the vLLM server {self.address} does not answer ({error})") from error
         except (KeyError, ValueError, TypeError) as error:
             raise UserError(f"engine.sampler: {self.address} answers, but not as a vLLM server does") from error
-        self.model, room = str(model["id"]), int(model.get("max_model_len") or 0)
+        self.model = self._base = str(model["id"])
+        room = int(model.get("max_model_len") or 0)
         if room < context:
             raise UserError(
                 f"engine.sampler: {self.address} has a context of {room} tokens, and the policy one of {context}; "
@@ -69,7 +71,7 @@ class VllmServer:
         answer: dict[str, Any] = self.post("/v1/completions", {"model": self.model, **body})
         return answer
 
-    def reload(self, folder: str) -> None:
+    def reload(self, folder: Path) -> None:
         """Take the weights of a folder, and forget the keys and values of the old ones.
 
         Raises:
@@ -77,13 +79,36 @@ class VllmServer:
             UserError: the server refuses, as without its development mode.
         """
         try:
-            self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": folder}})
+            self.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
         except UserError as error:
             raise UserError(f"{error} (it needs VLLM_SERVER_DEV_MODE=1, which `outrider serve` sets)") from error
-        # the cache of prefixes holds keys and values of the weights before
+        self._unload()  # of which these weights have what there was of it
+        self.forget()
+
+    def forget(self) -> None:
+        """Empty the cache of prefixes, which holds keys and values of the weights before."""
         answer = self.post("/reset_prefix_cache", {})
         if isinstance(answer, Mapping) and answer.get("success") is False:
             raise UserError(f"{self.address} could not forget its cache of prefixes while requests are running")
+
+    def load_adapter(self, folder: Path) -> None:
+        """Draw with the adapter of a folder, by whose name it is known, and no longer with the one before.
+
+        Raises:
+            ServerLostError: no answer, or vLLM cannot load it.
+            UserError: the server takes no adapters.
+        """
+        self._unload()
+        body = {"lora_name": folder.name, "lora_path": str(folder)}
+        self._ask("POST", "/v1/load_lora_adapter", json.dumps(body).encode())
+        self.model = folder.name
+        self.forget()
+
+    def _unload(self) -> None:
+        adapter, self.model = self.model, self._base
+        if adapter != self._base:
+            with contextlib.suppress(UserError):  # it was started anew, and knows none
+                self._ask("POST", "/v1/unload_lora_adapter", json.dumps({"lora_name": adapter}).encode())
 
     def started(self) -> str:
         """When its process began, as a text to compare: a server that was restarted has other weights."""
