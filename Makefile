@@ -63,7 +63,7 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e '.[dev]'
 	@touch $@
 
-.engines/vllm/installed: tools/install_vllm.sh
+.engines/vllm/installed: tools/install_vllm.sh | .venv/installed
 	@echo "== .engines/vllm: vLLM with its own PyTorch, 3 GB or more; some minutes"
 	@rm -rf .engines/vllm && tools/install_vllm.sh .engines/vllm $(BIN)/python
 	@touch $@
