@@ -56,7 +56,7 @@ class VllmSampler:
         for server in self._servers:
             server.open(self._requests.limits.context)
         self.engines = len(self._servers)
-        self.notices: list[str] = []
+        self.notices = list(self._weights.notices)
         self.takes_adapter = False
         if adapter_outputs(policy.model):
             self._weights.renew()

@@ -60,7 +60,7 @@ class VllmEngine:
     ) -> None:
         _refuse_absent()
         self._weights = weights
-        self.notices: list[str] = []
+        self.notices = list(weights.notices)
         self._adapter: Any = None
         self._adapters = 0  # so far; vLLM knows each by a number of its own
         held = _held_rank(policy.options)
@@ -183,7 +183,8 @@ def _refuse_absent() -> None:
     if importlib.util.find_spec(_MODULE) is None:
         raise UserError(
             f"engine.sampler: vllm without servers runs in this process, and {sys.executable} has no vLLM: install it "
-            "there (docs/engines.md), or name servers that `outrider serve` has started in engine.sampler.vllm.servers"
+            "there (docs/engines.md), name servers that `outrider serve` has started in engine.sampler.vllm.servers, "
+            "or sample without it: engine.sampler=local"
         )
 
 
