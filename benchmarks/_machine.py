@@ -67,8 +67,8 @@ def base() -> Policy:
     return load_policy("base:countdown")
 
 
-def keep(name: str, numbers: dict[str, object]) -> None:
-    """Print the numbers and write them to ``benchmarks/results/<name>.json`` with what they were measured on."""
+def keep(name: str, numbers: dict[str, object], show: bool = True) -> None:
+    """Write the numbers to ``benchmarks/results/<name>.json`` with what they were measured on, and print them."""
     about = {
         "command": f"python benchmarks/{Path(sys.argv[0]).name}",
         "date": datetime.date.today().isoformat(),
@@ -85,7 +85,8 @@ def keep(name: str, numbers: dict[str, object]) -> None:
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps({**numbers, "about": about}, indent=1, default=_rounded)
     (RESULTS / f"{name}.json").write_text(text + "\n")
-    print(text)
+    if show:
+        print(text)
 
 
 def rounded(values: dict[str, float], digits: int = 3) -> dict[str, float]:

@@ -1,213 +1,160 @@
-"""Sampling and learning of a random Qwen2 of 0.5 billion parameters on a GPU, against the same written plainly.
+"""Everything that there is to know about Outrider on a GPU, by one command.
 
-bfloat16 products over float32 weights, a vocabulary of 151,936, responses of 1,024 tokens: tokens per second and peak
-memory of the sampler, of a learner's step, and of both with transformers alone (``generate``; a clipped loss over
-padded rows and whole logits). Skips where there is no CUDA; ``--tiny`` runs the same code with a small model on
-whatever there is, and keeps no numbers.
+``python benchmarks/gpu.py [--trl PYTHON] [--only TEXT] [--tiny]``. About an hour on an H100. For models of random
+weights in the shapes of Qwen2.5 0.5B and 1.5B, 32 prompts of 128 tokens, 8 responses each of 1,024 tokens (random
+weights never end one), bfloat16 products over float32 weights:
+
+- the contract suites of samplers and learners, with what is there: CUDA, vLLM over HTTP and in the run's own process;
+- sampling: the local sampler, its packed path, vLLM, ``generate`` of transformers;
+- learning: one optimizer step, with and without layers computed twice, against a clipped loss over padded rows and
+  whole logits of transformers; tokens are those of responses, and ``share_of_peak`` counts what ``_gpu_parts.py`` says;
+- a whole step of grpo and of dars-hw as ``outrider train`` runs it, sampled locally and by vLLM in the same process;
+  grpo also by TRL's GRPOTrainer with vLLM in its process, on the same model, prompts, lengths, group size and reward.
+
+Each is a process of its own: the second of two rounds counts, and what fails is recorded with the reason while the
+others go on (exit status 1). vLLM's are run by this interpreter if it has vLLM, else by the one that
+``OUTRIDER_VLLM_PYTHON`` names; TRL's by the one that ``--trl`` names. Where there is none, the result is null and says
+why. Results go to ``benchmarks/results/gpu.json`` after each; with ``--only`` those whose name contains a text are
+measured, and the others in the file stay. Without CUDA nothing is measured; ``--tiny`` runs all of it with a small
+model on whatever there is, and keeps no numbers.
+
+Anchors, neither of which is the same work: NeMo-RL, 1,562 tokens per second and H100 end to end for 8 B; prime-rl's
+trainer, 11,900 tokens per second for 0.6 B on one H100.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
-from typing import NamedTuple
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from _machine import keep
-from torch.nn import functional as F
-from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from _gpu_contracts import ROOT, suite
+from _gpu_model import SIZES, VLLM_MEMORY
+from _machine import RESULTS, keep
 
-from outrider.learn.learner import Learner
-from outrider.learn.options import LearnOptions
-from outrider.model.attention import use_plans
-from outrider.model.device import placement
-from outrider.model.load import Policy
-from outrider.model.options import PolicyOptions
-from outrider.model.tiny import character_tokenizer
-from outrider.objective.options import ObjectiveOptions
-from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import Problem, SampleRequest
-from outrider.record.row import TrainingRow
-from outrider.sample.local import LocalSampler
-from outrider.sample.options import SampleOptions
-from outrider.sample.ready import ready
+HERE = Path(__file__).parent
+SECONDS = 1800
+VLLM = sys.executable if importlib.util.find_spec("vllm") else os.environ.get("OUTRIDER_VLLM_PYTHON") or None
+ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+WITHOUT_GPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"}  # for vLLM's CPU build
+RECIPES = ("grpo", "dars-hw")
 
 
-class Size(NamedTuple):
-    """What is measured: the model's shape, and how many tokens."""
+class Case(NamedTuple):
+    """One measurement: where it stands in the results, and the process that makes it; without one, why not."""
 
-    width: int
-    inner: int
-    layers: int
-    heads: int
-    keys: int
-    vocabulary: int
-    prompts: int
-    samples: int
-    prompt: int
-    response: int
-    micro_rows: int
-
-    @property
-    def rows(self) -> int:
-        return self.prompts * self.samples
+    name: str
+    command: Sequence[str] | None
+    why: str = ""
 
 
-HALF_BILLION = Size(896, 4864, 24, 14, 2, 151_936, 8, 8, 128, 1024, 8)
-TINY = Size(64, 96, 2, 4, 2, 1000, 2, 2, 8, 24, 2)
+def cases(size: str, folder: Path, trl: str | None, gpu: bool) -> Iterator[Case]:
+    """Those of one model, in the order in which they run; the first writes the model for the others."""
+
+    def ours(kind: str, python: str | None = sys.executable, **arguments: Any) -> list[str] | None:
+        script = str(HERE / "_gpu_case.py")
+        return python and [python, script, kind, size, str(folder), json.dumps(arguments)]  # type: ignore[return-value]
+
+    no_vllm = "neither this interpreter nor OUTRIDER_VLLM_PYTHON has vLLM"
+    yield Case(f"{size}/model", ours("model"))
+    yield Case(f"{size}/sampling/local", ours("sampling", engine="local"))
+    yield Case(f"{size}/sampling/local, packed path", ours("sampling", engine="local", path="packed"))
+    yield Case(f"{size}/sampling/vllm", ours("sampling", VLLM, engine="vllm"), no_vllm)
+    yield Case(f"{size}/sampling/transformers", ours("plain_sampling"))
+    for kind, who in (("learning", "local"), ("plain_learning", "transformers")):
+        for recompute, how in ((False, ""), (True, ", layers computed twice")):
+            yield Case(f"{size}/learning/{who}{how}", ours(kind, recompute=recompute))
+    for recipe in RECIPES:
+        yield Case(f"{size}/step/{recipe}, local", ours("step", name=recipe, engine="local"))
+        yield Case(f"{size}/step/{recipe}, vllm", ours("step", VLLM, name=recipe, engine="vllm"), no_vllm)
+    yield Case(f"{size}/step/grpo, trl", trl and trl_command(size, folder, trl, gpu), "--trl names no interpreter")  # type: ignore[arg-type]
 
 
-def fresh(size: Size) -> PreTrainedModel:
-    """The same random weights every time, in float32, where there is a GPU on it."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=size.vocabulary,
-        hidden_size=size.width,
-        intermediate_size=size.inner,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.keys,
-        tie_word_embeddings=True,
-        max_position_embeddings=4096,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
-    return Qwen2ForCausalLM(config).to(placement().device).eval()
+def trl_command(size: str, folder: Path, trl: str, vllm: bool) -> list[str]:
+    shape = SIZES[size]
+    sizes = {name: getattr(shape, name) for name in ("rows", "samples", "response", "micro_rows")}
+    asked = {"folder": str(folder), **sizes, "vllm": vllm, "memory": VLLM_MEMORY}
+    return [trl, str(HERE / "_gpu_trl.py"), json.dumps(asked)]
 
 
-def timed(work: Callable[[], int]) -> dict[str, float]:
-    """Tokens per second and peak gibibytes of the second call; the first warms up."""
-    cuda = torch.cuda.is_available()
-    for _ in range(2):
-        if cuda:
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        tokens = work()
-        if cuda:
-            torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
-    peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else float("nan")
-    return {"tokens_per_second": round(tokens / seconds, 1), "peak_gib": round(peak, 2)}
-
-
-def prompts(size: Size) -> np.ndarray:
-    return np.random.default_rng(0).integers(3, size.vocabulary, (size.prompts, size.prompt)).astype(np.int32)
-
-
-def our_sampling(size: Size, path: str) -> dict[str, float]:
-    policy = Policy(fresh(size), character_tokenizer(), PolicyOptions(dtype="bfloat16"))
-    sampler = LocalSampler(ready(policy, path)[0], SampleOptions(max_tokens=size.response))
-    asked = [
-        SampleRequest(Problem(str(i), ""), n=size.samples, prompt_ids=ids, group_id=str(i))
-        for i, ids in enumerate(prompts(size))
-    ]
-    return timed(lambda: sum(len(rollout.token_ids) for rollout in sampler.sample(asked)))
-
-
-def plain_sampling(size: Size) -> dict[str, float]:
-    model = fresh(size).to(torch.bfloat16)
-    ids = torch.from_numpy(prompts(size).astype(np.int64)).to(model.device).repeat_interleave(size.samples, 0)
-
-    def work() -> int:
-        with torch.no_grad():
-            made = model.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, max_new_tokens=size.response
-            )
-        return int((made[:, size.prompt :] != 0).sum())
-
-    return timed(work)
-
-
-def responses(size: Size) -> np.ndarray:
-    return np.random.default_rng(1).integers(3, size.vocabulary, (size.rows, size.response)).astype(np.int32)
-
-
-def our_learning(size: Size, recompute: bool) -> dict[str, float]:
-    model = fresh(size)
-    use_plans(model)
-    loss = PolicyLoss(ObjectiveOptions(aggregate="token_mean", kl=0.0), size.response)
-    micro = size.micro_rows * (size.prompt + size.response)
-    options = LearnOptions(micro_tokens=micro, gradient_checkpointing=recompute)
-    learner = Learner(model, options, loss, dtype=torch.bfloat16)
-    old = np.full(size.response, -np.log(size.vocabulary), np.float32)
-    context = prompts(size)
-    rows = [
-        TrainingRow(
-            context_ids=context[i // size.samples],
-            token_ids=ids,
-            old_logprobs_N=old,
-            advantages_N=np.full(size.response, 1.0 if i % 2 else -1.0),
-            trainable_N=np.ones(size.response, np.bool_),
-            stream="main",
-            group=str(i // size.samples),
+def measured(case: Case, environment: dict[str, str]) -> dict[str, Any]:
+    """What its process says, or why there is nothing."""
+    if case.command is None:
+        return {"result": None, "why": case.why}
+    try:
+        ran = subprocess.run(
+            case.command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=SECONDS
         )
-        for i, ids in enumerate(responses(size))
-    ]
-
-    def work() -> int:
-        learner.update(rows)
-        return size.rows * size.response
-
-    return timed(work)
-
-
-def plain_learning(size: Size, recompute: bool) -> dict[str, float]:
-    """One optimizer step of a clipped token mean, as a page of transformers and PyTorch has it."""
-    model = fresh(size)
-    if recompute:
-        model.train()
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
-    context = np.repeat(prompts(size), size.samples, 0)
-    ids = torch.from_numpy(np.concatenate([context, responses(size)], 1).astype(np.int64)).to(model.device)
-    advantages = torch.tensor([1.0 if i % 2 else -1.0 for i in range(size.rows)], device=model.device)
-    old = -float(np.log(size.vocabulary))
-
-    def work() -> int:
-        optimizer.zero_grad()
-        for part, advantage in zip(ids.split(size.micro_rows), advantages.split(size.micro_rows), strict=True):
-            with torch.autocast(model.device.type, torch.bfloat16):
-                logits = model(part, use_cache=False, logits_to_keep=size.response + 1).logits[:, :-1].float()
-            logprobs = -F.cross_entropy(logits.flatten(0, 1), part[:, size.prompt :].flatten(), reduction="none")
-            ratio = (logprobs - old).exp().view(len(part), -1)
-            gain = torch.minimum(ratio * advantage[:, None], ratio.clamp(0.8, 1.2) * advantage[:, None])
-            (-gain.sum() / (size.rows * size.response)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        return size.rows * size.response
-
-    return timed(work)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {SECONDS} seconds"}
+    if ran.returncode:
+        errors = [line for line in ran.stderr.splitlines() if "Error" in line]
+        return {"error": (errors or ran.stderr.strip().splitlines() or [f"ended with {ran.returncode}"])[-1]}
+    last = (ran.stdout.strip().splitlines() or [""])[-1]
+    try:
+        found: dict[str, Any] = json.loads(last)
+    except json.JSONDecodeError:
+        return {"error": f"its last line is no result: {last}"}
+    return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tiny", action="store_true")
-    tiny = parser.parse_args().tiny
-    if not (tiny or torch.cuda.is_available()):
+def contracts(environment: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each suite, and the sampler's once more where another interpreter has vLLM."""
+    named = {**environment, "OUTRIDER_VLLM_PYTHON": VLLM or ""}
+    yield "contracts/learner", suite(sys.executable, ["tests/test_learner_contract.py"], environment)
+    yield "contracts/sampler", suite(sys.executable, ["tests/test_sampler_contract.py"], named)
+    if VLLM not in (None, sys.executable):
+        assert VLLM is not None
+        inside = suite(VLLM, ["tests/test_sampler_contract.py", "-k", "inside"], environment)
+        yield "contracts/sampler, vLLM in the same process", inside
+
+
+def results(only: str, trl: str | None, tiny: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    gpu = torch.cuda.is_available()
+    environment = ENVIRONMENT if gpu else ENVIRONMENT | WITHOUT_GPU
+    for size in ("tiny",) if tiny else ("0.5b", "1.5b"):
+        with tempfile.TemporaryDirectory() as parent:
+            model, *others = cases(size, Path(parent) / "model", trl, gpu)
+            chosen = [case for case in others if only in case.name]
+            for case in [model, *chosen] if chosen or only in model.name else []:
+                yield case.name, measured(case, environment)
+    if only in "contracts":
+        yield from contracts(environment)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="a small model, on a CPU too; no numbers are kept")
+    parser.add_argument("--trl", metavar="PYTHON", help="an interpreter that has trl, with a GPU also vLLM")
+    parser.add_argument("--only", metavar="TEXT", default="", help="results whose name contains it; contracts is one")
+    asked = parser.parse_args()
+    if not (asked.tiny or torch.cuda.is_available()):
         print("no CUDA here: skipped")
-        return
-    size = TINY if tiny else HALF_BILLION
-    numbers: dict[str, object] = {
-        "engine": str(placement("bfloat16")),
-        "parameters": sum(p.numel() for p in fresh(size).parameters()),
-        "sampling": our_sampling(size, "fused"),
-        "sampling, packed path": our_sampling(size, "packed"),
-        "sampling, transformers": plain_sampling(size),
-        "learning": our_learning(size, recompute=False),
-        "learning, layers recomputed": our_learning(size, recompute=True),
-        "learning, transformers": plain_learning(size, recompute=False),
-        "learning, transformers, layers recomputed": plain_learning(size, recompute=True),
-    }
-    for name, value in numbers.items():
-        print(f"{name}: {value}")
-    if not tiny:
-        keep("gpu", {**numbers, "size": size._asdict()})
+        return 0
+    file = RESULTS / "gpu.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if asked.only and file.exists() else {}
+    bad, measured_now = [], 0
+    for name, result in results(asked.only, asked.trl, asked.tiny):
+        print(f"{name}: {json.dumps(result)}", flush=True)
+        measured_now += 1
+        if result.get("error") or result.get("failed"):
+            bad.append(name)
+        found[name] = result
+        if not asked.tiny:
+            keep("gpu", found, show=False)
+    if not measured_now:
+        parser.error(f"--only {asked.only!r}: no result has a name that contains it")
+    print(f"failed: {', '.join(bad)}" if bad else "nothing failed")
+    return bool(bad)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -30,7 +30,7 @@ def own_logits(policy: Policy, ids: Sequence[int]) -> torch.Tensor:
     plain = load_policy("base:countdown", policy.options).model
     plain.load_state_dict(policy.model.state_dict())
     with torch.no_grad():
-        return plain(input_ids=torch.tensor([[*ids]])).logits[0]
+        return plain(input_ids=torch.tensor([[*ids]], device=plain.device)).logits[0].cpu()
 
 
 def own_logprobs(policy: Policy, rollout: Rollout, temperature: float = 1.0) -> np.ndarray:

@@ -17,6 +17,7 @@ from outrider.learn.held import WholeModel
 from outrider.learn.learner import Learner
 from outrider.learn.options import LearnOptions
 from outrider.learn.sharded import ShardedModel
+from outrider.model.device import placement
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
@@ -103,6 +104,8 @@ def learner_of(trial: Trial, ranks: Ranks, sharded: bool, size: Mapping[str, int
     policy: Policy = random_policy(trial.family, tie_word_embeddings=trial.tied, **(size or {}))
     if trial.lora:
         add_adapter(policy.model, LoraOptions(rank=4, alpha=8.0), 0)
+    if not sharded:  # shares find their device by themselves
+        policy.model.to(placement().device)
     policy = ready(policy)[0]
     loss = PolicyLoss(ObjectiveOptions(kl={"coef": trial.kl, "estimator": "k3", "reset_every": trial.reset_every}), 24)
     options = LearnOptions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import sharded_mains
 from outrider.errors import UserError
-from outrider.train.launch import launch
+from outrider.train.launch import RankMain, launch
 from sharded_mains import Trial
 
 STEPS = 10
@@ -36,10 +36,16 @@ class Trained(NamedTuple):
     logprobs: list[np.ndarray]
 
 
+def launched(ranks: int, main: RankMain, *arguments: Any) -> int:
+    if torch.cuda.is_available() and (there := torch.cuda.device_count()) < ranks:
+        pytest.skip(f"{ranks} ranks need as many GPUs, and here are {there}")
+    return launch(ranks, main, *arguments)
+
+
 def trained(
     trial: Trial, ranks: int, sharded: bool, out: Path, steps: int = STEPS, start: Path | None = None
 ) -> Trained:
-    assert launch(ranks, sharded_mains.train, trial, sharded, steps, out, start) == 0
+    assert launched(ranks, sharded_mains.train, trial, sharded, steps, out, start) == 0
     result = pickle.loads((out / "result").read_bytes())
     return Trained(load_file(out / "export" / "model.safetensors"), **result)
 
@@ -51,9 +57,11 @@ MARKED = [
 ]
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("trial", MARKED)
-def test_shares_on_two_processes_learn_what_one_learns(trial: Trial, tmp_path: Path) -> None:
-    one, two = trained(trial, 1, False, tmp_path / "one"), trained(trial, 2, True, tmp_path / "two")
+def test_shares_learn_what_a_whole_model_learns(trial: Trial, ranks: int, tmp_path: Path) -> None:
+    """On one process too, which is all that one GPU can run."""
+    one, two = trained(trial, 1, False, tmp_path / "one"), trained(trial, ranks, True, tmp_path / "two")
     sharded_mains.learner_of(trial, sharded_mains.Ranks(), sharded=False).export(tmp_path)
     start = load_file(tmp_path / "model.safetensors")
     assert one.weights.keys() == two.weights.keys() == start.keys()
@@ -117,14 +125,14 @@ def test_a_checkpoint_of_another_learner_or_model_is_a_sentence(tmp_path: Path) 
 
 def test_a_folder_that_one_process_does_not_see_is_a_sentence_on_all(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"ranks \[1\] do not see .*a disk that all share"):
-        launch(2, sharded_mains.save_where_one_cannot_see, tmp_path)
+        launched(2, sharded_mains.save_where_one_cannot_see, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the largest memory anew")
 @pytest.mark.parametrize(("ranks", "sharded"), [(1, False), (2, True)])
 def test_saving_takes_no_copy(ranks: int, sharded: bool, tmp_path: Path) -> None:
     """At most a tenth of what a process saves, where all of it was once put together in memory, twice over."""
-    assert launch(ranks, sharded_mains.save_large, sharded, tmp_path / "saved") == 0
+    assert launched(ranks, sharded_mains.save_large, sharded, tmp_path / "saved") == 0
     for taken, own in json.loads((tmp_path / "saved" / "taken").read_text()):
         assert own > 150e6 / ranks
         assert taken < 0.1 * own

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from outrider.train.devices import driver_there
+
 PYTHON = os.environ.get("OUTRIDER_VLLM_PYTHON", "")
 needs_vllm = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_VLLM_PYTHON names no interpreter with vLLM")
 needs_vllm_here = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="this interpreter has no vLLM")
@@ -25,6 +27,8 @@ needs_vllm_here = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, r
 # chunks: where one is cut, vLLM takes back what its seeded generator drew, which none on a CPU can do, and dies.
 ON_A_CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 ARGUMENTS = ["--enforce-eager", "--block-size", "32", "--no-enable-chunked-prefill"]
+if driver_there():  # two servers share the GPU, with an engine of the tests' own process that takes half of it
+    ARGUMENTS = ["--enforce-eager", "--block-size", "32", "--gpu-memory-utilization", "0.15"]
 
 
 @contextmanager

@@ -1,0 +1,45 @@
+"""A whole step of a recipe, for ``gpu.py``: explore, judge, credit, learn, hand over, as ``outrider train`` runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from _gpu_measure import begin, rate
+from _gpu_model import Size, recipe_of
+
+from outrider.model.load import load_policy
+from outrider.sample.ready import ready
+from outrider.train.clock import Clock
+from outrider.train.engines import loads_on
+from outrider.train.ranks import Ranks
+from outrider.train.run import build
+
+
+def one_step(size: Size, folder: Path, name: str, engine: str) -> dict[str, Any]:
+    """The second step; the first warms up. Generated tokens by the seconds of all phases but writing rollouts."""
+    recipe, clock = recipe_of(name, size, folder, engine), Clock()
+    policy = ready(load_policy(recipe.model, recipe.policy, recipe.seed, loads_on(recipe)), recipe.sample.path)[0]
+    trainer = build(recipe, policy, Ranks(), clock)
+    try:
+        trainer.hand_over(0)
+        for _ in range(2):
+            clock.take()
+            start = begin()
+            _, metrics = trainer.step()
+            result = rate(int(metrics["step_tokens"]), start)
+    finally:
+        trainer.collect.sampler.close()
+        recipe.task.close()
+    stages = {key.split("/")[1]: int(n) for key, n in metrics.items() if key.endswith("/rollouts")}
+    if metrics.get("learn/updates") != 1.0 or len(stages) < len(recipe.explore):
+        raise RuntimeError(f"not a whole step: {metrics}")
+    return {
+        **result,
+        "phases": {phase: round(seconds, 3) for phase, seconds in clock.take().items()},
+        "rollouts": stages,
+        "tokens": int(metrics["step_tokens"]),
+        "success": round(metrics["success"], 3),
+        "updates": int(metrics["learn/updates"]),
+        "probe_mean": metrics["sync/probe_mean"],
+    }
