@@ -167,9 +167,11 @@ class Learner:
         micros = micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens)
         for _ in range(self.held.passes(len(micros)) - len(micros)):
             self.held.idle()
-        for micro in micros:
-            values = self._forward(self.held, [slot.row for slot in micro])[which].cpu()
-            for slot, part in zip(micro, values.split([len(slot.row.token_ids) for slot in micro]), strict=True):
+        # all passes before the first is read, which waits for it
+        computed = [self._forward(self.held, [slot.row for slot in micro])[which] for micro in micros]
+        for micro, values in zip(micros, computed, strict=True):
+            parts = values.cpu().split([len(slot.row.token_ids) for slot in micro])
+            for slot, part in zip(micro, parts, strict=True):
                 values_N[slot.start : slot.start + len(part)] = part
         return np.split(self.add(values_N).numpy(), ends[:-1]) if len(ends) else []
 

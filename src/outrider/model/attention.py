@@ -109,7 +109,7 @@ class Packed:
         lengths_B = torch.tensor(lengths, device=device)
         self._ends_B = lengths_B.cumsum(0)
         starts_B = self._ends_B - lengths_B
-        row_T = torch.repeat_interleave(torch.arange(self.rows, device=device), lengths_B)
+        row_T = torch.repeat_interleave(torch.arange(self.rows, device=device), lengths_B, output_size=sum(lengths))
         # each sequence counts from 0, or its rotary embedding would depend on what is packed before it
         self.positions_T = torch.arange(len(row_T), device=device) - starts_B[row_T]
         self._cells_T = row_T * self.width + self.positions_T  # where each token lies in the padded ``[B * L]``

@@ -63,15 +63,17 @@ class _TokenStatistics(torch.autograd.Function):
         # log-probabilities are as large as the logits and are computed again; entropies are [T], and cheap to keep
         ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T)
         ctx.temperature = temperature
+        ctx.set_materialize_grads(False)
         return logprobs_T, entropies_T
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         r"""``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``, chunk by chunk."""
         hidden_TH, weight_VH, bias_V, targets_T, entropies_T = ctx.saved_tensors
         grad_logprobs_T, grad_entropies_T = grads
-        # autograd hands zeros for an output that the loss does not use, and most losses use no entropy
-        with_entropy = bool(grad_entropies_T.any())
+        # None for an output that the loss does not use: most use no entropy, and a GPU is not asked whether it is 0
+        if grad_logprobs_T is None:
+            grad_logprobs_T = torch.zeros_like(entropies_T)
         grad_hidden = torch.zeros_like(hidden_TH) if ctx.needs_input_grad[0] else None
         # summed over chunks in float32 also for a bfloat16 head, where later chunks would be rounded away
         grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
@@ -81,7 +83,7 @@ class _TokenStatistics(torch.autograd.Function):
             probs_tV = logps_tV.exp()
             grad_tV = -grad_logprobs_T[part, None] * probs_tV
             grad_tV.scatter_add_(1, targets_T[part, None], grad_logprobs_T[part, None])
-            if with_entropy:
+            if grad_entropies_T is not None:
                 surprise_tV = logps_tV.clamp_min_(torch.finfo(logps_tV.dtype).min)  # -inf * 0 is 0 here
                 grad_tV -= grad_entropies_T[part, None] * probs_tV * (surprise_tV + entropies_T[part, None])
             grad_tV /= ctx.temperature

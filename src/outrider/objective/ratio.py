@@ -63,7 +63,8 @@ class TokenRatios(NamedTuple):
         import torch
 
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=values_N.device)
-        row_N = torch.repeat_interleave(torch.arange(len(lengths), device=values_N.device), lengths)
+        rows = torch.arange(len(lengths), device=values_N.device)
+        row_N = torch.repeat_interleave(rows, lengths, output_size=len(values_N))
         none = values_N.new_zeros(len(lengths))
         sums = none.index_add(0, row_N, values_N)
         counts = none.index_add(0, row_N, self.live.to(values_N.dtype))

@@ -28,6 +28,7 @@ class Store:
         self.values: list[Tensor] = [torch.empty(0)] * layers
         self._bias = torch.empty(0)
         self._bias_of: tuple[int, int | None, int | None] | None = None
+        self._padding: int | None = None
 
     @property
     def rows(self) -> int:
@@ -89,7 +90,8 @@ class Store:
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
         """The same in place, one tensor after the other: two whole stores would not fit where one does."""
-        self.starts_B, self.columns, self._bias_of = self.starts_B[row_of_B], columns, None
+        self.starts_B, self.columns = self.starts_B[row_of_B], columns
+        self._bias_of = self._padding = None
         for layer in range(len(self.keys)):
             self.keys[layer] = self._rows(self.keys[layer], row_of_B, 3)
             self.values[layer] = self._rows(self.values[layer], row_of_B, 2)
@@ -122,11 +124,18 @@ class Store:
         of = (heads, window, None if window is None else end)
         if self._bias_of != of:
             first_B = self.starts_B if window is None else self.starts_B.clamp_min(end - window)
-            at = torch.arange(int(first_B.max()), device=first_B.device)
+            widest = self._longest_padding() if window is None else max(self._longest_padding(), end - window)
+            at = torch.arange(widest, device=first_B.device)
             hidden = (at[None] < first_B[:, None]).repeat_interleave(heads, 0)
             self._bias = torch.zeros(hidden.shape, dtype=dtype, device=at.device).masked_fill_(hidden, float("-inf"))
             self._bias_of = of
         return self._bias[:, None]
+
+    def _longest_padding(self) -> int:
+        """Asked of the device once for a set of rows, since it waits for the answer."""
+        if self._padding is None:
+            self._padding = int(self.starts_B.max())
+        return self._padding
 
     def _attend_many(
         self, q: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None, end: int

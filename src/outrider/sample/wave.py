@@ -82,7 +82,7 @@ class _Decoding:
         self.decoder, self.rows, self.params, self.stops = decoder, rows, params, stops
         self.states_B = torch.tensor([row.stop_state for row in rows], device=device)
         self.limits_B = torch.tensor([row.limit for row in rows], device=device)
-        self.room = int(self.limits_B.max())
+        self.room = max(row.limit for row in rows)
         seeds = np.array([row.seed for row in rows], np.int64)
         # All numbers at once: each depends on its row's seed and the token's place alone, never on the wave.
         # Transposed, so that a step reads one row of memory.
