@@ -28,7 +28,7 @@ from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
-from outrider.sample.sampler import Sampler
+from outrider.sample.sampler import EngineLostError, Sampler
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
@@ -278,6 +278,21 @@ def test_half_a_hand_over_inside_is_refused(
     move(policy)
     with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
         over(2)
+
+
+@needs_vllm_here
+def test_an_engine_that_fails_is_lost(policy: Policy, engine: VllmEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one whose memory runs out, or whose kernels know no such heads, which shows when it first draws."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("Unsupported CPU attention configuration\nhead_dim=16")
+
+    sampler = VllmInside(policy, SampleOptions(max_tokens=24), engine)
+    monkeypatch.setattr(engine._llm, "generate", fails)
+    with pytest.raises(
+        EngineLostError, match=r"^vLLM fails in this process \(RuntimeError: Unsupported CPU \S+ \S+\)$"
+    ):
+        draw(sampler)
 
 
 def without_head(policy: Policy, folder: Path) -> None:

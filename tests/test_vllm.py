@@ -19,6 +19,7 @@ from outrider.record import SampleRequest, StopReason
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.sampler import EngineLostError
 from outrider.sample.vllm import VllmSampler
+from outrider.sample.vllm_requests import VllmRequests
 from scripted_vllm import ScriptedVllm, tokens_of
 from small import random_policy, request
 
@@ -85,6 +86,14 @@ def test_what_a_dead_server_owes_is_asked_of_the_others_and_nothing_is_counted_t
     drawn(sampler)
     assert servers[1].served == after + 10
     sampler.close()
+
+
+def test_nothing_is_left_to_the_generation_config_of_a_model(policy):
+    """A server fills in what a request leaves out of these, as Qwen2.5's penalty of repetition."""
+    from_config = {"repetition_penalty", "temperature", "top_k", "top_p", "min_p", "max_tokens"}
+    [job] = VllmRequests(policy, SampleOptions(max_tokens=24)).jobs([request("p", [1, 5])])
+    assert from_config <= set(job.asked)
+    assert (job.asked["repetition_penalty"], job.asked["min_p"]) == (1.0, 0.0)
 
 
 def test_connections_that_a_server_has_closed_are_opened_again(policy, servers, tmp_path):

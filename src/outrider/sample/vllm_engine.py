@@ -25,7 +25,7 @@ from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
 from outrider.sample.handed_weights import MERGED, HandedWeights
 from outrider.sample.options import MOST_RANK, vllm_rank
-from outrider.sample.sampler import Export
+from outrider.sample.sampler import EngineLostError, Export
 from outrider.sample.vllm_requests import Job
 
 _MODULE = "vllm"
@@ -95,7 +95,11 @@ class VllmEngine:
         return None
 
     def complete(self, jobs: Sequence[Job]) -> list[Any]:
-        """vLLM's ``RequestOutput`` for each job, in order."""
+        """vLLM's ``RequestOutput`` for each job, in order.
+
+        Raises:
+            EngineLostError: vLLM fails, as where memory runs out.
+        """
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -105,7 +109,8 @@ class VllmEngine:
             for job in jobs
         ]
         prompts = [{"prompt_token_ids": job.prompt} for job in jobs]
-        return list(self._llm.generate(prompts, asked, use_tqdm=False, lora_request=self._adapter))
+        with _lost_if_it_fails():
+            return list(self._llm.generate(prompts, asked, use_tqdm=False, lora_request=self._adapter))
 
     def reload(self, export: Export) -> None:
         """Take the weights that ``export`` writes, and forget the keys and values of the old ones."""
@@ -113,8 +118,9 @@ class VllmEngine:
         folder = self._weights.renew()
         export(folder)
         self._weights.complete()
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
-        self._forget()
+        with _lost_if_it_fails():
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+            self._forget()
 
     def load_adapter(self, export: Export) -> None:
         """Draw with the adapter that ``export`` writes, and no longer with the one before."""
@@ -126,9 +132,10 @@ class VllmEngine:
         self._unload()
         self._adapters += 1
         adapter = LoRARequest(folder.name, self._adapters, str(folder))
-        self._llm.llm_engine.add_lora(adapter)
+        with _lost_if_it_fails():
+            self._llm.llm_engine.add_lora(adapter)
+            self._forget()
         self._adapter = adapter
-        self._forget()
 
     def _unload(self) -> None:
         if self._adapter is not None:
@@ -186,6 +193,14 @@ def _refuse_absent() -> None:
             "there (docs/engines.md), name servers that `outrider serve` has started in engine.sampler.vllm.servers, "
             "or sample without it: engine.sampler=local"
         )
+
+
+@contextmanager
+def _lost_if_it_fails() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # whatever a package of this size raises
+        raise EngineLostError(f"vLLM fails in this process ({type(error).__name__}: {_first_line(error)})") from error
 
 
 @contextmanager
