@@ -34,11 +34,7 @@ check: .venv/installed ## linter, formatter, type checker, file budgets, import 
 	@echo "== layers" && $(BIN)/python tools/check_layers.py
 
 engines: .venv/installed .engines/vllm/installed ## the contract suites of the optional engines, in environments of their own
-	@OUTRIDER_VLLM_PYTHON="$(CURDIR)/.engines/vllm/bin/python" OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest tests/test_sampler_contract.py tests/test_adapter_contract.py tests/test_engine_runs.py -v $(PYTEST)
-	@echo "== vLLM in the processes of the run: the same with the interpreter that has it"
-	@OMP_NUM_THREADS=1 .engines/vllm/bin/python -m pytest tests/test_sampler_contract.py \
-	  tests/test_adapter_contract.py tests/test_engine_inside.py -v $(PYTEST)
+	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python
 
 docs: .venv/docs ## build the documentation into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
