@@ -116,7 +116,7 @@ CASES = [
         "adapter, bfloat16, recomputed layers, half a billion", "qwen2", HALF_BILLION, (LORA, LOW, RECOMPUTED), 1, 4, 4
     ),
     Case("a wave of keys and values", "qwen2", SMALL, WAVE, 4, 64, 2),
-    Case("a wave of keys and values, bfloat16", "llama", MEDIUM, (LOW, *WAVE), 2, 128, 2),
+    Case("a wave of keys and values, bfloat16", "llama", SMALL, (LOW, *WAVE), 4, 64, 2),
     Case("learner alone", "qwen2", MEDIUM, (ALONE,)),
     Case(
         "learner alone, bfloat16, recomputed layers, half a billion",

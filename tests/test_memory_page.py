@@ -1,0 +1,43 @@
+"""docs/memory.md: its tables are what the estimate says, of the models that they name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def tool():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import memory_page
+    finally:
+        sys.path.pop(0)
+    return memory_page
+
+
+def test_the_page_is_what_the_tool_writes(tool) -> None:
+    page = (ROOT / "docs/memory.md").read_text("utf-8")
+    assert tool.page(page) == page
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("0.5B", 494_032_768), ("1.5B", 1_543_714_304), ("7B", 7_615_616_512), ("32B", 32_763_876_352)],
+)
+def test_the_models_are_those_of_the_hub(tool, name: str, parameters: int) -> None:
+    """By the parameters that the hub counts."""
+    assert tool.shape(name).parameters == parameters
+
+
+def test_what_was_measured_is_near_the_estimate() -> None:
+    """Of the committed results; ``test_memory.py`` measures two cases anew."""
+    results = json.loads((ROOT / "benchmarks/results/memory.json").read_text())
+    assert len(results["cases"]) >= 12
+    for case in results["cases"]:
+        assert 0.85 <= case["ratio"] <= 1.15, case

@@ -1,0 +1,119 @@
+"""The tables of docs/memory.md: what the estimate says of Qwen2.5 in four sizes, and what was measured.
+
+Usage: ``python tools/memory_page.py``. Nothing is loaded or downloaded: the sizes are those of the models' config.json
+on the hub.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.config import Recipe, load_recipe
+from outrider.train.decoder_shape import DecoderShape, shape_of
+from outrider.train.devices import Devices
+from outrider.train.fits import GIB, Setup, needed
+from outrider.train.memory import ALONE, Layout, memory
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/memory.md"
+MEASURED = ROOT / "benchmarks/results/memory.json"
+KIND = "qwen2"
+CARDS = (24, 40, 80)  # GiB
+SHARES = Layout(8, sharded=True)
+
+MODELS = {  # hidden_size, intermediate_size, num_hidden_layers, attention and key-value heads, vocab_size, tied
+    "0.5B": (896, 4864, 24, 14, 2, 151_936, True),
+    "1.5B": (1536, 8960, 28, 12, 2, 151_936, True),
+    "7B": (3584, 18_944, 28, 28, 4, 152_064, False),
+    "32B": (5120, 27_648, 64, 40, 8, 152_064, False),
+}
+SETTING = ["policy.dtype=bfloat16", "sample.max_tokens=1024", "sample.rows=256", "train.problems=64", "explore.0.n=8"]
+SETTING += ["learn.micro_tokens=16384", "objective.kl=0"]
+SERVERS = ["engine={learner: fsdp2, sampler: {vllm: {servers: ['http://127.0.0.1:8000']}}}"]
+ADAPTER = "policy.lora={rank: 16}"
+RECOMPUTED = "learn.gradient_checkpointing=true"
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """What the estimate reads of a model's config.json."""
+    keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+    sizes = dict(zip((*keys, "vocab_size", "tie_word_embeddings"), MODELS[name], strict=True))
+    return sizes | {"model_type": KIND, "max_position_embeddings": 32_768}
+
+
+def shape(name: str) -> DecoderShape:
+    """Of a model, by its name here."""
+    found = shape_of(config_of(name))
+    assert found is not None
+    return found
+
+
+def cases() -> Iterator[tuple[str, str, str, list[str]]]:
+    """Model, what is trained, what is kept of the layers, and the options that say so."""
+    for name in MODELS:
+        for trained, chosen in (("all", []), ("adapter", [ADAPTER])):
+            for layers, kept in (("kept", []), ("recomputed", [RECOMPUTED])):
+                yield name, trained, layers, [*SETTING, *chosen, *kept]
+
+
+def row(recipe: Recipe, sizes: DecoderShape, layout: Layout) -> list[str]:
+    """Gibibytes by part, all together, and the cards that they fit."""
+    taken = memory(recipe, sizes, KIND, layout)
+    learning = dict(taken.phases["learns"])
+    sampling = taken.phases.get("samples")
+    activations = learning.pop("activations")
+    states = sum(size for part, size in taken.held.items() if part != "sampler's copy")
+    parts = [states, taken.held.get("sampler's copy"), sum(sampling.values()) if sampling else None, activations]
+    need = needed(Setup(recipe, layout), sizes, KIND, Devices(1, 0, "", host=False))
+    fits = [str(card) for card in CARDS if need <= card * GIB]
+    counted = [_gib(size) for size in [*parts, sum(learning.values())] if size is not None]
+    return [*counted, f"**{_gib(need)}**", ", ".join(fits) or "none"]
+
+
+def table(layout: Layout) -> str:
+    """All cases on so many GPUs."""
+    more = ["copy", "while it samples"] if layout == ALONE else []
+    head = ["Qwen2.5", "trained", "layers", "weights, gradients, AdamW", *more, "activations", "head and others"]
+    rows = [[*head, "at the peak", "fits cards of"], ["---"] * (5 + len(more) + 3)]
+    for name, trained, layers, options in cases():
+        recipe = load_recipe("dr-grpo", options if layout == ALONE else [*options, *SERVERS])
+        rows.append([name, trained, layers, *row(recipe, shape(name), layout)])
+    return _lines(rows)
+
+
+def measured() -> str:
+    """Estimate and measurement, from the benchmark's results."""
+    rows = [["case", "model", "estimated, MiB", "measured, MiB", "ratio"], ["---"] * 5]
+    for case in json.loads(MEASURED.read_text())["cases"]:
+        rows.append([str(case[key]) for key in ("case", "model", "estimated", "measured", "ratio")])
+    return _lines(rows)
+
+
+def blocks() -> Mapping[str, str]:
+    """The text between each pair of marks of the page."""
+    return {"one": table(ALONE), "eight": table(SHARES), "measured": measured()}
+
+
+def page(old: str) -> str:
+    """The page with its blocks as they are now."""
+    for name, text in blocks().items():
+        marks = rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)"
+        old, found = re.subn(marks, lambda match, text=text: match[1] + text + match[2], old, flags=re.DOTALL)
+        assert found == 1, f"{PAGE} has no marks for {name!r}"
+    return old
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f}"
+
+
+def _lines(rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), encoding="utf-8")
