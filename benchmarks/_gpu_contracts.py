@@ -31,6 +31,8 @@ def suite(python: str, words: Sequence[str], environment: Mapping[str, str]) -> 
             )
         except subprocess.TimeoutExpired:
             return {"error": f"not done after {SECONDS} seconds"}
+        except OSError as error:  # no such interpreter
+            return {"error": str(error)}
         told = summary(ElementTree.parse(report).getroot()) if report.exists() else {}
         if ran.returncode not in (0, 1):  # no test ran, or not all
             told["error"] = (ran.stderr or ran.stdout).strip().split("\n")[-1]

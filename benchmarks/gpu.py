@@ -28,6 +28,7 @@ import argparse
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,8 @@ def measured(case: Case, environment: dict[str, str]) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {SECONDS} seconds"}
+    except OSError as error:  # no such interpreter
+        return {"error": str(error)}
     if ran.returncode:
         errors = [line for line in ran.stderr.splitlines() if "Error" in line]
         return {"error": (errors or ran.stderr.strip().splitlines() or [f"ended with {ran.returncode}"])[-1]}
@@ -136,6 +139,9 @@ def main() -> int:
     parser.add_argument("--trl", metavar="PYTHON", help="an interpreter that has trl, with a GPU also vLLM")
     parser.add_argument("--only", metavar="TEXT", default="", help="results whose name contains it; contracts is one")
     asked = parser.parse_args()
+    for python, who in ((asked.trl, "--trl"), (VLLM, "OUTRIDER_VLLM_PYTHON")):
+        if python and not shutil.which(python):
+            parser.error(f"{who}: {python} is no interpreter")
     if not (asked.tiny or torch.cuda.is_available()):
         print("no CUDA here: skipped")
         return 0

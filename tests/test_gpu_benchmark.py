@@ -77,6 +77,7 @@ def test_what_fails_or_is_missing_says_why(gpu: ModuleType) -> None:
     assert gpu.measured(killed, {}) == {"error": "ended with -9"}
     silent = gpu.Case("a", [sys.executable, "-c", "print('no result')"])
     assert gpu.measured(silent, {}) == {"error": "its last line is no result: no result"}
+    assert "/no/python" in gpu.measured(gpu.Case("a", ["/no/python"]), {})["error"]
     last = list(gpu.cases("tiny", Path("m"), None, False))[-1]
     assert gpu.measured(last, {}) == {"result": None, "why": "--trl names no interpreter"}
 
@@ -116,4 +117,8 @@ def test_a_small_model_leaves_no_numbers(
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--tiny", "--only", "samplin/local"])
     with pytest.raises(SystemExit):
         gpu.main()
-    assert "no result has a name that contains it" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--tiny", "--trl", "/no/python"])
+    with pytest.raises(SystemExit):
+        gpu.main()
+    assert "--trl: /no/python is no interpreter" in (errors := capsys.readouterr().err)
+    assert "no result has a name that contains it" in errors
