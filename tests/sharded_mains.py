@@ -49,10 +49,10 @@ def save_large(ranks: Ranks, sharded: bool, out: Path) -> int:
     return 0
 
 
-def save_where_one_cannot_see(ranks: Ranks, out: Path) -> int:
+def look_where_one_cannot_see(ranks: Ranks, out: Path) -> int:
     """As on a machine that has another disk under that name."""
     (out / "0").mkdir(parents=True, exist_ok=True)
-    learner_of(Trial(), ranks, sharded=True).save(out / str(ranks.rank))
+    ranks.refuse_unseen(out / str(ranks.rank))
     return 0
 
 

@@ -125,7 +125,7 @@ def test_a_checkpoint_of_another_learner_or_model_is_a_sentence(tmp_path: Path) 
 
 def test_a_folder_that_one_process_does_not_see_is_a_sentence_on_all(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"ranks \[1\] do not see .*a disk that all share"):
-        launched(2, sharded_mains.save_where_one_cannot_see, tmp_path)
+        launched(2, sharded_mains.look_where_one_cannot_see, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the largest memory anew")

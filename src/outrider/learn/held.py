@@ -144,7 +144,7 @@ class WholeModel:
         if training.reference is not None:
             state["reference"] = {name: p.detach() for name, p in training.reference.named_parameters()}
         try:
-            save_file({name: p.detach().contiguous() for name, p in self._trained().items()}, folder / WEIGHTS)
+            save_file({name: p.detach().contiguous() for name, p in trained_in(self.model).items()}, folder / WEIGHTS)
             torch.save(state, folder / OPTIMIZER)
         except (OSError, SafetensorError, RuntimeError) as error:  # the last is what torch makes of a full disk
             raise disk_refused(folder, error) from error
@@ -152,7 +152,7 @@ class WholeModel:
     @torch.no_grad()
     def load(self, folder: Path, training: Training) -> dict[str, Any]:
         refuse_other_learner(folder, WEIGHTS)
-        weights, mine = load_file(folder / WEIGHTS), self._trained()
+        weights, mine = load_file(folder / WEIGHTS), trained_in(self.model)
         refuse_other_weights(_shapes(mine), _shapes(weights))
         for name, parameter in mine.items():
             parameter.copy_(weights[name])
@@ -168,8 +168,10 @@ class WholeModel:
     def assembled(self) -> PreTrainedModel | None:
         return self.model if self._rank == 0 else None
 
-    def _trained(self) -> dict[str, Parameter]:
-        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+def trained_in(model: PreTrainedModel) -> dict[str, Parameter]:
+    """What is trained of a model, by name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def refuse_other_weights(mine: Mapping[str, torch.Size], theirs: Mapping[str, torch.Size]) -> None:

@@ -17,11 +17,9 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, Hu
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
-from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from outrider.errors import UserError
-from outrider.learn.held import Training, refuse_other_learner, refuse_other_weights
+from outrider.learn.held import Training, refuse_other_learner, refuse_other_weights, trained_in
 from outrider.record.disk import disk_refused, write_atomically
 
 COUNTS = "learner.json"
@@ -40,7 +38,6 @@ class ShardedFiles:
     model: PreTrainedModel
 
     def save(self, folder: Path, training: Training) -> None:
-        _refuse_unseen(folder)
         tensors = _tensors(self.model, training)
         # AdamW counts its steps for each parameter, and they are the same for all
         steps = next((int(averages["step"]) for averages in training.optimizer.state.values()), 0)
@@ -61,7 +58,7 @@ class ShardedFiles:
         counts: dict[str, Any] = json.loads((folder / COUNTS).read_bytes())
         steps = counts.pop(_STEPS)
         training.optimizer.state.clear()
-        for parameter in _trained(self.model).values() if steps else ():
+        for parameter in trained_in(self.model).values() if steps else ():
             training.optimizer.state[parameter] = {
                 "step": torch.tensor(float(steps), device=parameter.device),
                 **{name: torch.zeros_like(parameter) for name in _AVERAGES},
@@ -76,22 +73,9 @@ class ShardedFiles:
         return counts
 
 
-def _refuse_unseen(folder: Path) -> None:
-    """Raise UserError on all ranks where one does not see the folder: it would write its share where nobody looks."""
-    seen: list[bool] = [False] * dist.get_world_size()
-    dist.all_gather_object(seen, folder.is_dir())
-    if not all(seen):
-        blind = [rank for rank, sees in enumerate(seen) if not sees]
-        raise UserError(f"ranks {blind} do not see {folder}; the folder of the run has to be on a disk that all share")
-
-
-def _trained(model: PreTrainedModel) -> dict[str, Parameter]:
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
 def _tensors(model: PreTrainedModel, training: Training) -> dict[str, Tensor]:
     """Everything that is in a checkpoint, by name; no copies."""
-    trained, averages = _trained(model), training.optimizer.state
+    trained, averages = trained_in(model), training.optimizer.state
     tensors = {f"weights.{name}": p.detach() for name, p in trained.items()}
     for kind in _AVERAGES if averages else ():
         tensors |= {f"{kind}.{name}": averages[p][kind] for name, p in trained.items()}

@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -135,6 +136,14 @@ class Ranks:
             if failure is not None:
                 raise failure
         return [item for items, _ in parts for item in items]
+
+    def refuse_unseen(self, folder: Path) -> None:
+        """Raise UserError on all ranks where one does not see a folder that all read or write."""
+        blind = [rank for rank, sees in enumerate(self.gather(lambda: [folder.is_dir()])) if not sees]
+        if blind:
+            raise UserError(
+                f"ranks {blind} do not see {folder}; the folder of the run has to be on a disk that all share"
+            )
 
     def sum_(self, tensor: torch.Tensor) -> torch.Tensor:
         """Add a tensor over ranks, in place, in rank order on every rank."""

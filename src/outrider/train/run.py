@@ -107,6 +107,7 @@ class Run:
         """
         checkpoint = self.ranks.from_main(lambda: self._open(force) if resume else self._create())
         if checkpoint is not None:
+            self.ranks.refuse_unseen(checkpoint.folder)
             self.trainer.restore(checkpoint)  # before any file is moved, since it raises if the weights do not fit
             self.ranks.from_main(lambda: self._go_on_after(checkpoint))
         self.trainer.hand_over(self.trainer.counters.step)
@@ -174,7 +175,12 @@ class Run:
             # is earlier.
             if self.folder is not None:
                 self.folder.sync()
-            self.checkpoints.save(step, self._identity() | self.trainer.state(), self.trainer.learner.save, self._once)
+            self.checkpoints.save(step, self._identity() | self.trainer.state(), self._write, self._once)
+
+    def _write(self, folder: Path) -> None:
+        if not self._saves_alone:  # a rank would write its share where nobody looks
+            self.ranks.refuse_unseen(folder)
+        self.trainer.learner.save(folder)
 
     def save_if_new(self) -> str:
         """Save the state after the last step if there is one that is not saved yet; return where a resume goes on."""
