@@ -23,7 +23,7 @@ from _gpu_measure import device_peak, timed
 from _gpu_model import Size, fresh, recipe_of
 from torch.nn import functional as F
 
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.model.load import load_policy
@@ -75,7 +75,7 @@ def learning(size: Size, folder: Path, recompute: bool) -> dict[str, Any]:
     use_plans(model)
     loss = PolicyLoss(ObjectiveOptions(aggregate="token_mean", kl=0.0), size.response)
     options = LearnOptions(micro_tokens=size.micro_tokens, gradient_checkpointing=recompute)
-    learner = Learner(model, options, loss, dtype=torch.bfloat16)
+    learner = LocalLearner(model, options, loss, dtype=torch.bfloat16)
     old = np.full(size.response, -np.log(size.vocabulary), np.float32)
     rows = [
         TrainingRow(

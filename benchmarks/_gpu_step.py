@@ -8,10 +8,8 @@ from typing import Any
 from _gpu_measure import begin, rate
 from _gpu_model import Size, recipe_of
 
-from outrider.model.load import load_policy
-from outrider.sample.ready import ready
 from outrider.train.clock import Clock
-from outrider.train.engines import loads_on
+from outrider.train.engines import open_policy
 from outrider.train.ranks import Ranks
 from outrider.train.run import build
 
@@ -19,7 +17,7 @@ from outrider.train.run import build
 def one_step(size: Size, folder: Path, name: str, engine: str) -> dict[str, Any]:
     """The second step; the first warms up. Generated tokens by the seconds of all phases but writing rollouts."""
     recipe, clock = recipe_of(name, size, folder, engine), Clock()
-    policy = ready(load_policy(recipe.model, recipe.policy, recipe.seed, loads_on(recipe)), recipe.sample.path)[0]
+    policy, _ = open_policy(recipe)
     trainer = build(recipe, policy, Ranks(), clock)
     try:
         trainer.hand_over(0)

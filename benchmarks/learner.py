@@ -14,7 +14,7 @@ import torch
 from _machine import PAIRS, base, keep, rates, ratio, rounded, sgemm
 
 from outrider.config import load_recipe
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import ImitationLoss
@@ -37,7 +37,7 @@ def packed(policy: Policy, batch: list[TrainingRow], micro_tokens: int):
     model = copy.deepcopy(policy.model)
     use_plans(model)
     options = load_recipe("grpo").learn.model_copy(update={"micro_tokens": micro_tokens})
-    learner = Learner(model, options, ImitationLoss())
+    learner = LocalLearner(model, options, ImitationLoss())
     tokens = sum(row.length for row in batch)
     return lambda: tokens if learner.update(batch).metrics else 0
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.learn.held import Sum
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
@@ -75,11 +75,11 @@ def learner(
     objective: dict[str, object] | None = None,
     ranks: tuple[int, int, Sum] = (0, 1, lambda tensor: tensor),
     **options: object,
-) -> Learner:
+) -> LocalLearner:
     """A learner that takes ``model`` over, as one of so many ranks with this sum; gradients are not clipped."""
     use_plans(model)
     described = {"streams": STREAMS, "surrogate": {"clip": [0.2, 0.28]}, **(objective or {})}
-    return Learner(
+    return LocalLearner(
         model,
         LearnOptions(**{"lr": 1e-2, "clip_norm": 1e6, **options}),
         PolicyLoss(ObjectiveOptions(**described), 16),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.load import Policy, load_policy
 from outrider.model.tiny import character_tokenizer
@@ -54,6 +54,6 @@ def move(policy: Policy, size: float = 0.005) -> None:
 
 def hand_over(sampler: Sampler, policy: Policy, refuse: bool = True) -> HandOver:
     loss = PolicyLoss(ObjectiveOptions(), 24)
-    learner = Learner(policy.model, LearnOptions(), loss, path=policy.path)
+    learner = LocalLearner(policy.model, LearnOptions(), loss, path=policy.path)
     prompts = [(Problem(str(i), ""), np.array(ids, np.int32)) for i, ids in enumerate((LONG, PROMPTS[0]))]
     return HandOver(sampler, learner, Ranks(), prompts, refuse=refuse)

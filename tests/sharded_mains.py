@@ -14,7 +14,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from outrider.learn.held import WholeModel
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.learn.sharded import ShardedModel
 from outrider.model.device import placement
@@ -100,7 +100,7 @@ def rows_of(trial: Trial, step: int) -> list[TrainingRow]:
     return made
 
 
-def learner_of(trial: Trial, ranks: Ranks, sharded: bool, size: Mapping[str, int] | None = None) -> Learner:
+def learner_of(trial: Trial, ranks: Ranks, sharded: bool, size: Mapping[str, int] | None = None) -> LocalLearner:
     policy: Policy = random_policy(trial.family, tie_word_embeddings=trial.tied, **(size or {}))
     if trial.lora:
         add_adapter(policy.model, LoraOptions(rank=4, alpha=8.0), 0)
@@ -112,7 +112,7 @@ def learner_of(trial: Trial, ranks: Ranks, sharded: bool, size: Mapping[str, int
         lr=1e-3, micro_tokens=trial.micro_tokens, gradient_checkpointing=trial.checkpointing, minibatches=2
     )
     hold = ShardedModel if sharded else WholeModel
-    return Learner(policy.model, options, loss, ranks.rank, ranks.size, ranks.sum_, trial.dtype, policy.path, hold)
+    return LocalLearner(policy.model, options, loss, ranks.rank, ranks.size, ranks.sum_, trial.dtype, policy.path, hold)
 
 
 def train(ranks: Ranks, trial: Trial, sharded: bool, steps: int, out: Path, start: Path | None = None) -> int:

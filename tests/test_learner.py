@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedModel
 
 from outrider.learn.batching import cut_by_group, micro_batches, split_by_tokens
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
@@ -219,8 +219,7 @@ def test_a_batch_of_3072_problems_for_several_epochs_fits_into_bounded_memory() 
     [("constant", 0.9, 1.0), ("linear", 0.25, 0.75), ("cosine", 0.5, 0.5), ("cosine", 1.0, 0.0), ("linear", 2.0, 0.0)],
 )
 def test_schedule(schedule: str, progress: float, expected: float) -> None:
-    made = learner(random_model("qwen2"), schedule=schedule, lr=0.5)
-    assert made.learning_rate(progress) == pytest.approx(0.5 * expected, abs=1e-12)
+    assert LearnOptions(schedule=schedule, lr=0.5).rate(progress, 0, 0) == pytest.approx(0.5 * expected, abs=1e-12)
 
 
 def test_warm_up_counts_optimizer_steps() -> None:
@@ -232,7 +231,7 @@ def test_warm_up_counts_optimizer_steps() -> None:
 def test_imitation_learns_what_it_is_shown() -> None:
     model = random_model("qwen2")
     use_plans(model)
-    made = Learner(model, LearnOptions(lr=3e-3), ImitationLoss())
+    made = LocalLearner(model, LearnOptions(lr=3e-3), ImitationLoss())
     shown = [imitation_row(np.array([1, 4], np.int32), np.array([9, 8, 2], np.int32))]
     losses = [made.update(shown).metrics["loss"] for _ in range(60)]
     assert losses[-1] < 0.05 < 1.0 < losses[0]

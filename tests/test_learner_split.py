@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from outrider.learn.batching import micro_batches
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
@@ -91,7 +91,7 @@ class Splits:
 
     def __init__(self, objective: dict[str, Any], model: nn.Module) -> None:
         options = LearnOptions(lr=1e-300, clip_norm=1e6)  # so that the model stays where it is
-        self.made = Learner(model, options, PolicyLoss(ObjectiveOptions(streams=STREAMS, **objective), 16))
+        self.made = LocalLearner(model, options, PolicyLoss(ObjectiveOptions(streams=STREAMS, **objective), 16))
         self.begun, self.metrics = self.made.loss.state_dict(), dict[str, float]()
 
     def __call__(self, parts: int, order: int = 1) -> Tensor:

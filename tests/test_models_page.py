@@ -19,7 +19,7 @@ from families.measure import adapted, farthest, measure, shaken
 from families.page import cells, written
 from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model import forward
 from outrider.model.attention import Packed
@@ -265,11 +265,13 @@ def test_recomputed_layers_wake_no_dropout_and_forget_no_cache(family: str, tmp_
     tiny(family).save_pretrained(tmp_path)
     character_tokenizer().save_pretrained(tmp_path)
 
-    def learner_of(recomputed: bool) -> Learner:
+    def learner_of(recomputed: bool) -> LocalLearner:
         policy = ready(load_policy(str(tmp_path)))[0]
-        return Learner(policy.model, LearnOptions(gradient_checkpointing=recomputed), ImitationLoss(), path=policy.path)
+        return LocalLearner(
+            policy.model, LearnOptions(gradient_checkpointing=recomputed), ImitationLoss(), path=policy.path
+        )
 
-    def gradient(learner: Learner) -> torch.Tensor:
+    def gradient(learner: LocalLearner) -> torch.Tensor:
         learner.update([imitation_row(np.arange(5, 5 + n), np.arange(20, 24 + n)) for n in (3, 6)])
         return torch.cat([p.grad.reshape(-1) for p in learner.parameters])
 

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from outrider.analyse.policies import open_policy
 from outrider.config import Evaluate, Recipe, load_options, load_recipe
 from outrider.errors import UserError
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model import attention
 from outrider.model.attention import Packed, use_plans
@@ -155,7 +155,7 @@ def test_adapters_that_cannot_be_had_are_refused(folders: dict[str, str], monkey
 def test_the_reference_of_an_adapter_is_the_model_beneath_it_without_a_copy(folders: dict[str, str]) -> None:
     policy = load_policy(folders["qwen2"], LORA)
     use_plans(policy.model)
-    learner = Learner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(kl=0.1), 16))
+    learner = LocalLearner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(kl=0.1), 16))
     assert learner.reference is not None
     twins = dict(learner.reference.named_parameters())
     for name, parameter in policy.model.named_parameters():
@@ -174,13 +174,13 @@ def rows(n: int = 3) -> list:
     return made
 
 
-def learner_of(policy: Policy, dtype: torch.dtype = torch.float32, **options: object) -> Learner:
+def learner_of(policy: Policy, dtype: torch.dtype = torch.float32, **options: object) -> LocalLearner:
     use_plans(policy.model)
     objective = ObjectiveOptions(surrogate={"unclipped": {}}, kl=0.0, aggregate="token_mean")
-    return Learner(policy.model, LearnOptions(**options), PolicyLoss(objective, 16), dtype=dtype)
+    return LocalLearner(policy.model, LearnOptions(**options), PolicyLoss(objective, 16), dtype=dtype)
 
 
-def gradient(learner: Learner) -> torch.Tensor:
+def gradient(learner: LocalLearner) -> torch.Tensor:
     learner._accumulate(learner.loss.prepare(rows()))
     return torch.cat([p.grad.reshape(-1) for p in learner.parameters])
 

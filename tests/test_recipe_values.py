@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from outrider.config import list_recipes, load_recipe, recipe_of_run, text_of
 from outrider.errors import UserError
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
@@ -54,13 +54,10 @@ def test_a_warm_up_lasts_as_long_as_its_source_says(name, warmup, updates):
 @pytest.mark.parametrize(
     ("warmup", "rates"), [("4 steps", [1, 1, 2, 2, 3, 3, 4, 4, 4]), ("4 updates", [1, 2, 3, 4, 4])]
 )
-def test_the_learner_counts_steps_or_updates(warmup, rates):
-    made = Learner(random_model("qwen2"), LearnOptions(warmup=warmup, lr=4.0), PolicyLoss(ObjectiveOptions(), 8))
-    found = []
-    for update in range(len(rates)):
-        made.steps, made.optimizer_steps = update // 2, update  # two updates a step
-        found.append(made.learning_rate(progress=0.0))
-    assert found == rates
+def test_a_warm_up_counts_steps_or_updates(warmup, rates):
+    options = LearnOptions(warmup=warmup, lr=4.0)
+    # two updates a step
+    assert [options.rate(0.0, update // 2, update) for update in range(len(rates))] == rates
 
 
 @pytest.mark.parametrize("warmup", [20, "20", "20 step", "-1 steps", "two steps", None, True, 2.5])
@@ -94,7 +91,7 @@ def test_the_paths_of_older_runs_have_their_new_names(old, new):
 def test_what_decays(decay, shrunk):
     """An update without any gradient leaves the decay alone: w (1 - lr * weight_decay)."""
     model = random_model("qwen2")
-    made = Learner(model, LearnOptions(weight_decay=0.5, decay=decay), PolicyLoss(ObjectiveOptions(), 8))
+    made = LocalLearner(model, LearnOptions(weight_decay=0.5, decay=decay), PolicyLoss(ObjectiveOptions(), 8))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     for group in made.optimizer.param_groups:
         group["lr"] = 0.5
@@ -109,7 +106,7 @@ def test_what_decays(decay, shrunk):
 def test_a_checkpoint_of_one_kind_of_decay_goes_on_with_the_other(tmp_path):
     def made(decay):
         options = LearnOptions(weight_decay=0.1, decay=decay)
-        return Learner(random_model("qwen2"), options, PolicyLoss(ObjectiveOptions(), 8))
+        return LocalLearner(random_model("qwen2"), options, PolicyLoss(ObjectiveOptions(), 8))
 
     other = made("all")
     made("matrices").save(tmp_path)

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from outrider.config import load_recipe, recipe_of_run
-from outrider.errors import UserError
-from outrider.learn.learner import Learner
+from outrider.errors import EngineLostError, UserError
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.load import Policy, load_policy
 from outrider.model.weights_file import write_weights
@@ -28,7 +28,7 @@ from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
-from outrider.sample.sampler import EngineLostError, Sampler
+from outrider.sample.sampler import Sampler
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
@@ -257,7 +257,7 @@ def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], 
             ),
         )
     else:
-        monkeypatch.setattr(over._learner, "export", lambda folder: without_head(policy, folder))
+        monkeypatch.setattr(over._learner, "export", lambda folder, adapter: without_head(policy, folder))
     move(policy)
     with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
         over(2)
@@ -274,7 +274,7 @@ def test_half_a_hand_over_inside_is_refused(
     if forgotten == "the cache":
         monkeypatch.setattr(engine._llm, "reset_prefix_cache", lambda: True)
     else:
-        monkeypatch.setattr(over._learner, "export", lambda folder: without_head(policy, folder))
+        monkeypatch.setattr(over._learner, "export", lambda folder, adapter: without_head(policy, folder))
     move(policy)
     with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
         over(2)
@@ -312,7 +312,7 @@ def test_the_learner_knows_the_entropies_that_an_engine_does_not_give(policy: Po
         request("q", PROMPTS[0], params=SamplingParams(0.0, max_tokens=9)),
     ]
     rollouts = [*roots, *sampler.sample(more)]
-    learner = Learner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(), 24), path=policy.path)
+    learner = LocalLearner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(), 24), path=policy.path)
     blind = [replace(rollout, entropies_T=None) for rollout in rollouts]
     for seen, filled in zip(rollouts, with_entropies(blind, learner.entropies), strict=True):
         assert np.abs(seen.entropies_T - filled.entropies_T).max() < 1e-5

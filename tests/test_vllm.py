@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.record import SampleRequest, StopReason
 from outrider.sample.options import SampleOptions, Vllm
-from outrider.sample.sampler import EngineLostError
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_requests import VllmRequests
 from scripted_vllm import ScriptedVllm, tokens_of

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
@@ -77,7 +77,7 @@ def test_a_learner_waits_once_in_an_optimizer_batch(objective: dict[str, Any]) -
     for micro_tokens in (1000, 10):  # one micro-batch, and one for each row
         policy = ready(random_policy())[0]
         options = LearnOptions(micro_tokens=micro_tokens)
-        learner = Learner(policy.model, options, PolicyLoss(ObjectiveOptions(**objective), 24), path=policy.path)
+        learner = LocalLearner(policy.model, options, PolicyLoss(ObjectiveOptions(**objective), 24), path=policy.path)
         learner.update(rows(8))
         counts.append(waits(lambda learner=learner: learner.update(rows(8))))
     assert counts[0] == counts[1] < 4

@@ -1,4 +1,4 @@
-"""The one exception that means "the user can fix this"."""
+"""The exceptions that mean "the user can fix this"."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class UserError(Exception):
     The command line prints it without a traceback and exits with status 2. Anything else that escapes is a bug
     and keeps its traceback.
     """
+
+
+class EngineLostError(UserError):
+    """Nothing is left that could go on sampling or training; what was saved can be resumed."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from families.configs import tiny
 from outrider.errors import UserError
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_own
 from outrider.model.load import Policy, load_policy
@@ -104,8 +104,8 @@ def own_logprobs(oracle: PreTrainedModel, rollout: Rollout) -> np.ndarray:
     return logps.gather(1, torch.from_numpy(rollout.token_ids).long()[:, None])[:, 0].numpy()
 
 
-def learner(policy: Policy) -> Learner:
-    return Learner(policy.model, LearnOptions(), ImitationLoss(), path=policy.path)
+def learner(policy: Policy) -> LocalLearner:
+    return LocalLearner(policy.model, LearnOptions(), ImitationLoss(), path=policy.path)
 
 
 def shaken(policy: Policy) -> Policy:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from outrider.learn.options import LEARNER_ENGINES, LearnerEngine, LocalLearning
+from outrider.learn.options import LEARNER_ENGINES, LearnerEngine, LocalLearning, Tinker
 from outrider.options import Options
 from outrider.pieces import PieceOf
-from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngine
+from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngine, TinkerSampling
 
 
 class EngineOptions(Options):
-    """What draws the rollouts and what trains the policy, chosen apart. Nothing else of a recipe depends on them."""
+    """What draws the rollouts and what trains the policy, chosen apart. Nothing else of a recipe depends on them.
+
+    ``tinker`` is one service for both; short form ``engine: tinker``.
+    """
 
     sampler: Annotated[SamplerEngine, PieceOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
         default_factory=LocalSampling, description="what draws rollouts"
@@ -22,6 +25,20 @@ class EngineOptions(Options):
     learner: Annotated[LearnerEngine, PieceOf(LEARNER_ENGINES, "learner", bare=True)] = Field(
         default_factory=LocalLearning, description="what trains the policy"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_both(cls, given: Any) -> Any:
+        return {"sampler": "tinker", "learner": "tinker"} if given == "tinker" else given
+
+    @model_validator(mode="after")
+    def _tinker_is_both(self) -> EngineOptions:
+        if isinstance(self.sampler, TinkerSampling) != isinstance(self.learner, Tinker):
+            raise ValueError(
+                "a Tinker service samples the policy that it trains, and no other: sampler and learner are both tinker "
+                "(engine=tinker), or none is"
+            )
+        return self
 
     def names(self) -> dict[str, str]:
         """Which engines, without their options; local ones are left out, as in runs before there was a choice.
@@ -39,8 +56,12 @@ def is_local(engine: Any) -> bool:
 
     >>> is_local(None), is_local({"sampler": "local"}), is_local({"sampler": {"vllm": {"servers": []}}})
     (True, True, False)
+    >>> is_local("tinker")
+    False
     """
     if isinstance(engine, EngineOptions):
         return "sampler" not in engine.names()
+    if engine == "tinker":
+        return False
     sampler = engine.get("sampler", "local") if isinstance(engine, Mapping) else "local"
     return sampler == "local" or (isinstance(sampler, Mapping) and "local" in sampler)

@@ -10,12 +10,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_validator
 
 from outrider.config.engine import EngineOptions, is_local
+from outrider.config.engine_rules import refuse_engine
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage, Surroundings
 from outrider.interrupts import interrupts_held
-from outrider.learn.options import Fsdp2, LearnOptions
+from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
@@ -152,19 +153,7 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _engines_agree(self) -> Recipe:
-        if not isinstance(self.engine.learner, Fsdp2):
-            return self
-        if "sampler" not in self.engine.names():
-            raise ValueError(
-                "engine.learner=fsdp2 leaves no process with the whole policy, and the local sampler draws from that; "
-                "let a vLLM server draw, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
-            )
-        for i, stage in enumerate(self.explore):
-            if stage.reads_attention:
-                raise ValueError(
-                    f"explore.{i} measures the policy's attention, for which the local learner has the whole policy, "
-                    "and fsdp2 has not; select branches in another way, for example by utility or surprisal"
-                )
+        refuse_engine(self)
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -29,7 +31,7 @@ class LearnOptions(Options):
     )
     weight_decay: float = Field(0.0, ge=0, description="of AdamW, a share of lr")
     decay: Literal["matrices", "all"] = Field("matrices", description="what decays; all: biases and norms as well")
-    clip_norm: float = Field(1.0, gt=0, description="largest gradient norm")
+    clip_norm: float | None = Field(1.0, gt=0, description="largest gradient norm; null: any")
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
     epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
     micro_tokens: int = Field(16_384, ge=1, description="most tokens of one forward and backward pass")
@@ -57,6 +59,17 @@ class LearnOptions(Options):
         n, unit = self.warmup.split()
         done = steps if unit == "steps" else updates
         return min(1.0, (done + 1) / int(n)) if int(n) else 1.0
+
+    def rate(self, progress: float, steps: int, updates: int) -> float:
+        """The learning rate: the warm-up times the schedule by ``progress`` in [0, 1]; both end points exact.
+
+        >>> options = LearnOptions(lr=0.5, schedule="cosine")
+        >>> options.rate(0.0, 0, 0), options.rate(1.0, 9, 9)
+        (0.5, 0.0)
+        """
+        rest = min(max(progress, 0.0), 1.0)
+        shape = {"constant": 1.0, "linear": 1.0 - rest, "cosine": 0.5 * (1.0 + math.cos(math.pi * rest))}
+        return self.lr * self.warm(steps, updates) * shape[self.schedule]
 
 
 class SftOptions(Options):
@@ -89,4 +102,29 @@ class Fsdp2(LearnerEngine):
     offload: bool = Field(False, description="keep the shares in the host's memory, and on the GPU what computes")
 
 
-LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2}
+class Tinker(LearnerEngine):
+    """A service that speaks the Tinker protocol, hosted or one's own: it holds the policy, and trains an adapter.
+
+    Its key is taken from the environment variable ``TINKER_API_KEY``, and is written nowhere.
+    """
+
+    url: str | None = Field(None, pattern="^https?://", description="null: $TINKER_BASE_URL, else the hosted service")
+    seconds: float = Field(600.0, gt=0, description="after which an answer counts as lost, and the service too")
+    in_flight: int = Field(64, ge=1, description="requests for rollouts at a time")
+    rows: int = Field(
+        1,
+        ge=1,
+        description="an update's rows are filled up to a multiple of this with rows that train "
+        "nothing: for services that compile anew for every other number, such as SkyRL's JAX",
+    )
+
+    def address(self) -> str:
+        """Where the service is, in words.
+
+        >>> Tinker(url="http://127.0.0.1:8000").address()
+        'http://127.0.0.1:8000'
+        """
+        return self.url or os.environ.get("TINKER_BASE_URL") or "of Thinking Machines"
+
+
+LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2, "tinker": Tinker}

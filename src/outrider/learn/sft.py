@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from outrider.learn.learner import Learner
+from outrider.learn.local import LocalLearner
 from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
@@ -27,7 +27,7 @@ def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
 def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[[int, dict[str, float]], None]) -> None:
     """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens."""
     use_plans(policy.model)
-    learner = Learner(policy.model, options.learn, ImitationLoss())
+    learner = LocalLearner(policy.model, options.learn, ImitationLoss())
     for step in range(options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
         rows = [solution_row(policy, task.train(index)) for index in indices]

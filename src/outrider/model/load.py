@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from outrider.errors import UserError
@@ -87,7 +87,8 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
 
     Args:
         seed: of the random half of a new adapter, where ``options`` ask for one.
-        device: where it is put; None: where it computes (:func:`outrider.model.device.placement`).
+        device: where it is put; None: where it computes (:func:`outrider.model.device.placement`); ``meta``: only its
+            shape is made, without weights or an adapter.
 
     Raises:
         UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
@@ -116,7 +117,13 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
     if adapter and not looks_local(base):
         _refuse_unreachable(base)
     # whole, since an adapter that is exported alone says where its base is
-    model = _weights(name, str(Path(base).absolute()) if looks_local(base) else base, weights_in)
+    place = str(Path(base).absolute()) if looks_local(base) else base
+    if device is not None and device.type == "meta":
+        with device:
+            return Policy(
+                AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval(), tokenizer, options
+            )
+    model = _weights(name, place, weights_in)
     if adapter:
         model = with_adapter(model, path)
     if tokenizer.eos_token_id >= tokens_of(model):

@@ -119,9 +119,12 @@ class PolicyLoss:
         return weighted
 
     def __call__(
-        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
+        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor | None, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``)."""
+        """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``).
+
+        ``entropies_N``: None where the engine has none, for an objective without a bonus.
+        """
         live = tokens.weights > 0
         # bounded before exp: one token that the policy has lost would overflow to infinity
         log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
@@ -129,7 +132,7 @@ class PolicyLoss:
         gain, marks = self.options.surrogate.gain(ratios)
         sums = {
             "tokens": live.sum(),
-            "entropy": _sum(entropies_N, live),
+            **({} if entropies_N is None else {"entropy": _sum(entropies_N, live)}),
             "kl_old": _sum(_K3.value(bounded.detach()), live),
             "log_ratio_bounded": ((log_ratio != bounded) & live).sum(),
             **{name: _sum(mark, live) for name, mark in marks.items()},
@@ -150,6 +153,7 @@ class PolicyLoss:
             per_token = per_token + (kl if tokens.pulled is None else kl * tokens.pulled)
             sums["kl_reference"] = _sum(_K3.value(difference.detach()), live)
         if self.bonus.coefficient > 0:
+            assert entropies_N is not None
             per_token = per_token - self.bonus.coefficient * entropies_N
         return (tokens.weights * per_token).sum(), {name: value.detach() for name, value in sums.items()}
 
@@ -176,10 +180,12 @@ class ImitationLoss:
         return [WeightedRow(row, 1 / tokens, bool(row.trainable_N.any())) for row in rows] if tokens else []
 
     def __call__(
-        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor, ref_logprobs_N: Tensor | None
+        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor | None, ref_logprobs_N: Tensor | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         live = tokens.weights > 0
-        sums = {"tokens": live.sum(), "entropy": _sum(entropies_N, live), "surprise": -_sum(logprobs_N, live)}
+        sums = {"tokens": live.sum(), "surprise": -_sum(logprobs_N, live)}
+        if entropies_N is not None:
+            sums["entropy"] = _sum(entropies_N, live)
         return -(tokens.weights * logprobs_N).sum(), {name: value.detach() for name, value in sums.items()}
 
     def state_dict(self) -> dict[str, float]:

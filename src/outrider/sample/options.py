@@ -70,7 +70,11 @@ class Vllm(SamplerEngine):
         return self
 
 
-SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm": Vllm}
+class TinkerSampling(SamplerEngine):
+    """The service that trains the policy (``engine.learner: tinker``)."""
+
+
+SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm": Vllm, "tinker": TinkerSampling}
 
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)

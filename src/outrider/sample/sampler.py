@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from outrider.errors import UserError
 from outrider.record import Rollout, SampleRequest
 
 Export = Callable[[Path], None]
@@ -14,10 +13,6 @@ Export = Callable[[Path], None]
 
 They are whole, in ``model.safetensors``, or for samplers that take adapters an adapter alone, as peft writes it.
 """
-
-
-class EngineLostError(UserError):
-    """Nothing is left that could sample."""
 
 
 class Sampler(Protocol):

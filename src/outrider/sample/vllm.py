@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from transformers import PreTrainedModel
 
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.model.load import Policy
 from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
 from outrider.model.weights_file import write_weights
@@ -17,7 +17,7 @@ from outrider.record import Rollout, SampleRequest
 from outrider.sample.handed_weights import MERGED, HandedWeights, OnMain
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.requests import SampledTokens
-from outrider.sample.sampler import EngineLostError, Export
+from outrider.sample.sampler import Export
 from outrider.sample.vllm_requests import Job, VllmRequests, sampled_tokens
 from outrider.sample.vllm_server import ServerLostError, VllmServer
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.model.device import placement
 from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
@@ -25,7 +25,7 @@ from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
 from outrider.sample.handed_weights import MERGED, HandedWeights
 from outrider.sample.options import MOST_RANK, vllm_rank
-from outrider.sample.sampler import EngineLostError, Export
+from outrider.sample.sampler import Export
 from outrider.sample.vllm_requests import Job
 
 _MODULE = "vllm"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -76,9 +77,10 @@ class Screen:
         if not overall.problems or not overall.pass_at:
             raise UserError(f"task {self._recipe.task.name!r} holds out no problems, so there is nothing to evaluate")
         largest = max(overall.pass_at)
+        entropy = "" if math.isnan(overall.entropy) else f"  entropy {overall.entropy:.3f}"  # some engines tell none
         self.say(
             f"step {step}: pass@1 {overall.pass_at[1].value:.3f}  pass@{largest} {overall.pass_at[largest].value:.3f}  "
-            f"greedy {overall.greedy.value:.3f}  entropy {overall.entropy:.3f}  ({overall.problems} held-out problems)"
+            f"greedy {overall.greedy.value:.3f}{entropy}  ({overall.problems} held-out problems)"
         )
 
     def report(self, folder: RunFolder) -> None:

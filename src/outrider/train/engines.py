@@ -8,15 +8,53 @@ import torch
 
 from outrider.config import Recipe
 from outrider.learn.held import WholeModel
-from outrider.learn.learner import Hold, Learner
-from outrider.learn.options import Fsdp2
+from outrider.learn.learner import Learner
+from outrider.learn.local import Hold, LocalLearner
+from outrider.learn.options import Fsdp2, Tinker
 from outrider.model.device import placement
-from outrider.model.load import Policy
+from outrider.model.load import Policy, load_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.options import Vllm
+from outrider.sample.ready import ready
 from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
+
+
+def open_policy(recipe: Recipe) -> tuple[Policy, str]:
+    """The policy of a recipe as its engines need it, and a sentence about what computes it.
+
+    Raises:
+        UserError: it cannot be loaded, or nothing here computes what it does.
+    """
+    learner = recipe.engine.learner
+    if isinstance(learner, Tinker):
+        # its shape and its tokenizer: the weights are with the service
+        policy = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("meta"))
+        return policy, f"{type(policy.model).__name__}, computed by the Tinker service {learner.address()}"
+    # where learners divide it among several devices it may not fit one, so it is loaded into the host's memory
+    device = torch.device("cpu") if isinstance(learner, Fsdp2) else placement().device
+    return ready(load_policy(recipe.model, recipe.policy, recipe.seed, device), recipe.sample.path)
+
+
+def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler, Learner]:
+    """The sampler and the learner of a recipe.
+
+    Raises:
+        UserError: one of them cannot be had.
+    """
+    if isinstance(recipe.engine.learner, Tinker):
+        from outrider.learn.tinker import TinkerLearner, named_loss
+        from outrider.model.tinker_service import TinkerService
+        from outrider.sample.tinker import TinkerSampler
+
+        assert recipe.policy.lora is not None
+        service = TinkerService(recipe.model, recipe.policy.lora, recipe.seed, recipe.engine.learner)
+        loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
+        return TinkerSampler(policy, recipe.sample, service), TinkerLearner(
+            service, recipe.learn, loss, named_loss(recipe.objective)
+        )
+    return open_sampler(recipe, policy, ranks), open_learner(recipe, policy, ranks)
 
 
 def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
@@ -57,9 +95,4 @@ def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
         from outrider.learn.sharded import ShardedModel
 
         hold = partial(ShardedModel, offload=recipe.engine.learner.offload)
-    return Learner(policy.model, recipe.learn, loss, ranks.rank, ranks.size, ranks.sum_, dtype, policy.path, hold)
-
-
-def loads_on(recipe: Recipe) -> torch.device:
-    """Where the policy is loaded: in the host's memory, if the learner divides it among several devices."""
-    return torch.device("cpu") if isinstance(recipe.engine.learner, Fsdp2) else placement().device
+    return LocalLearner(policy.model, recipe.learn, loss, ranks.rank, ranks.size, ranks.sum_, dtype, policy.path, hold)

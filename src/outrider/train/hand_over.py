@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from outrider.errors import UserError
 from outrider.learn.learner import Learner
-from outrider.model.lora import write_adapter
 from outrider.record import Ids, Problem, SampleRequest, SamplingParams
 from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Sampler
@@ -84,7 +83,7 @@ class HandOver:
         Raises:
             UserError: the sampler computes something else than the learner.
         """
-        mine = self._sampler.take(version, self._export if self._sampler.takes_adapter else self._learner.export)
+        mine = self._sampler.take(version, partial(self._learner.export, adapter=self._sampler.takes_adapter))
         counts: Counter[str] = Counter()
         for of_rank in self._ranks.gather(lambda: [mine]):
             counts.update(of_rank)
@@ -95,11 +94,6 @@ class HandOver:
             self._refuse_gap(gauges["probe_max" if self._exact else "probe_mean"], version)
             self._refuse_stale(probe, version)
         return gauges | {"engines": float(self._sampler.engines_used)} | {name: float(counts[name]) for name in mine}
-
-    def _export(self, folder: Path) -> None:
-        """The adapter alone."""
-        if (model := self._learner.held.assembled()) is not None:
-            write_adapter(model, folder)
 
     def _probe(self) -> Probe:
         rollouts = self._ranks.gather(lambda: self._sampler.sample(self._requests))

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from outrider.config import Recipe, dump_yaml, recipe_of_run
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
+from outrider.learn.learner import PolicyWriter
 from outrider.model.device import placement
-from outrider.model.load import Policy, context_length, save_policy
+from outrider.model.load import Policy, context_length
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.runs.checkpoint import Checkpoint, Checkpoints, weights_hash
@@ -22,7 +23,7 @@ from outrider.screen.trackers import Tracker, open_trackers
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.engines import open_learner, open_sampler
+from outrider.train.engines import open_engines
 from outrider.train.evaluate import Evaluator, heldout, write_evaluated
 from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
@@ -37,7 +38,7 @@ _PROBES = 2  # prompts of a probe
 
 def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
     """A trainer for a recipe and a policy that was made ready: the one place where the parts meet."""
-    sampler, learner = open_sampler(recipe, policy, ranks), open_learner(recipe, policy, ranks)
+    sampler, learner = open_engines(recipe, policy, ranks)
     prompts = [(problem, policy.encode(problem)) for problem in map(recipe.task.train, range(_PROBES))]
     entropies = learner.entropies if recipe.reads_entropies and not sampler.gives_entropies else None
     exact = recipe.policy.dtype == "float32"
@@ -62,7 +63,9 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
 
 def reference_of(recipe: Recipe, policy: Policy) -> str:
     """Identity of what a run uses and does not train, before training: the KL's reference, or else the weights beneath
-    an adapter."""
+    an adapter; where a service holds the policy, its name."""
+    if policy.model.device.type == "meta":
+        return recipe.model
     return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)
 
 
@@ -91,7 +94,8 @@ class Run:
         self._counted = ""
         self._notices: list[str] = []  # of a resume
         self._watch = VerdictWatch()
-        self._engine = str(placement(self.recipe.policy.dtype))
+        here = policy.model.device.type != "meta"
+        self._engine = str(placement(self.recipe.policy.dtype)) if here else "a service"
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
         self._reference = reference
@@ -187,16 +191,19 @@ class Run:
         counters = self.trainer.counters
         last = self._once(lambda: self.checkpoints.last)
         if self.trainer.snapshot and (last != counters.step or counters.owes_evaluation):
-            self.save(counters.step)
-            last = counters.step
+            try:
+                self.save(counters.step)
+                last = counters.step
+            except EngineLostError:  # with a service that is away are the weights since the last checkpoint
+                pass
         return "from the beginning" if last is None else f"after step {last}"
 
     def finish(self) -> None:
         """Export the model, draw the curves, print the table."""
-        model = self.trainer.learner.held.assembled()
+        write = self.trainer.learner.writer(self.policy)
         if self.folder is not None:
-            assert model is not None
-            self._export(self.folder, self.policy._replace(model=model))
+            assert write is not None
+            self._export(self.folder, write)
             self._say_counts()
             self.screen.report(self.folder)
 
@@ -212,7 +219,7 @@ class Run:
     @property
     def _saves_alone(self) -> bool:
         """Whether rank 0 has all the weights, and saves them wherever the others are: also when the run is ended."""
-        return self.trainer.learner.held.whole
+        return self.trainer.learner.whole
 
     def _once(self, make: Callable[[], T]) -> T:
         """The result of ``make`` where all save together: on rank 0, for all of them."""
@@ -230,7 +237,7 @@ class Run:
             self._say(sentence)
             self._counted = sentence
 
-    def _export(self, folder: RunFolder, policy: Policy) -> None:
+    def _export(self, folder: RunFolder, write: PolicyWriter) -> None:
         """The model after the last step. An older one, of a run that was extended, is set aside."""
         step = self.trainer.counters.step
         stamp = folder.model / "outrider.json"
@@ -239,7 +246,7 @@ class Run:
         if folder.model.exists():
             move(folder.model, self.out / "superseded")
         about = {"recipe": self.recipe.name, "step": step, "tokens": self.trainer.counters.tokens}
-        save_policy(policy, folder.model, about)
+        write(folder.model, about)
 
     def _create(self) -> None:
         self.folder = RunFolder.create(self.out, self.recipe.resolved(), self._engine)

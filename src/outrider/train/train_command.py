@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.config import Recipe
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.interrupts import SafeStop, Terminated
-from outrider.model.load import load_policy
-from outrider.sample.ready import ready
-from outrider.sample.sampler import EngineLostError
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
 from outrider.train.agreed_stop import AgreedStop
 from outrider.train.clock import Clock
-from outrider.train.engines import loads_on
+from outrider.train.engines import open_policy
 from outrider.train.launch import launch
 from outrider.train.ranks import RankLostError, Ranks
 from outrider.train.run import Run, build, reference_of
@@ -37,13 +34,12 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
-    loaded = load_policy(recipe.model, recipe.policy, recipe.seed, loads_on(recipe))
-    policy, path_sentence = ready(loaded, recipe.sample.path)
+    policy, path_sentence = open_policy(recipe)
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
     run = Run(trainer, policy, path_sentence, ranks, screen, out, reference)
-    safe_stop, whole = SafeStop(), trainer.learner.held.whole
+    safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)
     elif ranks.main:  # the others run until rank 0 ends them: stopping by themselves they would leave it waiting

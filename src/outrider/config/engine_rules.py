@@ -1,0 +1,72 @@
+"""What an engine cannot carry of a recipe: refused when the recipe is read, before anything is spent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outrider.learn.options import Fsdp2, Tinker
+
+if TYPE_CHECKING:
+    from outrider.config.recipe import Recipe
+
+
+def refuse_engine(recipe: Recipe) -> None:
+    """Raise ValueError where the engines of a recipe cannot carry the rest of it."""
+    if isinstance(recipe.engine.learner, Fsdp2):
+        _refuse_fsdp2(recipe)
+    if isinstance(recipe.engine.learner, Tinker):
+        _refuse_tinker(recipe)
+
+
+def _refuse_fsdp2(recipe: Recipe) -> None:
+    if "sampler" not in recipe.engine.names():
+        raise ValueError(
+            "engine.learner=fsdp2 leaves no process with the whole policy, and the local sampler draws from that; "
+            "let a vLLM server draw, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
+        )
+    _refuse_attention(recipe, "the local learner has the whole policy, and fsdp2 has not")
+
+
+def _refuse_tinker(recipe: Recipe) -> None:
+    """What is refused here, a service would drop without a word, or cannot know."""
+    objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
+    _refuse_attention(recipe, "the local learner has the whole policy, and a Tinker service tells no attention")
+    if recipe.reads_entropies:
+        raise ValueError("a Tinker service tells no entropies, which a stage, a credit piece or the objective reads")
+    if lora is None:
+        raise ValueError("a Tinker service trains an adapter, not all weights: policy.lora={rank: 32}")
+    said = {"alpha": lora.alpha, "targets": lora.targets}
+    fixed = {"alpha": 32.0, "targets": "all-linear"}
+    for key, value in fixed.items():
+        if said[key] != value:
+            raise ValueError(f"policy.lora.{key} is {said[key]}, and a Tinker service takes {value} whatever is asked")
+    if objective.kl.coef > 0:
+        raise ValueError(
+            f"objective.kl is {objective.kl.coef}, and a Tinker service keeps no reference: objective.kl=0"
+        )
+    if objective.entropy.bonus > 0:
+        raise ValueError("objective.entropy needs the entropy of every token, which a Tinker service does not tell")
+    if sample.temperature != 1:
+        raise ValueError(
+            f"sample.temperature is {sample.temperature}, and a Tinker service has its own for the likelihoods that "
+            "are trained: sample.temperature=1"
+        )
+    if sample.stop:
+        raise ValueError(
+            "sample.stop names texts; a Tinker service stops at tokens or at texts, and end tokens come first"
+        )
+    if learn.gradient_checkpointing:
+        raise ValueError("learn.gradient_checkpointing is the affair of the Tinker service: leave it false")
+    if recipe.train.ranks > 1:
+        raise ValueError(
+            f"train.ranks is {recipe.train.ranks}, and one process talks to a Tinker service: train.ranks=1"
+        )
+
+
+def _refuse_attention(recipe: Recipe, reason: str) -> None:
+    for i, stage in enumerate(recipe.explore):
+        if stage.reads_attention:
+            raise ValueError(
+                f"explore.{i} measures the policy's attention, for which {reason}; select branches in another way, for "
+                "example by utility or surprisal"
+            )

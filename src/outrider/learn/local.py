@@ -1,0 +1,263 @@
+"""The local learner: packed forward and backward passes, one optimizer, any number of processes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from outrider.learn.batching import micro_batches, split_by_tokens
+from outrider.learn.held import HeldModel, Sum, Training, WholeModel
+from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
+from outrider.learn.options import LearnOptions
+from outrider.learn.recompute import recompute_layers
+from outrider.model.compute import PACKED, ComputePath
+from outrider.model.load import Policy, save_policy
+from outrider.model.lora import write_adapter
+from outrider.model.weights_file import write_weights
+from outrider.objective.tokens import TokenBatch, WeightedRow
+from outrider.record.row import TrainingRow
+
+Hold = Callable[[PreTrainedModel, ComputePath, int, int, Sum, torch.dtype], HeldModel]
+"""Makes a :class:`outrider.learn.held.HeldModel` of a model that is whole on every rank."""
+
+
+class LocalLearner:
+    """AdamW over a causal LM.
+
+    ``update`` is given all rows on every rank; each rank computes its share and the gradients are added. Rows that
+    cannot change the gradient are skipped, but stay in every denominator. An optimizer batch whose loss or gradient is
+    not finite is skipped and counted, and so is one without any signal. All log-probabilities of a step are of one
+    mode: ratios between modes mean nothing.
+
+    Args:
+        model: made ready for ``path`` (:func:`outrider.sample.ready.ready`).
+        loss: the objective.
+        rank, size, add: this process among all, and their sum.
+        dtype: of matrix products. Weights that are trained, gradients and averages are float32 all the same.
+        path: what computes log-probabilities.
+        hold: how the model is held on the ranks.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        options: LearnOptions,
+        loss: Loss,
+        rank: int = 0,
+        size: int = 1,
+        add: Sum = lambda tensor: tensor,
+        dtype: torch.dtype = torch.float32,
+        path: ComputePath = PACKED,
+        hold: Hold = WholeModel,
+    ) -> None:
+        self.model, self.options, self.loss = model, options, loss
+        self.rank, self.size, self.add, self.dtype, self.path = rank, size, add, dtype, path
+        self.reference = _frozen_copy(model) if loss.needs_reference else None
+        if options.gradient_checkpointing:
+            recompute_layers(model)
+        # the reference first: a copy of what is sharded already would be a copy of a share
+        self.held_reference = None if self.reference is None else hold(self.reference, path, rank, size, add, dtype)
+        self.held = hold(model, path, rank, size, add, dtype)
+        self.parameters = self.held.parameters
+        self.optimizer = self._new_optimizer()
+        self.steps = self.optimizer_steps = 0
+
+    def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
+        updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
+        self.steps += 1
+        if self.loss.reset_every and self.steps % self.loss.reset_every == 0:
+            self.reset_reference()
+            updated.metrics["reference_resets"] = 1.0
+        return updated
+
+    @property
+    def whole(self) -> bool:
+        return self.held.whole
+
+    def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+        """Log-probability of each own token under the current weights, in the mode of the rows, on every rank.
+
+        Each rank computes its share.
+        """
+        return self._statistics(rows, 0)
+
+    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+        """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
+        return self._statistics(rows, 1)
+
+    @torch.no_grad()
+    def _statistics(self, rows: Sequence[TrainingRow], which: int) -> list[NDArray[np.floating]]:
+        refuse_modes(rows)
+        ends = np.cumsum([len(row.token_ids) for row in rows])
+        slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
+        # zeros where another rank computes, so that the sum over ranks is the whole
+        values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
+        micros = micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens)
+        for _ in range(self.held.passes(len(micros)) - len(micros)):
+            self.held.idle()
+        # all passes before the first is read, which waits for it
+        computed = [self._forward(self.held, [slot.row for slot in micro])[which] for micro in micros]
+        for micro, values in zip(micros, computed, strict=True):
+            parts = values.cpu().split([len(slot.row.token_ids) for slot in micro])
+            for slot, part in zip(micro, parts, strict=True):
+                values_N[slot.start : slot.start + len(part)] = part
+        return np.split(self.add(values_N).numpy(), ends[:-1]) if len(ends) else []
+
+    @torch.no_grad()
+    def reset_reference(self) -> None:
+        """The policy becomes the reference, and the optimizer forgets its averages; a warm-up is not repeated.
+
+        Source: ProRL, arXiv 2505.24864.
+        """
+        assert self.reference is not None
+        for old, new in zip(self.reference.parameters(), self.model.parameters(), strict=True):
+            old.copy_(new)
+        self.optimizer = self._new_optimizer()
+
+    def export(self, folder: Path, adapter: bool = False) -> None:
+        """As :func:`outrider.model.weights_file.write_weights` does, in the type of matrix products."""
+        if (model := self.held.assembled()) is None:
+            return
+        if adapter:
+            write_adapter(model, folder)
+        else:
+            write_weights(model, folder, self.dtype)
+
+    def writer(self, policy: Policy) -> PolicyWriter | None:
+        model = self.held.assembled()
+        return None if model is None else partial(save_policy, policy._replace(model=model))
+
+    def save(self, folder: Path) -> None:
+        """Write what training goes on from into a folder; every rank has to call, unless ``held.whole``.
+
+        The weights that are trained, the averages of the optimizer, the counts, and the reference if it is reset at
+        times: else it is the model that training began with.
+
+        Raises:
+            UserError: the disk refuses.
+        """
+        counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
+        self.held.save(folder, self._training(counts))
+
+    def load(self, folder: Path) -> None:
+        """Go on from what :meth:`save` wrote; every rank has to call.
+
+        Raises:
+            UserError: it is of another model.
+        """
+        decays = [group["weight_decay"] for group in self.optimizer.param_groups]
+        counts = self.held.load(folder, self._training({}))
+        for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
+            group.update(weight_decay=decay, betas=self.options.betas)
+        self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
+        self.loss.load_state_dict(counts["loss"])
+
+    def _training(self, counts: dict[str, Any]) -> Training:
+        return Training(self.optimizer, counts, self.reference if self.loss.reset_every else None)
+
+    def _new_optimizer(self) -> torch.optim.AdamW:
+        options = self.options
+        # biases and the weights of norms are vectors; whether these decay is an option
+        matrices = [p for p in self.parameters if p.ndim >= 2]
+        others = [p for p in self.parameters if p.ndim < 2]
+        decay = options.weight_decay
+        groups = [
+            {"params": matrices, "weight_decay": decay},
+            {"params": others, "weight_decay": decay if options.decay == "all" else 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
+
+    def _optimizer_step(self, rows: Sequence[TrainingRow], progress: float) -> dict[str, float]:
+        weighted = self.loss.prepare(rows)
+        trained = [row for row in weighted if row.trained]
+        result = {"rows_skipped": float(len(rows) - len(trained))}
+        if not trained:
+            return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
+        self.optimizer.zero_grad(set_to_none=False)
+        result |= self._accumulate(split_by_tokens(trained, self.size)[self.rank])
+        # after the sum over ranks, so that every rank takes the same decision
+        norm = self.held.clip(math.inf if self.options.clip_norm is None else self.options.clip_norm)
+        if not (math.isfinite(norm) and math.isfinite(result["loss"])):
+            return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
+        rate = self.options.rate(progress, self.steps, self.optimizer_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer_steps += 1
+        return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
+
+    def _accumulate(self, share: Sequence[WeightedRow]) -> dict[str, float]:
+        """Gradients of this rank's rows, then their sum and the sums of the diagnostics over all ranks."""
+        for parameter in self.parameters:
+            if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
+                parameter.grad = torch.zeros_like(parameter)
+        sums: dict[str, Tensor] = {}
+        micros = micro_batches(share, self.options.micro_tokens)
+        for _ in range(self.held.passes(len(micros)) - len(micros)):
+            self._idle_pass()
+        for micro in micros:
+            loss, diagnostics = self._micro_loss(micro)
+            loss.backward()
+            for name, value in (diagnostics | {"loss": loss.detach()}).items():
+                # in float64, for sums of many small terms; on its device, since each reading waits for it
+                sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
+        names = ["loss", *self.loss.diagnostics] if self.size > 1 else [*sums]  # a rank without rows has no sums
+        none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
+        packed = torch.stack([sums.get(name, none) for name in names]).cpu()
+        self.held.finish_gradients()
+        return dict(zip(names, self.add(packed).tolist(), strict=True))
+
+    def _idle_pass(self) -> None:
+        """What a pass of another rank needs of this one."""
+        if self.held_reference is not None:
+            with torch.no_grad():
+                self.held_reference.idle()
+        self.held.idle().backward()
+
+    def _micro_loss(self, micro: Sequence[WeightedRow]) -> tuple[Tensor, dict[str, Tensor]]:
+        rows = [weighted.row for weighted in micro]
+        reference_N = None
+        if self.held_reference is not None:
+            with torch.no_grad():
+                reference_N = self._forward(self.held_reference, rows)[0]
+        logprobs_N, entropies_N = self._forward(self.held, rows)
+        return self.loss(TokenBatch.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
+
+    @staticmethod
+    def _forward(held: HeldModel, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies of all own tokens, end to end."""
+        return held.statistics(rows, rows[0].mode.temperature)
+
+
+class Slot(NamedTuple):
+    """A row, and where its own tokens start among those of all rows."""
+
+    row: TrainingRow
+    start: int
+
+    @property
+    def length(self) -> int:
+        return self.row.length
+
+
+def _frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
+    """A reference model. What is not trained is shared with it: beside an adapter, all but the adapter."""
+    shared = {id(p): p for p in model.parameters() if not p.requires_grad}
+    twin: PreTrainedModel = copy.deepcopy(model, shared)
+    twin.eval().requires_grad_(False)
+    return twin
+
+
+def _wide(model: PreTrainedModel) -> torch.dtype:
+    """The type of log-probabilities: float32 or wider."""
+    return torch.promote_types(next(model.parameters()).dtype, torch.float32)

@@ -1,0 +1,274 @@
+r"""Training by a Tinker service: credit, selections and denominators are decided here, the gradient is taken there.
+
+A service knows a few losses by name, over rows with one advantage per token. Where one of them is the objective, the
+product of all factors is its advantage. Everything else is linear in the gradient of log-probabilities,
+
+.. math:: \nabla L = \sum_t \frac{\partial L}{\partial \log\pi_t} \nabla \log\pi_t,
+
+so the service tells the log-probabilities, the factors are taken here in float64, and the service is given the loss
+:math:`-\sum_t \rho_t a_t` with :math:`a_t = -\partial L / \partial \log\pi_t` and old log-probabilities equal to the
+present ones: there :math:`\rho = 1`, and its gradient is the sum above. This costs one more forward pass. The
+protocol's own way to do so, a cross-entropy with weights, is not used: where a service takes the mean of a row's losses
+it divides by the sum of the weights, which may be anything.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from torch import Tensor
+
+from outrider.errors import EngineLostError, UserError
+from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
+from outrider.learn.options import LearnOptions
+from outrider.learn.tinker_abilities import Abilities, abilities_of, refuse_inability
+from outrider.model.load import Policy
+from outrider.model.lora import ADAPTER
+from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
+from outrider.objective import Cispo, Clip, Unclipped
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.tokens import TokenBatch, WeightedRow
+from outrider.record.row import TrainingRow
+
+STATE = "tinker.json"
+LINEAR = "importance_sampling"
+
+
+class NamedLoss(NamedTuple):
+    """A loss that services know, with its parameters."""
+
+    name: str
+    config: dict[str, float] | None = None
+
+
+class TinkerLearner:
+    """AdamW on an adapter that a service holds.
+
+    Args:
+        loss: the objective.
+        named: the loss of the service that has the same gradient; None: none has.
+
+    Raises:
+        UserError: the service ignores what the options ask for.
+    """
+
+    whole = True
+
+    def __init__(
+        self, service: TinkerService, options: LearnOptions, loss: Loss, named: NamedLoss | None = None
+    ) -> None:
+        self.service, self.options, self.loss, self._named = service, options, loss, named
+        self.steps = self.optimizer_steps = 0
+        self.abilities = abilities_of(service)
+        refuse_inability(
+            self.abilities,
+            [
+                ("epsilon", True, "nothing can be written instead"),
+                ("clipping", options.clip_norm is not None, "learn.clip_norm=null clips nothing"),
+                ("decay", options.weight_decay > 0, "learn.weight_decay=0 decays nothing"),
+            ],
+        )
+
+    def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
+        updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
+        self.steps += 1
+        return updated
+
+    def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+        refuse_modes(rows)
+        if not rows:
+            return []
+        nothing = [np.zeros(len(row.token_ids)) for row in rows]
+        sent = self._sent(rows, nothing, nothing)
+        return _own(self.service.logprobs(sent), rows)
+
+    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+        raise NotImplementedError("a recipe that reads entropies is refused with this engine")
+
+    def export(self, folder: Path, adapter: bool = False) -> None:
+        raise NotImplementedError("the service's sampler is given weights by the service")
+
+    def writer(self, policy: Policy) -> PolicyWriter | None:
+        return partial(self._write, policy)
+
+    def _write(self, policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
+        """The adapter alone; the weights beneath it are with the service."""
+        part = folder.with_name(f".{folder.name}.part")
+        self.service.download(_new_name(), part)
+        _complete(part, self.service.model)
+        policy.tokenizer.save_pretrained(part)
+        (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
+        part.rename(folder)
+
+    def save(self, folder: Path) -> None:
+        """Weights and averages stay with the service; what is written is where they are, and the counts."""
+        place = self.service.save(_new_name())
+        counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
+        (folder / STATE).write_text(json.dumps({"service": self.service.address, "state": place, **counts}, indent=1))
+
+    def load(self, folder: Path) -> None:
+        if not (folder / STATE).exists():
+            raise UserError(
+                f"{folder} holds no {STATE}: it was saved by another engine.learner, and is resumed by that"
+            )
+        state = json.loads((folder / STATE).read_bytes())
+        self.service.load(state["state"])
+        self.optimizer_steps, self.steps = state["optimizer_steps"], state["steps"]
+        self.loss.load_state_dict(state["loss"])
+
+    def _optimizer_step(self, rows: Sequence[TrainingRow], progress: float) -> dict[str, float]:
+        weighted = self.loss.prepare(rows)
+        trained = [row for row in weighted if row.trained]
+        result = {"rows_skipped": float(len(rows) - len(trained))}
+        if not trained:
+            return result | {"skipped_no_signal": 1.0}
+        sums = self._exactly(trained, self._named) if self._named else self._linearly(trained)
+        if sums is None:
+            return result | {"skipped_nonfinite": 1.0}
+        rate = self.options.rate(progress, self.steps, self.optimizer_steps)
+        beta1, beta2 = self.options.betas
+        told = self.service.step(
+            Adam(
+                rate, beta1, beta2, weight_decay=self.options.weight_decay, grad_clip_norm=self.options.clip_norm or 0.0
+            )
+        )
+        self.optimizer_steps += 1
+        norms = {name.rpartition("/")[2]: value for name, value in told.items() if name.endswith("grad_norm")}
+        sent = {"trained_tokens": float(sum(row.length for row in trained))}
+        return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
+
+    def _exactly(self, trained: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float]:
+        """The gradient of a loss of the service's own, and the sums of the diagnostics."""
+        rows = [weighted.row for weighted in trained]
+        factors = [_factors(weighted) for weighted in trained]
+        sent = self._sent(rows, [row.old_logprobs_N for row in rows], factors)
+        logprobs = _own(self.service.backward(sent, named.name, named.config), rows)
+        with torch.no_grad():
+            loss, diagnostics = self._loss(trained, torch.from_numpy(np.concatenate(logprobs)))
+        if not math.isfinite(loss.item()):
+            raise EngineLostError(
+                "the loss is not finite, and a gradient that a Tinker service has taken cannot be taken back"
+            )
+        return _sums(loss, diagnostics)
+
+    def _linearly(self, trained: Sequence[WeightedRow]) -> dict[str, float] | None:
+        """The gradient of any objective, and the sums of the diagnostics; None where it is not finite."""
+        rows = [weighted.row for weighted in trained]
+        now = self.logprobs(rows)
+        logprobs_N = torch.from_numpy(np.concatenate(now)).requires_grad_()
+        loss, diagnostics = self._loss(trained, logprobs_N)
+        loss.backward()
+        assert logprobs_N.grad is not None
+        if not (math.isfinite(loss.item()) and bool(logprobs_N.grad.isfinite().all())):
+            return None
+        factors = [-part.numpy() for part in logprobs_N.grad.split([len(row.token_ids) for row in rows])]
+        self.service.backward(self._sent(rows, now, factors), LINEAR)
+        return _sums(loss, diagnostics)
+
+    def _loss(self, trained: Sequence[WeightedRow], logprobs_N: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        return self.loss(TokenBatch.of(trained, logprobs_N), logprobs_N, None, None)
+
+    def _sent(
+        self,
+        rows: Sequence[TrainingRow],
+        old_logprobs: Sequence[NDArray[np.floating]],
+        advantages: Sequence[NDArray[np.floating]],
+    ) -> list[ServiceRow]:
+        """The rows as the service takes them, filled up to a number for which it has compiled."""
+        total = -(-len(rows) // self.service.options.rows) * self.service.options.rows
+        sent = [
+            _service_row(row, old, advantage, self.abilities, total)
+            for row, old, advantage in zip(rows, old_logprobs, advantages, strict=True)
+        ]
+        idle = sent[0]._replace(advantages=np.zeros_like(sent[0].advantages))
+        return sent + [idle] * (total - len(rows))
+
+
+def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
+    """The loss of the protocol that has the gradient of an objective, if one has.
+
+    Selections that leave tokens out, corrections and streams are factors of an advantage. An objective bounds log
+    ratios to ±20, and services do not.
+
+    >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
+    NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})
+    >>> named_loss(ObjectiveOptions(surrogate={"clip": {"ratio": "sequence"}})) is None
+    True
+    """
+    if (options.select is not None and options.select.penalises) or options.kl.coef > 0:
+        return None
+    match options.surrogate:
+        case Clip(dual=None, ratio="token") as clip:
+            return NamedLoss("ppo", _bounds(1 - clip.low, 1 + clip.high))
+        case Cispo() as cispo:
+            return NamedLoss("cispo", _bounds(0.0 if cispo.low is None else 1 - cispo.low, 1 + cispo.high))
+        case Unclipped(ratio="token"):
+            return NamedLoss("importance_sampling")
+    return None
+
+
+def _bounds(low: float, high: float) -> dict[str, float]:
+    return {"clip_low_threshold": low, "clip_high_threshold": high}
+
+
+def _factors(weighted: WeightedRow) -> NDArray[np.float64]:
+    """The advantage of each own token times everything that multiplies the policy term."""
+    row = weighted.row
+    factors_N = weighted.weight * row.trainable_N * row.advantages_N
+    for given in (row.importance_N, weighted.selected.keeps_N):
+        if given is not None:
+            factors_N = factors_N * given
+    return factors_N
+
+
+def _service_row(
+    row: TrainingRow,
+    old_logprobs_N: NDArray[np.floating],
+    advantages_N: NDArray[np.floating],
+    abilities: Abilities,
+    rows: int,
+) -> ServiceRow:
+    before = np.zeros(len(row.context_ids) - 1)
+    length = row.length - 1
+    factor = abilities.factor(length, rows)
+    return ServiceRow(
+        np.concatenate([row.context_ids, row.token_ids]),
+        np.concatenate([before, old_logprobs_N]),
+        np.concatenate([before, advantages_N * factor]),
+    )
+
+
+def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+    """Those of own tokens, of rows and not of what they were filled up with."""
+    return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
+
+
+def _sums(loss: Tensor, diagnostics: Mapping[str, Tensor]) -> dict[str, float]:
+    return {"loss": float(loss.detach())} | {name: float(value) for name, value in diagnostics.items()}
+
+
+def _complete(folder: Path, base: str) -> None:
+    """Say what an adapter needs to be loaded, where the service has not: its base, and the layers that it is of."""
+    file = folder / ADAPTER
+    config = json.loads(file.read_bytes())
+    with safe_open(folder / "adapter_model.safetensors", "pt") as weights:
+        names = list(weights.keys())
+    layers = {name.partition(".lora_")[0].rpartition(".")[2] for name in names if ".lora_" in name}
+    config["target_modules"] = config.get("target_modules") or sorted(layers)
+    config["base_model_name_or_path"] = config.get("base_model_name_or_path") or base
+    file.write_text(json.dumps(config, indent=1) + "\n")
+
+
+def _new_name() -> str:
+    """No two runs may save to one place."""
+    return f"outrider-{uuid.uuid4().hex[:16]}"

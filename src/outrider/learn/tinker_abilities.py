@@ -1,0 +1,144 @@
+r"""What a Tinker service does with a gradient and with the parameters of AdamW, found by trying.
+
+Services differ, and say nothing of what they leave out: one sums the losses of tokens and rows, another takes the mean
+over each row's tokens and over rows; one ignores the clipping of gradients, another everything but the learning rate.
+So a few steps are made on an adapter of their own, which is then thrown away, and the log-probability of one token is
+watched. With an :math:`\epsilon` far above every gradient AdamW is a step of size :math:`\eta / \epsilon` along the
+gradient, so that the token moves in proportion to what the service made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from outrider.errors import UserError
+from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
+
+_LENGTH, _EPSILON = 8, 1e9
+_IDS = np.arange(3, 3 + _LENGTH, dtype=np.int32)  # tokens that every vocabulary has
+_LEAST, _MOST = 1e-2, 0.3  # of a movement: far above rounding, and small enough to be in proportion
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a service does; each but the first two is whether it does what it is told.
+
+    Attributes:
+        row_mean: whether the loss of a row is divided by its length, the prompt included.
+        batch_mean: whether losses are divided by the number of rows.
+        epsilon: of AdamW. Where it is ignored, the betas may be too.
+        clipping: of the gradient's norm.
+        decay: of weights.
+    """
+
+    row_mean: bool
+    batch_mean: bool
+    epsilon: bool = True
+    clipping: bool = True
+    decay: bool = True
+
+    def factor(self, length: int, rows: int) -> float:
+        """By which an advantage is multiplied, so that the gradient is that of a sum over tokens and rows.
+
+        >>> Abilities(row_mean=True, batch_mean=True).factor(length=8, rows=3)
+        24.0
+        """
+        return float((length if self.row_mean else 1) * (rows if self.batch_mean else 1))
+
+    def as_dict(self) -> dict[str, bool]:
+        """By name."""
+        return asdict(self)
+
+
+def abilities_of(service: TinkerService) -> Abilities:
+    """Try a service out.
+
+    Raises:
+        UserError: it does with gradients what nobody here has seen.
+        EngineLostError: it fails.
+    """
+    trial = _Trial(service)
+    # a step that cannot move anything, unless epsilon is ignored
+    if abs(trial.moved(rate=1e-3)) > 1e-6:
+        return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False, decay=False)
+    rate = trial.fitting_rate()
+    one = trial.moved(rate)
+    twice = trial.moved(rate, times=2) / one
+    longer = trial.moved(rate, length=2 * _LENGTH) / one
+    clipped = trial.moved(rate, grad_clip_norm=1e-6) / one
+    return Abilities(
+        row_mean=_nearest("a longer row", longer, {1.0: False, (_LENGTH - 1) / (2 * _LENGTH - 1): True}),
+        batch_mean=_nearest("two rows", twice, {2.0: False, 1.0: True}),
+        clipping=abs(clipped) < 0.1,
+        decay=trial.decays(),
+    )
+
+
+def _nearest(what: str, found: float, meaning: dict[float, bool]) -> bool:
+    for expected, means in meaning.items():
+        if abs(found / expected - 1) < 0.3:
+            return means
+    raise UserError(
+        f"the Tinker service moves a token {found:.2g} times as far for {what}, which is neither a sum nor a mean of "
+        "losses: nothing here knows how to train there"
+    )
+
+
+class _Trial:
+    """One token on an adapter of its own."""
+
+    def __init__(self, service: TinkerService) -> None:
+        self._service, self._trainer = service, service.new_adapter()
+        self._first = self._last = self._logprob()
+
+    def moved(self, rate: float, times: int = 1, length: int = _LENGTH, advantage: float = 1.0, **adam: Any) -> float:
+        """How far the token goes in a step, from so many equal rows."""
+        row = _row(length, advantage)
+        for _ in range(times):  # one call each: a service may compile anew for two rows in one
+            self._service.backward([row], "importance_sampling", trainer=self._trainer)
+        self._service.step(
+            Adam(**{"learning_rate": rate, "beta1": 0.0, "beta2": 0.0, "eps": _EPSILON, **adam}), self._trainer
+        )
+        before, self._last = self._last, self._logprob()
+        return self._last - before
+
+    def fitting_rate(self) -> float:
+        """A learning rate that moves the token visibly."""
+        rate = 1e-5 * _EPSILON
+        for _ in range(9):
+            if abs(moved := self.moved(rate)) >= _LEAST:
+                return rate if abs(moved) <= _MOST else rate * _LEAST / abs(moved)
+            rate *= 3 if abs(moved) > _LEAST / 10 else 10
+        raise UserError("the Tinker service did not change a token's likelihood in nine steps: it does not train")
+
+    def decays(self) -> bool:
+        """Whether weight decay halves the adapter, without a gradient: what it adds is then a quarter."""
+        added = self._last - self._first
+        self.moved(rate=1e-9, advantage=0.0, weight_decay=0.5e9)
+        return (self._last - self._first) / added < 0.6
+
+    def _logprob(self) -> float:
+        [logprobs] = self._service.logprobs([_row(_LENGTH, 0.0)], self._trainer)
+        return float(logprobs[-1])
+
+
+def _row(length: int, advantage: float) -> ServiceRow:
+    """The watched token is the same in a longer row, whose other tokens are behind it."""
+    ids = np.resize(_IDS, length)
+    advantages = np.zeros(length - 1)
+    advantages[_LENGTH - 2] = advantage
+    # old log-probabilities of 0 would scale the ratio by the probability itself: in proportion all the same
+    return ServiceRow(ids, np.zeros(length - 1), advantages)
+
+
+def refuse_inability(abilities: Abilities, needed: Sequence[tuple[str, bool, str]]) -> None:
+    """Raise UserError where a service does not do what a recipe needs: name of the ability, whether it is needed, and
+    what to write instead."""
+    has = abilities.as_dict()
+    for name, is_needed, remedy in needed:
+        if is_needed and not has[name]:
+            raise UserError(f"the Tinker service ignores {name} without a word, which this recipe asks for: {remedy}")

@@ -1,0 +1,264 @@
+"""A policy that a Tinker service holds: what is asked of the service, and what becomes of it if no answer comes.
+
+The protocol: requests are numbered and answered later, the weights are trained where they are, and a sampler has them
+as they were when they were last handed over. Losses are gradients of named functions, over rows of any length.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import threading
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.errors import EngineLostError, UserError, nearest
+from outrider.learn.options import Tinker
+from outrider.model.options import LoraOptions
+from outrider.record import Ids
+
+T = TypeVar("T")
+_KEY = "TINKER_API_KEY"
+_HEALTH_SECONDS = 20.0
+
+
+class ServiceRow(NamedTuple):
+    """A sequence, and what a loss reads of each of its tokens but the first.
+
+    Attributes:
+        ids: of the whole sequence.
+        old_logprobs, advantages: one number for each token after the first; 0 where nothing is trained.
+    """
+
+    ids: Ids
+    old_logprobs: NDArray[np.floating]
+    advantages: NDArray[np.floating]
+
+
+class Adam(NamedTuple):
+    """One step of AdamW, by the names of the protocol; ``grad_clip_norm`` 0 clips nothing."""
+
+    learning_rate: float
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    grad_clip_norm: float = 0.0
+
+
+class ServiceRollout(NamedTuple):
+    """What was drawn for a rollout; ``ended`` is False where it was cut at the most tokens."""
+
+    ids: list[int]
+    logprobs: list[float]
+    ended: bool
+
+
+class TinkerService:
+    """One adapter on one model of a service.
+
+    Args:
+        model: as the service names it.
+        seed: of the adapter's random half, if the service takes it.
+
+    Raises:
+        UserError: the service cannot be reached, has no such model, or wants a key; the package is missing.
+    """
+
+    def __init__(self, model: str, lora: LoraOptions, seed: int, options: Tinker) -> None:
+        self._sdk = _package()
+        self.address, self.options, self.model = options.address(), options, model
+        url = options.url or os.environ.get("TINKER_BASE_URL")
+        _refuse_silence(url)
+        # the key of a service of one's own is never looked at, but the package wants one
+        key = os.environ.get(_KEY) or ("tml-none" if url else "")
+        if not key:
+            raise UserError(f"the hosted Tinker service wants a key, in the environment variable {_KEY}")
+        self._client = self.ask("to be let in", lambda: self._sdk.ServiceClient(base_url=url, api_key=key))
+        self._refuse_other_model()
+        self._rank, self._seed = lora.rank, seed
+        self._trainer = self.new_adapter()
+        self._sampler: Any = None
+
+    def _refuse_other_model(self) -> None:
+        served = self.ask("for its models", lambda: self._client.get_server_capabilities()).supported_models
+        names = [one.model_name for one in served if one.model_name]
+        if self.model not in names:
+            raise UserError(
+                f"the Tinker service {self.address} does not serve {self.model!r} ({nearest(self.model, names)})"
+            )
+
+    def new_adapter(self) -> Any:
+        """A training client of an adapter of its own, which changes nothing yet."""
+        return self.ask(
+            "for an adapter",
+            lambda: self._client.create_lora_training_client(
+                base_model=self.model, rank=self._rank, seed=self._seed % 2**31
+            ),
+        )
+
+    def ask(self, what: str, call: Callable[[], T]) -> T:
+        """The result of a call of the package, which may retry by itself, within ``seconds``.
+
+        Raises:
+            EngineLostError: it failed, or there was no answer.
+        """
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                answer.set_exception(error)
+
+        # a daemon, for an answer that never comes must not keep this process
+        threading.Thread(target=run, daemon=True, name="tinker").start()
+        return self._waited(what, answer)
+
+    def _waited(self, what: str, answer: Future[T]) -> T:
+        seconds = self.options.seconds
+        try:
+            return answer.result(timeout=seconds)
+        except TimeoutError as error:
+            raise EngineLostError(
+                f"the Tinker service {self.address} was asked {what} and did not answer in {seconds:g} s"
+            ) from error
+        except Exception as error:  # whatever the package raises
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise EngineLostError(
+                f"the Tinker service {self.address} was asked {what} and failed ({reason})"
+            ) from error
+
+    # ------------------------------------------------------------------------------------------------- training
+
+    def logprobs(self, rows: Sequence[ServiceRow], trainer: Any = None) -> list[NDArray[np.float64]]:
+        """The log-probability of every token but the first of each row."""
+        data = [self._datum(row) for row in rows]
+        given = self.ask(
+            "for likelihoods", lambda: (trainer or self._trainer).forward(data, "importance_sampling").result()
+        )
+        return _logprobs_of(given, rows)
+
+    def backward(
+        self, rows: Sequence[ServiceRow], loss: str, config: dict[str, float] | None = None, trainer: Any = None
+    ) -> list[NDArray[np.float64]]:
+        """Add the gradient of a loss that the protocol names to what the next :meth:`step` uses; returns as
+        :meth:`logprobs`, before that step."""
+        data = [self._datum(row) for row in rows]
+        given = self.ask(
+            "for a gradient", lambda: (trainer or self._trainer).forward_backward(data, loss, config).result()
+        )
+        return _logprobs_of(given, rows)
+
+    def step(self, adam: Adam, trainer: Any = None) -> dict[str, float]:
+        """Change the weights by the gradient so far, which is forgotten; returns what the service tells of it."""
+        params = self._sdk.AdamParams(**adam._asdict())
+        given = self.ask("to change the weights", lambda: (trainer or self._trainer).optim_step(params).result())
+        return dict(given.metrics or {})
+
+    def _datum(self, row: ServiceRow) -> Any:
+        return self._sdk.Datum(
+            model_input=self._sdk.ModelInput.from_ints(row.ids[:-1].tolist()),
+            loss_fn_inputs={
+                "target_tokens": row.ids[1:].astype(np.int64),
+                "logprobs": row.old_logprobs.astype(np.float32),
+                "advantages": row.advantages.astype(np.float32),
+            },
+        )
+
+    # ------------------------------------------------------------------------------------------------- sampling
+
+    def hand_over(self) -> None:
+        """Let the sampler have the weights as they are now."""
+        config = self._sdk.lib.retry_handler.RetryConfig(progress_timeout=self.options.seconds)
+        self._sampler = self.ask(
+            "to sample with new weights",
+            lambda: self._trainer.save_weights_and_get_sampling_client(retry_config=config),
+        )
+
+    def sample(self, asked: Iterable[tuple[Ids, int, dict[str, Any]]]) -> Iterator[list[ServiceRollout]]:
+        """For each prompt, number and parameters by the protocol's names, so many rollouts; a bounded number of
+        requests is under way."""
+        waiting: deque[Future[Any]] = deque()
+        for prompt, n, params in asked:
+            if len(waiting) == self.options.in_flight:
+                yield self._drawn(waiting.popleft())
+            prompt_ids = self._sdk.ModelInput.from_ints(prompt.tolist())
+            waiting.append(self._sampler.sample(prompt_ids, n, self._sdk.SamplingParams(**params)))
+        while waiting:
+            yield self._drawn(waiting.popleft())
+
+    def _drawn(self, answer: Future[Any]) -> list[ServiceRollout]:
+        sequences = self._waited("for rollouts", answer).sequences
+        return [ServiceRollout(list(s.tokens), list(s.logprobs or ()), s.stop_reason == "stop") for s in sequences]
+
+    # ------------------------------------------------------------------------------------------------- keeping
+
+    def save(self, name: str) -> str:
+        """Keep weights and averages of the optimizer there; returns the place."""
+        return str(self.ask("to save", lambda: self._trainer.save_state(name).result()).path)
+
+    def load(self, place: str) -> None:
+        """Go on from what :meth:`save` kept."""
+        self._trainer = self.ask(
+            f"to go on from {place}",
+            lambda: self._client.create_training_client_from_state_with_optimizer(place),
+        )
+
+    def download(self, name: str, folder: Path) -> None:
+        """Write the adapter into a folder, as the service packs it."""
+        place = self.ask("for the adapter", lambda: self._trainer.save_weights_for_sampler(name).result()).path
+        run, *kind, _ = place.removeprefix("tinker://").split("/")
+        rest = self._client.create_rest_client()
+        found = self.ask(
+            # SkyRL leaves the kind out, and takes it in no question
+            "where the adapter is",
+            lambda: rest.get_checkpoint_archive_url(run, "/".join([*kind, name])).result(),
+        )
+        packed = self.ask("for the adapter's files", lambda: _read(found.url))
+        with tarfile.open(fileobj=BytesIO(packed)) as files:
+            files.extractall(folder, filter="data")
+
+
+def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.float64]]:
+    found = [np.array(one["logprobs"].data, np.float64) for one in given.loss_fn_outputs]
+    if [len(one) for one in found] != [len(row.ids) - 1 for row in rows]:
+        raise EngineLostError("the Tinker service gave likelihoods of other tokens than it was asked for")
+    return found
+
+
+def _read(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=_HEALTH_SECONDS) as answer:
+        return bytes(answer.read())
+
+
+def _refuse_silence(url: str | None) -> None:
+    """The package would try for five minutes to reach a service that is not there."""
+    if url is None:
+        return
+    try:
+        _read(f"{url.rstrip('/')}/api/v1/healthz")
+    except (OSError, ValueError) as error:
+        raise UserError(f"there is no Tinker service at {url} ({error})") from error
+
+
+def _package() -> ModuleType:
+    os.environ.setdefault("TINKER_TELEMETRY", "0")  # events with exceptions would go to the service
+    try:
+        import tinker
+    except ImportError as error:
+        raise UserError(
+            "engine=tinker needs the package tinker in the version that the service speaks: pip install "
+            "'outrider[tinker]' for the hosted one, 'outrider[skyrl]' for SkyRL"
+        ) from error
+    return tinker

@@ -1,0 +1,111 @@
+"""Sampling by a Tinker service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from outrider.errors import UserError
+from outrider.model.load import Policy
+from outrider.model.tinker_service import ServiceRollout, TinkerService
+from outrider.record import RAW, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.record.identity import identity_seed
+from outrider.sample.options import SampleOptions
+from outrider.sample.requests import PolicyLimits, Room, SampledTokens, context_of, rollouts_of
+from outrider.sample.sampler import Export
+from outrider.sample.stop import ends_of
+
+
+class TinkerSampler:
+    """Draws where the policy is trained.
+
+    A request is asked for whole, so its prompt is read once. The service draws its rollouts from a seed and the numbers
+    after it: of one context, member ``m`` of a group has the group's number plus ``m``, so later rounds repeat none.
+
+    A service gives no entropies, and log-probabilities of the raw distribution.
+    """
+
+    gives_entropies = False
+    takes_adapter = False
+    engines = engines_used = 1
+
+    def __init__(self, policy: Policy, options: SampleOptions, service: TinkerService) -> None:
+        self._limits, self._tokenizer, self._options = PolicyLimits(policy), policy.tokenizer, options
+        self._ends, self._service = ends_of(policy).ids, service
+        self.notices: list[str] = []
+        self._prompt_tokens = 0
+        self.version = 0
+
+    def take(self, version: int, export: Export) -> dict[str, int]:
+        """Have the service sample with the weights that it trains, as they are now.
+
+        Returns ``prompt_tokens``, those of the requests since the last time.
+
+        Raises:
+            EngineLostError: the service fails.
+        """
+        self._service.hand_over()
+        self.version = version
+        counts = {"prompt_tokens": self._prompt_tokens}
+        self._prompt_tokens = 0
+        return counts
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        rooms = [self._limits.room(request, self._params(request)) for request in requests]
+        asked = [
+            (context_of(request), request.n, self._asked(request, room))
+            for request, room in zip(requests, rooms, strict=True)
+        ]
+        self._prompt_tokens += sum(len(prompt) for prompt, *_ in asked)
+        drawn = {}
+        for i, members in enumerate(self._service.sample(asked)):
+            if len(members) != requests[i].n:
+                raise UserError(f"the Tinker service gave {len(members)} rollouts where {requests[i].n} were asked for")
+            drawn.update({(i, k): self._tokens(one, rooms[i]) for k, one in enumerate(members)})
+        return rollouts_of(requests, drawn, [RAW] * len(requests), self.version, self._tokenizer)
+
+    def close(self) -> None:
+        """The service keeps what it holds until the session ends."""
+
+    def _asked(self, request: SampleRequest, room: Room) -> dict[str, Any]:
+        params = self._params(request)
+        return {
+            "max_tokens": room.tokens,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "top_k": params.top_k or -1,
+            "seed": first_seed(request),
+            "stop": self._ends,
+        }
+
+    def _params(self, request: SampleRequest) -> SamplingParams:
+        return request.params or self._options.params()
+
+    def _tokens(self, one: ServiceRollout, room: Room) -> SampledTokens:
+        if not one.ids or len(one.ids) != len(one.logprobs):
+            raise UserError(
+                f"the Tinker service gives {len(one.ids)} tokens and {len(one.logprobs)} log-probabilities of a rollout"
+            )
+        if one.ended != (one.ids[-1] in self._ends):
+            raise UserError(
+                "the Tinker service ended a response at no end token, or went on behind one: it stops at other tokens "
+                "than it was told"
+            )
+        reason = StopReason.STOP if one.ended else room.reason
+        return SampledTokens(np.array(one.ids, np.int32), np.array(one.logprobs, np.float32), None, reason)
+
+
+def first_seed(request: SampleRequest) -> int:
+    """The seed of a request's first rollout, below 2**31; those of the others follow.
+
+    >>> from outrider.record import Problem
+    >>> problem = Problem("a", "1 + 1 =", {})
+    >>> early, late = (SampleRequest(problem, n=4, group_id="g", first_member=m) for m in (0, 4))
+    >>> first_seed(late) - first_seed(early)
+    4
+    """
+    parent, at = ("", 0) if request.prefix is None else (request.prefix.parent, request.prefix.branch_at)
+    # 30 bits, so that the members' numbers fit behind it
+    return identity_seed(request.seed, request.group_id, parent, at) % 2**30 + request.first_member
