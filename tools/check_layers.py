@@ -46,8 +46,6 @@ LAYERS: dict[str, set[str]] = {
     "objective": VOCABULARY | {"*.options", "credit"},
     "sample": VOCABULARY | {"*.options", "model"},
     "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT
-    # parts of Outrider inside other trainers, which are imported when they are used
-    "integrations": VOCABULARY | {"*.options", "credit", "objective"},
     # rollouts of other frameworks, read as one plain table
     "importers": VOCABULARY,
     # a recipe names pieces of all of the above, but runs none
@@ -63,7 +61,8 @@ for above in ["train", "analyse", "bench"]:
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
 LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
 LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model"}
-for above in ["cli", "__main__"]:
+# parts of Outrider inside other trainers, which are imported when they are used; and the command line
+for above in ["integrations", "cli", "__main__"]:
     LAYERS[above] = set(LAYERS)
 
 LIGHT = {"errors", "options", "record", "explore", "credit", "measure", "config", "*.options"}

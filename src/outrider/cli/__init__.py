@@ -21,6 +21,7 @@ from outrider.cli import (
     show,
     train,
     validate,
+    verl_config,
     version,
 )
 from outrider.cli.broken_output import NO_ROOM, UNREAD, let_go_of_full, let_go_of_unread, open_closed
@@ -29,7 +30,7 @@ from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (
     *(train, bench, evaluate, score, report, compare, show, analyse, sft),
-    *(recipes, settings, validate, serve, completion, version),
+    *(recipes, settings, validate, serve, verl_config, completion, version),
 )
 
 

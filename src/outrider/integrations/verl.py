@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PREFIX = "outrider_"
+RECIPE = "outrider_recipe"  # names the estimator and the loss of a whole recipe
+SURROGATE = "OUTRIDER_VERL_SURROGATE"  # the environment variable in which every process of verl finds its surrogate
 BASELINES = ("group_mean", "leave_one_out", "maxrl", "no_baseline", "passk", "reinforce_pp")
 _SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")])
 

@@ -1,0 +1,31 @@
+"""``outrider verl-config``: write the configuration with which verl trains a recipe. Experimental."""
+
+from __future__ import annotations
+
+import argparse
+
+from outrider.cli.arguments import Commands, add_setting, folder
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "verl-config",
+        help="write the configuration with which verl trains a recipe (experimental)",
+        description=__doc__,
+        allow_abbrev=False,
+    )
+    parser.add_argument("recipe", metavar="RECIPE", help="a shipped recipe (see `outrider recipes`) or a YAML file")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="dotted overrides of the recipe, e.g. train.steps=200"
+    )
+    add_setting(parser)
+    parser.add_argument("--out", type=folder, metavar="FILE", help="a new YAML file; without it, print")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Load the recipe, translate it, and write what verl is told."""
+    from outrider.integrations.verl_config_command import verl_config_command
+
+    return verl_config_command(arguments.recipe, arguments.overrides, arguments.setting, arguments.out)

@@ -1,0 +1,82 @@
+"""The file that ``outrider verl-config`` writes: a primary configuration of Hydra over verl's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.config import Recipe, dump_yaml, load_recipe
+from outrider.errors import UserError
+from outrider.integrations.verl_config import verl_settings
+from outrider.record.disk import write_atomically
+
+_HEAD = """\
+# Experimental: no training with verl was run. Recipe {name}{setting}, for verl 0.9.1 with Outrider beside it.
+# python -m verl.trainer.main_ppo --config-dir FOLDER_OF_THIS_FILE --config-name NAME_OF_THIS_FILE_WITHOUT_YAML
+"""
+
+
+def verl_config_command(name: str, overrides: Sequence[str], setting: str | None, out: Path | None) -> int:
+    """The whole of ``outrider verl-config``: print the file, or write it where none is.
+
+    Raises:
+        UserError: there is no such recipe, verl cannot carry it, or there is such a file.
+    """
+    text = verl_yaml(load_for_verl(name, overrides, setting))
+    if out is None:
+        sys.stdout.write(text)
+    elif out.exists():
+        raise UserError(f"{out} is there already; name another file")
+    else:
+        write_atomically(out, text.encode())
+    return 0
+
+
+def load_for_verl(name: str, overrides: Sequence[str], setting: str | None) -> Recipe:
+    """A recipe as it is tried with verl: the sampler is another engine than the learner, so their difference is
+    corrected if nothing else is said.
+
+    Raises:
+        UserError: there is no such recipe, or an override is of an engine, which here is verl.
+    """
+    for override in overrides:
+        if override.split("=")[0].split(".")[0] == "engine":
+            raise UserError(
+                f"{override}: verl is the engine; its keys are {{trainer, actor_rollout_ref}} of its own file"
+            )
+    return load_recipe(name, [*overrides, "engine={sampler: vllm, learner: local}"], setting)
+
+
+def verl_yaml(recipe: Recipe) -> str:
+    """The text of the file.
+
+    Raises:
+        UserError: verl cannot carry the recipe.
+    """
+    settings = verl_settings(recipe)
+    setting = f" in {recipe.from_setting}" if recipe.from_setting else ""
+    parts = [_HEAD.format(name=recipe.name, setting=setting)]
+    parts += [f"# Not as in the recipe: {note}.\n" for note in settings.notes]
+    parts.append("defaults: [ppo_trainer, _self_]\n")
+    parts.append("\n# What may be changed: length, evaluation, devices.\n")
+    parts.append("# GPUs: trainer.n_gpus_per_node and trainer.nnodes have verl's defaults.\n")
+    # one mapping per top-level key, or YAML would keep the last of two alone
+    return "".join(parts) + dump_yaml(nested({**settings.running, **settings.method}))
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys as mappings within mappings.
+
+    >>> nested({"a.b": 1, "a.c.d": 2, "e": 3})
+    {'a': {'b': 1, 'c': {'d': 2}}, 'e': 3}
+    """
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        *folders, last = key.split(".")
+        place = result
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[last] = value
+    return result

@@ -1,0 +1,48 @@
+"""The data set that verl is given: places, to which the manager puts the recipe's own problems. Experimental."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from outrider.errors import UserError
+from outrider.integrations.verl_config import recipe_of
+from outrider.train.evaluate import heldout
+
+
+class TaskProblems(Dataset[dict[str, Any]]):
+    """Verl's ``data.custom_cls``. Verl goes through it batch by batch, and so counts steps and validations.
+
+    A training item is a place in a step: which problem comes there is planned, since stages may skip and refill. An
+    item of validation is the held-out problem of its index.
+
+    Args:
+        data_files: ``train`` or ``heldout``.
+        config: verl's ``data`` section, with the recipe in ``outrider``.
+    """
+
+    def __init__(
+        self, data_files: str, tokenizer: Any, config: Any, processor: Any = None, max_samples: int = -1
+    ) -> None:
+        recipe = recipe_of(config["outrider"])
+        if data_files == "train":
+            self._length = (recipe.train.steps or 0) * recipe.train.problems
+        elif data_files == "heldout":
+            self._length = len(heldout(recipe.task, recipe.evaluate))
+        else:
+            raise UserError(f"data.train_files and val_files are train and heldout here, not {data_files!r}")
+        self._kind = data_files
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if not 0 <= index < self._length:
+            raise IndexError(index)
+        return {
+            "index": index,
+            "raw_prompt": [{"role": "user", "content": f"{self._kind} {index}"}],
+            "data_source": "outrider",
+            "reward_model": {"style": "rule", "ground_truth": ""},
+        }

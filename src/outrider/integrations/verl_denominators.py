@@ -1,0 +1,87 @@
+r"""Which of verl's ways to aggregate a loss has the denominators of a recipe.
+
+Verl adds its KL and its entropy to the policy term with one way to aggregate, over all rows, and divides by numbers of
+its own. Without these two terms the loss is homogeneous in the advantages: scaling a row's advantages by a positive
+number scales its loss. So the weights :math:`w` of :mod:`outrider.objective.weights`, which hold streams and
+denominators of the whole optimizer batch, are multiplied into the advantages, and verl adds up (``token-sum``):
+
+.. math:: \sum_t -g_t(w_t A_t) = \sum_t -w_t\, g_t(A_t)
+
+With a KL or a bonus, verl's own way has to be that of the recipe; else the recipe is refused.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.explore.stage import bounds_after
+from outrider.objective import Constant, SequenceMean, TokenMean
+
+
+class Denominators(NamedTuple):
+    """How verl divides.
+
+    Attributes:
+        mode: its ``loss_agg_mode``.
+        length: its ``loss_scale_factor``.
+        weighted: whether advantages carry the weights of the loss.
+        full: whether every step has to have the same number of rows, since verl divides by that.
+    """
+
+    mode: str
+    length: int | None = None
+    weighted: bool = False
+    full: bool = False
+
+
+def most_rows(recipe: Recipe) -> int:
+    """The most rows that a step of the recipe can have.
+
+    Raises:
+        UserError: there is no bound.
+    """
+    most = bounds_after(recipe.explore, recipe.train.problems).most
+    if most is None:
+        raise UserError(
+            "verl cannot carry this recipe: its explore has no bound on the rollouts of a step, and verl cuts its "
+            "optimizer batches to a size that it has to know"
+        )
+    return most
+
+
+def denominators_of(recipe: Recipe) -> Denominators:
+    """How verl has to divide for the loss to be that of the recipe.
+
+    Raises:
+        UserError: a KL or an entropy bonus, which verl would divide otherwise.
+    """
+    term = "KL" if recipe.objective.kl.coef else "entropy bonus" if recipe.objective.entropy.bonus else ""
+    if not term:
+        return Denominators("token-sum", weighted=True)
+    own = _own(recipe)
+    if own is None:
+        key = "objective.kl.coef=0" if term == "KL" else "objective.entropy.bonus=0"
+        raise UserError(
+            f"verl cannot carry this recipe: it divides its {term} over all rows alike, which are not the denominators "
+            f"of this recipe's streams and aggregate; without it, it would go ({key})"
+        )
+    return own
+
+
+def _own(recipe: Recipe) -> Denominators | None:
+    """Verl's own denominators, where they are those of the recipe in every step."""
+    aggregate, bounds = recipe.objective.aggregate, bounds_after(recipe.explore, recipe.train.problems)
+    if list(recipe.objective.streams.values()) != [1.0] or aggregate.denominator != "all":
+        return None
+    if isinstance(aggregate, TokenMean):
+        return Denominators("token-mean")
+    # the other two divide by the size of a mini-batch, padding included, so no step may have fewer rows
+    if bounds.fewest != bounds.most or most_rows(recipe) % recipe.train.problems:
+        return None
+    if isinstance(aggregate, SequenceMean):
+        return Denominators("seq-mean-token-mean", full=True)
+    if isinstance(aggregate, Constant):
+        return Denominators("seq-mean-token-sum-norm", aggregate.length or recipe.sample.max_tokens, full=True)
+    return None

@@ -1,0 +1,109 @@
+"""The advantages of a step on their way from the manager of rollouts to verl's trainer. Experimental.
+
+Verl's trainer hands an estimator rewards, masks and the ``uid`` of each row, and nothing else. So every row gets a
+``uid`` of its own, and its advantages wait under it. Manager and trainer are objects of one process in verl's V1 (its
+task runner makes both), so nothing travels beside verl.
+
+Everything that can be compared is: a row that is missing, twice or not known, a length or a reward that is another
+one, ends the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from outrider.arrays import Floats
+from outrider.errors import UserError
+from outrider.integrations.verl_denominators import Denominators
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.weights import token_weights
+from outrider.record.row import TrainingRow
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_PADDING = "pad"  # how the uid of a row begins that verl adds to fill up a batch; nothing of it is trained
+
+
+class HandedRow(NamedTuple):
+    """What the trainer is told of a row, and what it must find there.
+
+    Attributes:
+        reward: 0 where it is unscorable, since verl takes means.
+    """
+
+    advantages_N: Floats
+    reward: float
+
+
+class HandedAdvantages:
+    """The rows of one step by ``uid``, and the estimator that looks them up."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, HandedRow] = {}
+
+    def put(self, uids: Sequence[str], rows: Sequence[TrainingRow], advantages: Sequence[Floats]) -> None:
+        """The rows of a step; those of the step before are forgotten."""
+        handed = (HandedRow(a, reward_of(row)) for row, a in zip(rows, advantages, strict=True))
+        self._rows = dict(zip(uids, handed, strict=True))
+
+    def estimator(
+        self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, **unused: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Verl's ``algorithm.adv_estimator``: the advantages of the rows, and again as returns.
+
+        Raises:
+            UserError: the rows are not those of the step, each once.
+        """
+        uids = [str(uid) for uid in ([] if index is None else index)]
+        self._refuse_other_rows([uid for uid in uids if not uid.startswith(_PADDING)])
+        lengths = response_mask.sum(-1).tolist()
+        rewards = (token_level_rewards * response_mask).sum(-1).tolist()
+        advantages = token_level_rewards.new_zeros(response_mask.shape)
+        for place, uid in enumerate(uids):
+            if uid.startswith(_PADDING):
+                _refuse_other(uid, "trained tokens", 0, lengths[place])
+                continue
+            row = self._rows[uid]
+            _refuse_other(uid, "trained tokens", len(row.advantages_N), lengths[place])
+            _refuse_other(uid, "the reward", float(np.float32(row.reward)), rewards[place])
+            advantages[place, response_mask[place].bool()] = advantages.new_tensor(row.advantages_N)
+        return advantages, advantages.clone()
+
+    def _refuse_other_rows(self, uids: Sequence[str]) -> None:
+        counts = Counter(uids)
+        for sentence, wrong in (
+            ("missing", self._rows.keys() - counts.keys()),
+            ("of another step", counts.keys() - self._rows.keys()),
+            ("more than once", {uid for uid, n in counts.items() if n > 1}),
+        ):
+            if wrong:
+                raise UserError(
+                    f"the step has {len(self._rows)} rows and verl asks for {len(uids)}: {len(wrong)} {sentence}, such "
+                    f"as {min(wrong)}"
+                )
+
+
+def reward_of(row: TrainingRow) -> float:
+    """What verl is told as a row's reward."""
+    return 0.0 if np.isnan(row.reward) else row.reward
+
+
+def advantages_for(
+    rows: Sequence[TrainingRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
+) -> list[Floats]:
+    """The advantages of each row's trainable tokens as verl has to have them: weighed where it only adds up."""
+    advantages = [row.advantages_N[row.trainable_N] for row in rows]
+    if not denominators.weighted:
+        return advantages
+    weights = token_weights(rows, objective, max_tokens)
+    return [a * weight for a, weight in zip(advantages, weights, strict=True)]
+
+
+def _refuse_other(uid: str, what: str, expected: float, found: float) -> None:
+    if abs(found - expected) > 1e-5 * max(1.0, abs(expected)):
+        raise UserError(f"row {uid}: {what} should be {expected:g}, and verl has {found:g}")

@@ -1,0 +1,159 @@
+"""The manager of rollouts for verl's V1 trainer: a recipe's ``explore`` plans every step. Experimental.
+
+No training with verl was run; docs/verl.md says what was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.integrations.verl import RECIPE
+from outrider.integrations.verl_config import recipe_of, verl_settings
+from outrider.integrations.verl_rows import put_rows, queued, session_keys
+from outrider.integrations.verl_sampler import Client, VerlSampler
+from outrider.integrations.verl_step import StepMaker
+from outrider.model.load import Policy
+from outrider.record.disk import write_atomically
+from outrider.record.row import row_of
+
+_STATE = "outrider.json"
+
+
+class ExploreManager:
+    """Verl's ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``.
+
+    Verl hands over a batch of prompts and waits for the rows of these. A training batch here only says which step it
+    is: the recipe's stages take its problems from the recipe's task, plan, have drawn, have judged and plan again.
+
+    Args:
+        config: verl's whole configuration, as ``outrider verl-config`` writes it.
+        client: verl's servers.
+    """
+
+    def __init__(self, config: Any, client: Client) -> None:
+        self.config = config
+        self.recipe = recipe_of(config.data["outrider"])
+        _refuse_other_method(config, self.recipe)
+        rollout = config.actor_rollout_ref.rollout
+        policy = policy_without_weights(str(config.actor_rollout_ref.model.path), self.recipe)
+        context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
+        self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
+        self._done: int | None = None  # steps; None until the first batch, which says where the run goes on
+
+    @classmethod
+    def create(
+        cls, config: Any, llm_client: Client, teacher_client: Any = None, reward_loop_worker_handles: Any = None
+    ) -> ExploreManager:
+        """Verl's constructor; it also makes the estimator known, in the process of verl's trainer.
+
+        Raises:
+            UserError: the configuration is not that of the recipe.
+        """
+        from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+
+        manager = cls(config, llm_client)
+        ADV_ESTIMATOR_REGISTRY[RECIPE] = manager.step.handed.estimator  # a later manager takes the place of this one
+        manager.step.explorer.prepare()
+        return manager
+
+    def generate_sequences(self, prompts: Any) -> None:
+        """Draw and judge everything for a batch of verl's, and put it into the TransferQueue.
+
+        Raises:
+            UserError: see :meth:`StepMaker.make`; or a batch that is not the next.
+        """
+        uids, step = [str(uid) for uid in prompts["uid"]], int(prompts["global_steps"])
+        validating = bool(prompts["validate"]) if "validate" in prompts else False
+        if validating:
+            self._validate(uids, [int(i) for i in prompts["index"]], step)
+        else:
+            self._train(uids, step)
+
+    def save(self, folder: Path) -> None:
+        """What the next step depends on, beside the weights."""
+        state = {"step": self._done, "recipe": self.recipe.fingerprint(), "state": self.step.state_dict()}
+        write_atomically(folder / _STATE, json.dumps(state).encode())
+
+    def _train(self, uids: Sequence[str], step: int) -> None:
+        if len(uids) != self.recipe.train.problems:
+            raise UserError(
+                f"verl asks for {len(uids)} prompts, and a step of the recipe has {self.recipe.train.problems}"
+            )
+        if self._done is None and step > 1:
+            self._load(step - 1)
+        if self._done not in (None, step - 1):
+            raise UserError(f"verl asks for step {step} after step {self._done}")
+        made = self.step.make(step)
+        keys = session_keys(uids, [row.group for row in made.rows])
+        rows = [
+            queued(row, key, uid, step, step - 1, {"acc": float(row.success)})
+            for row, key, uid in zip(made.rows, keys, made.uids, strict=True)
+        ]
+        put_rows(rows, uids, "train")
+        self._done = step
+
+    def _validate(self, uids: Sequence[str], indices: Sequence[int], step: int) -> None:
+        values = self.config.actor_rollout_ref.rollout.val_kwargs
+        groups = self.step.validation(indices, values.n, values.temperature, step)
+        rows = []
+        for uid, rollouts in zip(uids, groups, strict=True):
+            for session, r in enumerate(rollouts):
+                row = row_of(r, torch.zeros(r.trainable_tokens).double().numpy(), r.prompt_ids)
+                version, also = self.step.sampler.version, {"acc": float(r.success)}
+                rows.append(queued(row, f"{uid}_{session}_0", uid, step, version, also))
+        put_rows(rows, uids, "val")
+
+    def _load(self, step: int) -> None:
+        """Take up the state that was saved with the checkpoint after ``step``."""
+        trainer = self.config.trainer
+        path = Path(trainer.default_local_dir) / f"global_step_{step}"
+        if trainer.resume_mode == "resume_path":
+            path = Path(trainer.resume_from_path)
+        file = path / _STATE
+        if not file.is_file():
+            raise UserError(f"verl goes on after step {step}, but {file} is not there, so it is not known with what")
+        state = json.loads(file.read_bytes())
+        if state["step"] != step or state["recipe"] != self.recipe.fingerprint():
+            raise UserError(f"{file} is of another recipe, or of another step than {step}")
+        self.step.load_state_dict(state["state"])
+        self._done = step
+
+
+class SaveExplorer:
+    """Verl's ``trainer.checkpoint_callback_class``: a checkpoint holds the state of exploration as well."""
+
+    def __init__(self, config: Any = None) -> None:
+        self.config = config
+
+    def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, **also: Any) -> None:
+        """Called by verl after it has written a checkpoint."""
+        trainer.agent_loop_manager.save(Path(checkpoint_dir))
+
+
+def policy_without_weights(name: str, recipe: Recipe) -> Policy:
+    """A model's configuration and tokenizer: what planning needs of it where others compute it."""
+    config = AutoConfig.from_pretrained(name)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    return Policy(model, AutoTokenizer.from_pretrained(name), recipe.policy)
+
+
+def _refuse_other_method(config: Any, recipe: Recipe) -> None:
+    """Raise UserError where verl is told otherwise than ``outrider verl-config`` tells it."""
+    from omegaconf import OmegaConf
+
+    for key, expected in verl_settings(recipe).method.items():
+        found = OmegaConf.select(config, key)
+        found = OmegaConf.to_container(found) if OmegaConf.is_config(found) else found
+        if found != expected:
+            raise UserError(
+                f"{key} is {found!r}, and with this recipe it has to be {expected!r}; change the recipe instead"
+            )

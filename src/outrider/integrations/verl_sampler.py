@@ -1,0 +1,123 @@
+"""Verl's servers as a sampler. Experimental."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from outrider.errors import EngineLostError, UserError
+from outrider.model.load import Policy
+from outrider.record import Rollout, SampleRequest, StopReason
+from outrider.sample.options import SampleOptions
+from outrider.sample.requests import SampledTokens
+from outrider.sample.vllm_requests import Job, VllmRequests
+
+T = TypeVar("T")
+
+
+class Client(Protocol):
+    """What is used of verl's ``LLMServerClient``."""
+
+    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
+        """Token ids, log-probabilities, how it stopped, and the version of the weights (``global_steps``)."""
+        ...
+
+
+class VerlSampler:
+    """Draws every rollout as a request of its own: a branch is a prompt that ends with the tokens it continues.
+
+    Verl synchronises the weights and says of every answer with which version it was drawn; another one than that of
+    the step ends the run. Verl bounds what is in flight, and a request that it lost is lost for good: nothing is drawn
+    twice.
+
+    Attributes:
+        version: of the weights that have to draw.
+        context: the most tokens of prompt and response together.
+    """
+
+    engines = engines_used = 1
+    takes_adapter = gives_entropies = False
+
+    def __init__(self, client: Client, policy: Policy, options: SampleOptions, context: int) -> None:
+        self.version = 0
+        self.notices: list[str] = []
+        self._client, self._tokenizer = client, policy.tokenizer
+        self._requests = VllmRequests(policy, options)
+        limits = self._requests.limits
+        limits.context = self.context = min(limits.context, context)
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        """``sum(n)`` rollouts, in order.
+
+        Raises:
+            UserError: a context leaves no room to respond, or the weights were others.
+            EngineLostError: a request was not answered to its end.
+        """
+        jobs = self._requests.jobs(requests)
+        answers = run_apart(self._answers(jobs))
+        drawn = {(job.request, job.member): self._drawn(job, answer) for job, answer in zip(jobs, answers, strict=True)}
+        return self._requests.rollouts(requests, drawn, self.version)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def take(self, version: int, export: Any) -> dict[str, int]:
+        """Never: verl hands over the weights."""
+        raise NotImplementedError("verl synchronises its servers itself")
+
+    async def _answers(self, jobs: Sequence[Job]) -> list[Any]:
+        return await asyncio.gather(*(self._answer(job) for job in jobs))
+
+    async def _answer(self, job: Job) -> Any:
+        # verl takes "logprobs" as a yes or no: the 0 that vLLM is asked for would be a no
+        asked = {**job.asked, "logprobs": True}
+        # requests of one id go to one server, so each has its own
+        request_id = f"outrider-{self.version}-{job.asked['seed']}"
+        try:
+            return await self._client.generate(request_id, prompt_ids=job.prompt, sampling_params=asked)
+        except (UserError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # whatever a remote server raises: each backend has classes of its own
+            raise EngineLostError(f"verl's servers did not answer: {type(error).__name__}: {error}") from error
+
+    def _drawn(self, job: Job, answer: Any) -> SampledTokens:
+        ids, logprobs = list(answer.token_ids), list(answer.log_probs or ())
+        if answer.stop_reason != "completed" or not ids:
+            raise EngineLostError(f"verl's servers ended a response of {len(ids)} tokens with {answer.stop_reason!r}")
+        if len(ids) != len(logprobs):
+            raise UserError(f"verl's servers gave {len(ids)} tokens and {len(logprobs)} log-probabilities")
+        if (version := answer.extra_fields.get("global_steps")) != self.version:
+            raise UserError(f"a response was drawn with weights of version {version}, and the step has {self.version}")
+        return SampledTokens(np.array(ids, np.int32), np.array(logprobs, np.float32), None, self._stop(job, ids))
+
+    def _stop(self, job: Job, ids: list[int]) -> StopReason:
+        """Why a response ended, of which verl keeps only that it did."""
+        if ids[-1] in job.asked["stop_token_ids"]:
+            return StopReason.STOP
+        text = self._tokenizer.decode(ids, skip_special_tokens=True) if job.asked["stop"] else ""
+        if len(ids) < job.room.tokens or any(stop in text for stop in job.asked["stop"]):
+            return StopReason.TEXT
+        return job.room.reason
+
+
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine, from code that may itself run within an event loop."""
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="outrider-verl")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return found[0]

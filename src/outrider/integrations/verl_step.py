@@ -1,0 +1,112 @@
+"""One step of a recipe, whoever draws: explored, judged and credited, ready for verl. Experimental."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from outrider.config import Recipe
+from outrider.credit.assign import assign
+from outrider.errors import UserError
+from outrider.explore.explorer import Explorer
+from outrider.explore.stream import ProblemStream
+from outrider.integrations.verl_denominators import denominators_of, most_rows
+from outrider.integrations.verl_handed import HandedAdvantages, advantages_for
+from outrider.integrations.verl_sampler import VerlSampler
+from outrider.model.load import Policy
+from outrider.objective.policy_loss import PolicyLoss
+from outrider.record import Group, Mode, Rollout, SampleRequest, SamplingParams
+from outrider.record.row import TrainingRow
+from outrider.train.clock import Clock
+from outrider.train.collect import Collector
+from outrider.train.evaluate import heldout
+from outrider.train.ranks import Ranks
+
+
+class MadeStep(NamedTuple):
+    """Rows in the order of their groups, the ``uid`` of each, and the groups as they are recorded."""
+
+    rows: list[TrainingRow]
+    uids: list[str]
+    groups: list[Group]
+
+
+class StepMaker:
+    """The recipe's explorer, its judge and its credit over one sampler.
+
+    Attributes:
+        handed: what verl's trainer is handed as advantages.
+    """
+
+    def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
+        self.recipe, self.policy, self.sampler = recipe, policy, sampler
+        self.handed = HandedAdvantages()
+        self.collect = Collector(sampler, recipe.task, recipe.reward, Ranks(), Clock())
+        limit = sampler.context - recipe.sample.max_tokens
+        stream = ProblemStream(recipe.task.train)
+        self.explorer = Explorer(recipe.explore, stream, policy, recipe.seed, prompt_limit=limit)
+        self._denominators, self._most = denominators_of(recipe), most_rows(recipe)
+        self._trains_all = PolicyLoss(recipe.objective, recipe.sample.max_tokens).trains_all
+
+    def make(self, step: int) -> MadeStep:
+        """Explore, judge, credit; the advantages wait for verl's trainer.
+
+        Raises:
+            UserError: a step without rows, with more than verl's one optimizer batch, or with fewer where verl divides
+                by their number; or rows of another temperature than verl's.
+        """
+        recipe = self.recipe
+        self.sampler.version = step - 1
+        progress = (step - 1) / (recipe.train.steps or 1)
+        explored, _ = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
+        rows, groups = assign(
+            explored, recipe.credit, step, self._trains_all, self.policy.encode, recipe.objective.prefix
+        )
+        self._refuse_other_shape(rows, step)
+        uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
+        advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)
+        self.handed.put(uids, rows, advantages)
+        return MadeStep(rows, uids, groups)
+
+    def validation(self, indices: Sequence[int], n: int, temperature: float, version: int) -> list[list[Rollout]]:
+        """``n`` judged responses to each of the held-out problems."""
+        recipe = self.recipe
+        self.sampler.version = version
+        problems = heldout(recipe.task, recipe.evaluate)
+        params = SamplingParams(temperature, max_tokens=recipe.sample.max_tokens)
+        requests = [
+            SampleRequest(
+                problems[i],
+                n=n,
+                prompt_ids=self.policy.encode(problems[i]),
+                params=params,
+                stage="evaluate",
+                group_id=f"evaluate:{problems[i].id}",
+                seed=recipe.evaluate.seed,
+            )
+            for i in indices
+        ]
+        drawn = self.collect.fresh()(requests)
+        return [drawn[start : start + n] for start in range(0, len(drawn), n)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"explorer": self.explorer.state_dict(), "collector": self.collect.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.explorer.load_state_dict(state["explorer"])
+        self.collect.load_state_dict(state["collector"])
+
+    def _refuse_other_shape(self, rows: Sequence[TrainingRow], step: int) -> None:
+        mode, full = Mode(self.recipe.sample.temperature), self._denominators.full
+        if not rows:
+            raise UserError(f"step {step}: nothing to train on is left, and verl has no step without rows")
+        if len(rows) > self._most or (full and len(rows) < self._most):
+            raise UserError(
+                f"step {step} has {len(rows)} rows, and verl's optimizer batch {self._most}; it would be cut, or its "
+                "denominators would count rows that are not there"
+            )
+        if any(row.mode != mode for row in rows):
+            raise UserError(
+                f"step {step}: rollouts of another temperature than sample.temperature are to be trained, and verl "
+                "computes all log-probabilities under one"
+            )
