@@ -12,7 +12,7 @@ import torch
 
 from outrider.credit import GroupMean, LeaveOneOut, Members, advantages_of
 from outrider.errors import UserError
-from outrider.integrations.verl import PREFIX, estimator, policy_loss, register_chain, register_loss
+from outrider.integrations.verl import PREFIX, SURROGATE, estimator, policy_loss, register_chain, register_loss
 
 NAMES = iter(f"outrider_test_{i}" for i in range(100))  # verl's registry refuses a name that it has
 
@@ -137,10 +137,13 @@ def test_the_plug_in_registers_the_defaults(core) -> None:
         "import verl\nfrom verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY\n"
         "print(*ADV_ESTIMATOR_REGISTRY, *POLICY_LOSS_REGISTRY)"
     )
-    environment = os.environ | {"VERL_USE_EXTERNAL_MODULES": "outrider.integrations.verl_plugin"}
+    surrogate = '{"clip": {"low": 0.2, "high": 0.28}}'  # as a file of `outrider verl-config` sets it
+    environment = os.environ | {"VERL_USE_EXTERNAL_MODULES": "outrider.integrations.verl_plugin", SURROGATE: surrogate}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     found = {name for name in done.stdout.split() if name.startswith(PREFIX)}
-    assert found >= {PREFIX + name for name in ("maxrl", "passk", "reinforce_pp", "clip", "cispo", "gmpo", "sapo")}
+    assert found >= {
+        PREFIX + name for name in ("maxrl", "passk", "reinforce_pp", "clip", "cispo", "gmpo", "sapo", "recipe")
+    }

@@ -17,9 +17,11 @@ from outrider.integrations.verl import policy_loss
 from outrider.integrations.verl_config import recipe_text
 from outrider.integrations.verl_data import TaskProblems
 from outrider.integrations.verl_manager import policy_without_weights
+from outrider.integrations.verl_records import Records
 from outrider.integrations.verl_sampler import VerlSampler, run_apart
 from outrider.integrations.verl_step import StepMaker
 from outrider.model.places import model_folder
+from outrider.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module", params=cases.METHODS)
@@ -268,3 +270,27 @@ def test_the_data_set_counts_steps_and_holds_problems_out(grpo) -> None:
     assert [item["index"] for item in held_out] == [0, 1, 2, 3]
     with pytest.raises(UserError, match=r"not 'x\.parquet'"):
         TaskProblems("x.parquet", None, config)
+
+
+def test_records_begin_anew_go_on_or_are_anothers(grpo, tmp_path) -> None:
+    made = maker(grpo).make(1)
+
+    def records(recipe=grpo.recipe) -> Records:
+        return Records(tmp_path / "run", recipe)
+
+    first = records()
+    first.begin(0)
+    first.write(1, made)
+    first.close()
+    for step, kept in ((1, [1]), (0, [])):  # after its checkpoint; killed before there was one
+        again = records()
+        again.begin(step)
+        again.sync()
+        again.close()
+        assert RunFolder.existing(tmp_path / "run").rollouts.steps() == kept
+    notices = (tmp_path / "run/notices.txt").read_text()
+    assert "set aside what came after step -1" in notices
+    with pytest.raises(UserError, match=r"begun otherwise \(learn\.lr"):
+        records(cases.small("grpo", "learn.lr=0.5")).begin(0)
+    with pytest.raises(UserError, match="holds no run"):
+        Records(tmp_path / "elsewhere", grpo.recipe).begin(3)

@@ -7,7 +7,9 @@ Needs verl and TransferQueue (docs/verl.md says how), else skipped.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,8 +17,11 @@ import pytest
 import torch
 
 import verl_cases as cases
+from outrider.errors import UserError
+from outrider.integrations import verl_manager, verl_step
 from outrider.integrations.verl import RECIPE, SURROGATE, register_loss
 from outrider.integrations.verl_config_command import verl_yaml
+from outrider.runs.folder import RunFolder
 
 pytest.importorskip("verl")
 tq = pytest.importorskip("transfer_queue")
@@ -41,6 +46,7 @@ def compose(name: str, folder, *overrides: str):
     import hydra
     from omegaconf import OmegaConf
 
+    folder.mkdir(exist_ok=True)
     (folder / "recipe.yaml").write_text(verl_yaml(cases.small(name, *overrides)))
     with hydra.initialize_config_dir(str(folder), version_base=None):
         config = hydra.compose("recipe", overrides=["hydra.searchpath=[pkg://verl.trainer.config]"])
@@ -62,10 +68,16 @@ class Workers:
         self.rows: list[tuple[bytes, bytes]] = []
 
     def compute_log_prob(self, batch):
+        return self._log_probs(batch, 0.1, 1)
+
+    def compute_ref_log_prob(self, batch):
+        return self._log_probs(batch, 0.2, 3)
+
+    def _log_probs(self, batch, by: float, seed: int):
         from tensordict import TensorDict
 
         data = self._data(batch.keys, batch.partition_id)
-        learner = [torch.tensor(cases.moved(ids, old, 0.1, 1)) for _, ids, old in self._parts(data)]
+        learner = [torch.tensor(cases.moved(ids, old, by, seed)) for _, ids, old in self._parts(data)]
         fields = {"log_probs": _whole(data, learner), "entropy": _whole(data, [torch.zeros(len(x)) for x in learner])}
         return tq.kv_batch_put(
             keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(fields, batch_size=len(batch))
@@ -119,7 +131,8 @@ def trainer_for(config, client, cut: int):
     trainer._init_dataloader()
     trainer.replay_buffer.poll_interval = 0.01
     trainer.global_steps, trainer.curr_step_profile = 1, False
-    trainer.actor_rollout_wg = Workers(config, cut)
+    trainer.actor_rollout_wg = trainer.ref_policy_wg = Workers(config, cut)
+    trainer.ref_in_actor = False
     trainer.checkpoint_manager = SimpleNamespace(sleep_replicas=lambda: None, update_weights=lambda *_: None)
     trainer.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
     SkipManager.init(config)
@@ -133,30 +146,202 @@ def trainer_for(config, client, cut: int):
     return trainer
 
 
+def apart(local, workers) -> tuple[float, float]:
+    """How far losses are from each other, and gradients as a share of the largest."""
+    expected, gradients = cases.local_loss(local)
+    by_row: dict = {}
+    for (context, ids, _), gradient in gradients.items():
+        by_row.setdefault((context, ids), []).append(gradient)
+    differences = []
+    for key, group in workers.gradients.items():
+        mine = by_row.get(key, [np.zeros_like(gradient) for gradient in group])  # of rows that fill up: none
+        assert len(mine) == len(group)
+        # equal rows of a group may have come in any order
+        ordered = zip(sorted(mine, key=np.sum), sorted(group, key=np.sum), strict=True)
+        differences += [np.abs(a - b).max() for a, b in ordered]
+    assert by_row.keys() <= workers.gradients.keys()
+    return abs(sum(workers.losses) - expected), max(differences) / max(np.abs(g).max() for g in gradients.values())
+
+
 @pytest.mark.parametrize("cut", [1000, 7])
 @pytest.mark.parametrize("name", cases.METHODS)
 def test_a_step_of_verls_trainer_is_the_local_one(queue, tmp_path, name, cut) -> None:
     """Explore, credit and loss on the same rollouts, to 1e-6, in one micro-batch or in many."""
     local = cases.local_step(cases.small(name))
-    trainer = trainer_for(compose(name, tmp_path), cases.Recorded(local.rollouts), cut)
-    metrics: dict = {}
-    batch = trainer.step(metrics, {})
-    workers = trainer.actor_rollout_wg
-    expected, gradients = cases.local_loss(local)
-    assert sum(workers.losses) == pytest.approx(expected, abs=1e-6)
-    by_row: dict = {}
-    for (context, ids, _), gradient in gradients.items():
-        by_row.setdefault((context, ids), []).append(gradient)
-    scale = max(np.abs(g).max() for g in gradients.values())
-    for key, mine in by_row.items():
-        theirs = workers.gradients[key]
-        assert len(theirs) == len(mine)  # equal rows are of equal gradients, in any order
-        for a, b in zip(sorted(mine, key=np.sum), sorted(theirs, key=np.sum), strict=True):
-            np.testing.assert_allclose(b, a, atol=1e-6 * scale)
-    real = [tag for tag in batch.tags if not tag.get("is_padding", False)]
-    assert len(real) == len(local.rows)
-    padding = [g for key, group in workers.gradients.items() if key not in by_row for g in group]
-    assert len(padding) == len(batch.tags) - len(real)
-    assert not any(g.any() for g in padding)
+    client = cases.Recorded(local.rollouts)
+    trainer = trainer_for(compose(name, tmp_path), client, cut)
+    batch = trainer.step({}, {})
+    assert max(apart(local, trainer.actor_rollout_wg)) < 1e-6
+    assert len(client.asked) == len(local.rollouts)
+    padding = [tag for tag in batch.tags if tag.get("is_padding", False)]
+    assert len(batch) - len(padding) == len(local.rows)
+    assert bool(padding) == (name != "grpo")
     tq.kv_clear(keys=batch.keys, partition_id="train")
     assert not tq.kv_list().get("train")  # nothing is left behind
+
+
+OTHERS = {
+    "the sampler is the old policy": ("grpo", "objective.correction=null"),
+    "the learner is the old policy": ("grpo", "objective.correction=recompute"),
+    "weights of responses": ("grpo", "objective.correction={truncate: {level: sequence, cap: 1.5}}"),
+    "masked weights": ("grpo", "objective.correction={mask: {level: token, low: 0.9, high: 1.1}}"),
+    "a KL and a token mean": ("grpo", "objective={kl: 0.04, aggregate: token_mean}"),
+    "a KL and a sequence mean": ("grpo", "objective={kl: 0.04, aggregate: sequence_mean}"),
+    "a KL by k2 and a constant": ("dr-grpo", "objective.kl={coef: 0.04, estimator: k2}"),
+    "a KL and waves": ("dars-hw", "objective={kl: 0.04, aggregate: token_mean}"),
+    "one ratio of a response": ("gspo", "learn.minibatches=1"),
+    "a soft gate": ("sapo", "learn.minibatches=1"),
+    "prefixes trained again": ("deep-grpo", "objective.prefix=repeat"),
+    "prefixes trained once": ("deep-grpo", "objective.prefix=count_once"),
+    "branches of second waves": ("dars-pivots", "objective.kl=0"),
+    "values over a tree": ("treerl", "objective.kl=0"),
+    "planned by uncertainty": ("xrpo-no-icl", "explore.1.total=48"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_is_carried_is_carried_exactly(queue, tmp_path, case) -> None:
+    name, override = OTHERS[case]
+    local = cases.local_step(cases.small(name, override))
+    trainer = trainer_for(compose(name, tmp_path, override), cases.Recorded(local.rollouts), 20)
+    batch = trainer.step({}, {})
+    assert any(row.has_signal for row in local.rows)
+    assert max(apart(local, trainer.actor_rollout_wg)) < 1e-6
+    tq.kv_clear(keys=batch.keys, partition_id="train")
+
+
+def break_group_size(patch, trainer) -> None:
+    """A hidden 1/G."""
+    real = verl_step.advantages_for
+
+    def per_group(rows, *others):
+        size = Counter(row.group for row in rows)
+        return [a / size[row.group] for row, a in zip(rows, real(rows, *others), strict=True)]
+
+    patch.setattr(verl_step, "advantages_for", per_group)
+
+
+def break_denominator(patch, trainer) -> None:
+    """Verl's own token mean over the weighed advantages."""
+    trainer.actor_rollout_wg.actor = dataclasses.replace(trainer.actor_rollout_wg.actor, loss_agg_mode="token-mean")
+
+
+def break_streams(patch, trainer) -> None:
+    """All rows in one stream."""
+    real = verl_step.advantages_for
+
+    def one_stream(rows, *others):
+        return real([dataclasses.replace(row, stream="main") for row in rows], *others)
+
+    patch.setattr(verl_step, "advantages_for", one_stream)
+
+
+def break_prefix(patch, trainer) -> None:
+    """A branch is trained without what it continues."""
+    real = verl_manager.queued
+
+    def without(row, *others):
+        return real(dataclasses.replace(row, context_ids=row.context_ids[:14]), *others)
+
+    patch.setattr(verl_manager, "queued", without)
+
+
+def break_by_dropping(patch, trainer) -> None:
+    """A branch does not arrive."""
+    real = verl_manager.put_rows
+    patch.setattr(verl_manager, "put_rows", lambda rows, *others: real(rows[:-1], *others))
+
+
+def break_sessions(patch, trainer) -> None:
+    """A second wave counts its sessions from 0 again, as each call of verl's own workers does."""
+    real = verl_manager.put_rows
+
+    def in_two(rows, *others):
+        real(rows[:-3], *others)
+        real([late._replace(key=early.key) for early, late in zip(rows, rows[-3:], strict=False)], *others)
+
+    patch.setattr(verl_manager, "put_rows", in_two)
+
+
+@pytest.mark.parametrize("broken", [break_group_size, break_denominator, break_streams, break_prefix])
+def test_what_is_broken_on_purpose_is_seen(queue, tmp_path, monkeypatch, broken) -> None:
+    local = cases.local_step(cases.small("deep-grpo"))
+    trainer = trainer_for(compose("deep-grpo", tmp_path), cases.Recorded(local.rollouts), 20)
+    broken(monkeypatch, trainer)
+    batch = trainer.step({}, {})
+    tq.kv_clear(keys=batch.keys, partition_id="train")
+    with pytest.raises(AssertionError):
+        assert max(apart(local, trainer.actor_rollout_wg)) < 1e-6
+
+
+@pytest.mark.parametrize("broken", [break_by_dropping, break_sessions])
+def test_what_is_lost_on_purpose_ends_the_run(queue, tmp_path, monkeypatch, broken) -> None:
+    local = cases.local_step(cases.small("deep-grpo"))
+    trainer = trainer_for(compose("deep-grpo", tmp_path), cases.Recorded(local.rollouts), 20)
+    broken(monkeypatch, trainer)
+    with pytest.raises(UserError, match="missing, such as train:1:"):
+        trainer.step({}, {})
+    tq.kv_clear(keys=list(tq.kv_list()["train"]), partition_id="train")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("algorithm.adv_estimator", "grpo"),
+        ("actor_rollout_ref.actor.loss_agg_mode", "token-mean"),
+        ("actor_rollout_ref.actor.policy_loss.loss_mode", "vanilla"),
+        ("actor_rollout_ref.actor.entropy_coeff", 0.1),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size", 3),
+        ("actor_rollout_ref.rollout.temperature", 0.7),
+        ("algorithm.use_kl_in_reward", True),
+        ("algorithm.filter_groups.enable", True),
+        ("trainer.v1.trainer_mode", "colocate_async"),
+        ("data.shuffle", True),
+    ],
+)
+def test_a_key_of_the_method_cannot_be_changed_behind_the_recipe(tmp_path, key, value) -> None:
+    from omegaconf import OmegaConf
+
+    config = compose("deep-grpo", tmp_path)
+    OmegaConf.update(config, key, value)
+    with pytest.raises(UserError, match=f"^{key} is {value!r}, and with this recipe it has to be "):
+        verl_manager.ExploreManager.create(config, cases.Recorded([]))
+
+
+def test_a_run_goes_on_where_its_checkpoint_was(queue, tmp_path) -> None:
+    """Step 2 of a new process, from what verl's callback has saved, asks for what step 2 of one run asks for."""
+    from verl.trainer.ppo.checkpoint_callback import build_checkpoint_callback
+
+    first, second = (cases.local_step(cases.small("deep-grpo"), steps) for steps in (1, 2))
+    config = compose("deep-grpo", tmp_path)
+    saved = tmp_path / "checkpoints/global_step_1"
+    saved.mkdir(parents=True)
+    trainer = trainer_for(config, cases.Recorded(first.rollouts), 1000)
+    tq.kv_clear(keys=trainer.step({}, {}).keys, partition_id="train")
+
+    client = cases.Recorded(second.rollouts, version=1)
+    again = trainer_for(config, client, 1000)
+    again.global_steps = 2
+    with pytest.raises(UserError, match=r"after step 1, but .*global_step_1/outrider\.json is not there"):
+        again.step({}, {})
+    tq.kv_clear(keys=list(tq.kv_list()["train"]), partition_id="train")
+    build_checkpoint_callback(config).on_save(trainer=trainer, global_step=1, checkpoint_dir=str(saved))
+    trainer.agent_loop_manager.records.close()  # as the end of its process does
+    tq.kv_clear(keys=again.step({}, {}).keys, partition_id="train")
+    assert max(apart(second, again.actor_rollout_wg)) < 1e-6
+    records = RunFolder.existing(tmp_path / "checkpoints/outrider")
+    assert [line["step"] for line in records.metrics()] == [1, 2]
+    recorded = records.rollouts.read(2)
+    assert [r.id for r in recorded] == [r.id for r in second.rollouts]
+    np.testing.assert_allclose([r.advantage or 0 for r in recorded], [r.advantage or 0 for r in second.rollouts], 1e-6)
+    assert sorted(client.asked) == sorted(((*r.prompt_ids, *r.prefix_ids), r.seed) for r in second.rollouts)
+
+
+def test_validation_is_of_the_tasks_own_problems(queue, tmp_path) -> None:
+    rollouts = cases.local_evaluation(cases.small("grpo"))
+    trainer = trainer_for(compose("grpo", tmp_path), cases.Recorded(rollouts), 1000)
+    trainer.global_steps = 0
+    measured = trainer._validate()
+    found = measured["val-core/outrider/acc/mean@2"]
+    assert found == pytest.approx(np.mean([rollout.success for rollout in rollouts]))
+    assert measured["val-aux/outrider/reward/mean@2"] == pytest.approx(np.mean([r.reward for r in rollouts]))

@@ -24,10 +24,11 @@ from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
+from outrider.train.evaluate import Evaluator, heldout
 from outrider.train.ranks import Ranks
 
 SMALL = ["train.steps=4", "train.tokens=null", "train.problems=6", "task.countdown.sizes=[3, 4]", "evaluate.problems=4"]
-SMALL += ["evaluate.n=2"]
+SMALL += ["evaluate.n=2", "evaluate.greedy=false", "evaluate.bootstrap=0"]
 METHODS = {
     "grpo": ["objective.kl=0"],
     "dars-hw": ["explore.1.n_max=16"],
@@ -79,17 +80,27 @@ class Local:
         return [rollout for group in self.groups for rollout in group.rollouts]
 
 
-def local_step(recipe: Recipe) -> Local:
+def local_step(recipe: Recipe, steps: int = 1) -> Local:
+    """The last of so many steps, by one policy."""
     policy = ready(load_policy(recipe.model, recipe.policy))[0]
     sampler = LocalSampler(policy, recipe.sample)
     collect = Collector(sampler, recipe.task, recipe.reward, Ranks(), Clock())
     limit = context_length(policy.model) - recipe.sample.max_tokens
     stages, stream = copy.deepcopy(recipe.explore), ProblemStream(recipe.task.train)
     explorer = Explorer(stages, stream, policy, recipe.seed, prompt_limit=limit)
-    explored, _ = explorer.explore(1, recipe.train.problems, collect, 0.0)
+    for step in range(1, steps + 1):
+        explored, _ = explorer.explore(step, recipe.train.problems, collect, (step - 1) / recipe.train.steps)
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
-    rows, groups = assign(explored, recipe.credit, 1, loss.trains_all, policy.encode, recipe.objective.prefix)
+    rows, groups = assign(explored, recipe.credit, steps, loss.trains_all, policy.encode, recipe.objective.prefix)
     return Local(recipe, policy, groups, rows)
+
+
+def local_evaluation(recipe: Recipe) -> list[Rollout]:
+    """The responses to the held-out problems."""
+    policy = ready(load_policy(recipe.model, recipe.policy))[0]
+    collect = Collector(LocalSampler(policy, recipe.sample), recipe.task, recipe.reward, Ranks(), Clock())
+    problems = heldout(recipe.task, recipe.evaluate)
+    return Evaluator(problems, policy.encode, collect, recipe.evaluate, recipe.sample.params()).run().sampled
 
 
 def moved(ids: np.ndarray, old: np.ndarray, by: float, seed: int) -> np.ndarray:
@@ -110,7 +121,10 @@ def local_loss(local: Local) -> tuple[float, dict[tuple[bytes, bytes, int], np.n
         for row in local.rows
     ]
     flat = torch.cat(new)
-    value, _ = loss(TokenBatch.of(weighted, flat), flat, torch.zeros_like(flat), None)
+    reference = None
+    if recipe.objective.kl.coef:
+        reference = torch.cat([torch.tensor(moved(row.token_ids, row.old_logprobs_N, 0.2, 3)) for row in local.rows])
+    value, _ = loss(TokenBatch.of(weighted, flat), flat, torch.zeros_like(flat), reference)
     gradients = torch.autograd.grad(value, new)
     keys = [(row.context_ids.tobytes(), row.token_ids.tobytes(), row.seed) for row in local.rows]
     return value.item(), dict(zip(keys, (g.numpy() for g in gradients), strict=True))

@@ -17,6 +17,7 @@ from outrider.config import Recipe
 from outrider.errors import UserError
 from outrider.integrations.verl import RECIPE
 from outrider.integrations.verl_config import recipe_of, verl_settings
+from outrider.integrations.verl_records import Records
 from outrider.integrations.verl_rows import put_rows, queued, session_keys
 from outrider.integrations.verl_sampler import Client, VerlSampler
 from outrider.integrations.verl_step import StepMaker
@@ -46,6 +47,7 @@ class ExploreManager:
         policy = policy_without_weights(str(config.actor_rollout_ref.model.path), self.recipe)
         context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
         self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
+        self.records = Records(Path(config.trainer.default_local_dir) / "outrider", self.recipe)
         self._done: int | None = None  # steps; None until the first batch, which says where the run goes on
 
     @classmethod
@@ -80,6 +82,7 @@ class ExploreManager:
     def save(self, folder: Path) -> None:
         """What the next step depends on, beside the weights."""
         state = {"step": self._done, "recipe": self.recipe.fingerprint(), "state": self.step.state_dict()}
+        self.records.sync()
         write_atomically(folder / _STATE, json.dumps(state).encode())
 
     def _train(self, uids: Sequence[str], step: int) -> None:
@@ -87,11 +90,14 @@ class ExploreManager:
             raise UserError(
                 f"verl asks for {len(uids)} prompts, and a step of the recipe has {self.recipe.train.problems}"
             )
-        if self._done is None and step > 1:
-            self._load(step - 1)
+        if self._done is None:
+            if step > 1:
+                self._load(step - 1)
+            self.records.begin(step - 1)
         if self._done not in (None, step - 1):
             raise UserError(f"verl asks for step {step} after step {self._done}")
         made = self.step.make(step)
+        self.records.write(step, made)
         keys = session_keys(uids, [row.group for row in made.rows])
         rows = [
             queued(row, key, uid, step, step - 1, {"acc": float(row.success)})

@@ -20,15 +20,22 @@ from outrider.record.row import TrainingRow
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import heldout
+from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
 
 
 class MadeStep(NamedTuple):
-    """Rows in the order of their groups, the ``uid`` of each, and the groups as they are recorded."""
+    """Rows in the order of their groups, and the groups as they are recorded.
+
+    Attributes:
+        uids: of each row.
+        metrics: the stages' numbers, and those of every step.
+    """
 
     rows: list[TrainingRow]
     uids: list[str]
     groups: list[Group]
+    metrics: dict[str, float]
 
 
 class StepMaker:
@@ -36,11 +43,12 @@ class StepMaker:
 
     Attributes:
         handed: what verl's trainer is handed as advantages.
+        tokens: generated so far, of training alone.
     """
 
     def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
         self.recipe, self.policy, self.sampler = recipe, policy, sampler
-        self.handed = HandedAdvantages()
+        self.handed, self.tokens = HandedAdvantages(), 0
         self.collect = Collector(sampler, recipe.task, recipe.reward, Ranks(), Clock())
         limit = sampler.context - recipe.sample.max_tokens
         stream = ProblemStream(recipe.task.train)
@@ -58,7 +66,7 @@ class StepMaker:
         recipe = self.recipe
         self.sampler.version = step - 1
         progress = (step - 1) / (recipe.train.steps or 1)
-        explored, _ = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
+        explored, planned = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
         rows, groups = assign(
             explored, recipe.credit, step, self._trains_all, self.policy.encode, recipe.objective.prefix
         )
@@ -66,7 +74,8 @@ class StepMaker:
         uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
         advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)
         self.handed.put(uids, rows, advantages)
-        return MadeStep(rows, uids, groups)
+        self.tokens += sum(group.generated_tokens for group in groups)
+        return MadeStep(rows, uids, groups, step_metrics(groups, self.tokens) | planned)
 
     def validation(self, indices: Sequence[int], n: int, temperature: float, version: int) -> list[list[Rollout]]:
         """``n`` judged responses to each of the held-out problems."""
@@ -90,11 +99,13 @@ class StepMaker:
         return [drawn[start : start + n] for start in range(0, len(drawn), n)]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"explorer": self.explorer.state_dict(), "collector": self.collect.state_dict()}
+        states = {"explorer": self.explorer.state_dict(), "collector": self.collect.state_dict()}
+        return {**states, "tokens": self.tokens}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.explorer.load_state_dict(state["explorer"])
         self.collect.load_state_dict(state["collector"])
+        self.tokens = state["tokens"]
 
     def _refuse_other_shape(self, rows: Sequence[TrainingRow], step: int) -> None:
         mode, full = Mode(self.recipe.sample.temperature), self._denominators.full
