@@ -14,12 +14,17 @@ from outrider.errors import UserError
 from outrider.explore.explorer import Explorer
 from outrider.interrupts import STOPS
 from outrider.model.load import load_policy
+from outrider.model.lora import add_adapter, write_adapter
+from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.record.row import TrainingRow
+from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
+from outrider.sample.vllm import VllmSampler
 from outrider.train.clock import Clock
 from outrider.train.loop import Trainer
 from outrider.train.ranks import Ranks
 from outrider.train.run import build
+from small import random_policy, request
 
 OVERRIDES = [
     "train.problems=6",
@@ -73,6 +78,21 @@ def gather_in_order(ranks: Ranks) -> int:
     assert len(set(ranks.gather(lambda: [tuple(os.sched_getaffinity(0))]))) == 2 or os.cpu_count() != 2
     assert torch.get_num_threads() == 1
     return 7
+
+
+def adapter_over_http(ranks: Ranks, addresses: list[str], folder: Path) -> int:
+    """Two versions of an adapter, and what every rank draws with each."""
+    policy = random_policy()._replace(options=TrainedPolicyOptions(lora=LoraOptions(rank=4)))
+    add_adapter(policy.model, policy.options.lora, seed=0)
+    engine = Vllm(servers=addresses, folder=str(folder), seconds=5.0)
+    sampler = VllmSampler(policy, SampleOptions(max_tokens=24), engine, ranks.from_main, ranks.rank)
+    assert sampler.takes_adapter
+    for version in (1, 2):
+        sampler.take(version, lambda folder: write_adapter(policy.model, folder) if ranks.main else None)
+        requests = [request(f"{version}-{ranks.rank}-{i}", [1, 5], n=2) for i in range(3)]
+        ranks.gather(lambda requests=requests: sampler.sample(requests))
+    sampler.close()
+    return 0
 
 
 def cores(ranks: Ranks) -> int:

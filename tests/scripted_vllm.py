@@ -47,7 +47,8 @@ class ScriptedVllm:
     """
 
     def __init__(self, context: int = 256) -> None:
-        self.context, self.began = context, 1000.0
+        self.context = context
+        self.began: float | None = 1000.0  # None: it does not say
         self.served = 0
         self.folders: list[str] = []
         self.resets = 0
@@ -55,6 +56,10 @@ class ScriptedVllm:
         self.restarts_after: int | None = None
         self.refuses = ""
         self.adapters: list[str] | None = None  # that are loaded; None: it takes none
+        self.claim: str | None = "default"  # whose weights it has; None: it keeps no such name
+        self.forbids: set[str] = set()  # paths that it refuses
+        self.breaks: set[str] = set()  # paths at which it fails
+        self.busy = 0  # attempts to empty its cache of prefixes that fail
         self.asked_for: list[str] = []  # the model of each completion
         self.closes = False
         self.hangs, self.asked = threading.Event(), threading.Event()
@@ -68,7 +73,12 @@ class ScriptedVllm:
                 if outer.dead:
                     return self.hang_up()
                 if self.path == "/metrics":
-                    return self.answer(f"# HELP x\nprocess_start_time_seconds {outer.began}\n".encode())
+                    began = "" if outer.began is None else f"process_start_time_seconds {outer.began}\n"
+                    return self.answer(f"# HELP x\n{began}".encode())
+                if self.path == "/weight_info":
+                    if outer.claim is None:
+                        return self.answer(b'{"detail": "Not Found"}', 404)
+                    return self.answer(json.dumps({"weight_version": outer.claim}).encode())
                 data = {"data": [{"id": "scripted", "max_model_len": outer.context}]}
                 return self.answer(json.dumps(data).encode())
 
@@ -76,10 +86,17 @@ class ScriptedVllm:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if outer.dead:
                     return self.hang_up()
+                if self.path in outer.breaks:
+                    return self.answer(b"broken", 500)
+                if self.path in outer.forbids:
+                    return self.answer(b'{"detail": "forbidden"}', 403)
                 if self.path == "/v1/completions":
                     outer.asked.set()
                     while outer.hangs.is_set():
                         time.sleep(0.01)
+                    if outer.adapters is not None and body["model"] not in ("scripted", *outer.adapters):
+                        refusal = {"error": {"message": f"The model `{body['model']}` does not exist."}}
+                        return self.answer(json.dumps(refusal).encode(), 404)
                     if outer.refuses:
                         return self.answer(json.dumps({"error": {"message": outer.refuses}}).encode(), 400)
                     return self.answer(json.dumps(outer.complete(body)).encode())
@@ -91,10 +108,16 @@ class ScriptedVllm:
                     if body["lora_name"] not in outer.adapters:
                         return self.answer(b'{"error": {"message": "no such adapter"}}', 404)
                     outer.adapters.remove(body["lora_name"])
+                if self.path == "/update_weight_version":
+                    if outer.claim is None:
+                        return self.answer(b'{"detail": "Not Found"}', 404)
+                    outer.claim = body["new_version"]
                 if self.path == "/collective_rpc":
                     outer.reload(Path(body["kwargs"]["weights_path"]))
                 if self.path == "/reset_prefix_cache":
                     outer.resets += 1
+                    done, outer.busy = outer.busy == 0, max(outer.busy - 1, 0)
+                    return self.answer(json.dumps({"success": done}).encode())
                 return self.answer(b"{}")
 
             def answer(self, data: bytes, status: int = 200) -> None:
@@ -120,6 +143,13 @@ class ScriptedVllm:
     def dead(self) -> bool:
         return self.dies_after is not None and self.served >= self.dies_after
 
+    def restart(self) -> None:
+        """What a new process knows: nothing of adapters, nor whose weights it has."""
+        self.began = (self.began or 0.0) + 1.0
+        self.claim = None if self.claim is None else "default"
+        if self.adapters is not None:
+            self.adapters.clear()
+
     def reload(self, folder: Path) -> None:
         self.folders.append(str(folder))
 
@@ -128,7 +158,7 @@ class ScriptedVllm:
             self.served += 1
             self.asked_for.append(body["model"])
             if self.served == self.restarts_after:
-                self.began += 1.0
+                self.restart()
         ids = tokens_of(body)
         choice = {
             "token_ids": ids,

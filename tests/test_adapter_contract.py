@@ -188,7 +188,7 @@ def test_an_adapter_that_does_not_arrive_over_http_is_refused(
 
 def load_unused(to, load, folder: Path) -> None:
     load(folder)
-    to.model = to._base
+    to._adapter = ""
 
 
 @needs_vllm

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import rank_mains
 from outrider.errors import EngineLostError, UserError
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
@@ -19,6 +20,7 @@ from outrider.record import SampleRequest, StopReason
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_requests import VllmRequests
+from outrider.train.launch import launch
 from scripted_vllm import ScriptedVllm, tokens_of
 from small import random_policy, request
 
@@ -162,9 +164,7 @@ def test_servers_that_take_adapters_are_given_each_once_and_forget_the_one_befor
     sampler = opened(adapted(), servers, tmp_path)
     assert sampler.takes_adapter
     assert not sampler.notices
-    assert [[Path(f).name for f in server.folders] for server in servers] == [["beneath"]] * 3, (
-        "once, the weights beneath"
-    )
+    assert [len(server.folders) for server in servers] == [1, 1, 1], "once, the weights beneath"
     seen = []
     for version in (2, 3):
         sampler.take(version, lambda folder: None)
@@ -173,10 +173,16 @@ def test_servers_that_take_adapters_are_given_each_once_and_forget_the_one_befor
         assert [server.adapters for server in servers] == [[server.asked_for[-1]] for server in servers]
         seen.append(servers[0].asked_for[-1])
     assert seen[0] != seen[1], "a name of its own for every version"
-    servers[1].adapters.clear()  # it was started anew
-    sampler.take(4, lambda folder: None)
+    servers[1].restart()  # between two requests: it answers, that it does not know the adapter
+    assert drawn(sampler) == expected()
+    [notice] = sampler.notices
+    assert (
+        notice == f"the vLLM server {servers[1].address}: it was restarted; it is left out until the next weights come"
+    )
+    assert sampler.take(4, lambda folder: None)["asked_again"] == 10
     assert drawn(sampler) == expected()
     assert [len(server.adapters) for server in servers] == [1, 1, 1]
+    assert servers[1].folders == servers[0].folders * 2, "a new process is given the weights beneath once more"
     sampler.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -226,3 +232,121 @@ def test_closing_waits_for_no_server(policy, servers, tmp_path):
             assert sampled.exception(60) is not None
         finally:
             servers[0].hangs.clear()
+
+
+def test_every_rank_draws_with_the_adapter_and_begins_with_a_server_of_its_own(servers, tmp_path):
+    """Rank 0 alone loads it; its name is new with every version."""
+    for server in servers:
+        server.adapters = []
+    addresses = [server.address for server in servers]
+    assert launch(2, rank_mains.adapter_over_http, addresses, tmp_path) == 0
+    for server in servers:
+        first, second = server.asked_for[:4], server.asked_for[4:]
+        assert len(first) == len(second) == 4, "each of the ranks' three requests"
+        assert len({*first}) == len({*second}) == len({*first, *second} - {"scripted"}) - 1 == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("ranks", "problems", "there"), [(8, 8, 2), (6, 32, 3), (8, 64, 3), (2, 2, 2), (4, 4, 3)])
+def test_servers_share_what_all_ranks_ask(policy, servers, tmp_path, ranks, problems, there):
+    """Each rank has its share of the problems, and numbers them from 0."""
+    for rank in range(ranks):
+        engine = Vllm(servers=[server.address for server in servers[:there]], folder=str(tmp_path))
+        sampler = VllmSampler(policy, SampleOptions(max_tokens=24), engine, rank=rank)
+        sampler.take(1, lambda folder: None)
+        sampler.sample([request(f"p{i}", [1, 5]) for i in range(rank, problems, ranks)])
+        sampler.close()
+    served = [server.served for server in servers[:there]]
+    assert sum(served) == problems
+    assert max(served) - min(served) <= 1
+
+
+def test_a_server_that_another_run_gave_weights_is_left_out(policy, servers, tmp_path):
+    """It has the same process and answers; nothing but whose weights it has shows that they are others."""
+    mine = opened(policy, servers[:2], tmp_path)
+    other = opened(policy, servers[1:2], tmp_path)
+    assert drawn(mine) == expected()
+    [notice] = mine.notices
+    assert f"{servers[1].address}: another run gave it weights; it is left out" in notice
+    assert drawn(other) == expected()
+    assert other.notices == []
+    mine.take(2, lambda folder: None)  # takes it back
+    with pytest.raises(EngineLostError, match=r"no vLLM server is left .*: another run gave it weights"):
+        drawn(other)
+    for sampler in (mine, other):
+        sampler.close()
+
+
+def test_a_server_that_keeps_no_names_of_weights_serves_all_the_same(policy, servers, tmp_path):
+    for server in servers:
+        server.claim = None
+    sampler = opened(policy, servers, tmp_path)
+    servers[2].restart()
+    assert drawn(sampler) == expected()
+    assert servers[2].address in sampler.notices[0]
+    sampler.close()
+
+
+def test_a_cache_that_is_in_use_is_emptied_later_or_the_server_is_lost(policy, servers, tmp_path):
+    servers[0].busy = 2
+    sampler = opened(policy, servers[:2], tmp_path, seconds=0.5)
+    assert sampler.engines_used == 2
+    servers[0].busy = 10**6
+    sampler.take(2, lambda folder: None)
+    assert sampler.engines_used == 1
+    [notice] = sampler.notices
+    assert f"{servers[0].address}: for 0.5 s (engine.sampler.vllm.seconds) it could not forget its cache" in notice
+    servers[1].busy = 10**6
+    with pytest.raises(EngineLostError, match="no vLLM server is left"):
+        sampler.take(3, lambda folder: None)
+    sampler.close()
+
+
+def test_a_refusal_of_weights_is_the_users_at_first_and_later_a_lost_server(policy, servers, tmp_path):
+    sampler = opened(policy, servers[:2], tmp_path)
+    servers[0].forbids.add("/collective_rpc")
+    sampler.take(2, lambda folder: None)
+    assert sampler.engines_used == 1
+    assert "/collective_rpc refuses: forbidden (it needs VLLM_SERVER_DEV_MODE=1" in sampler.notices[0]
+    sampler.close()
+    with pytest.raises(UserError, match=r"refuses: forbidden \(it needs VLLM_SERVER_DEV_MODE=1") as error:
+        opened(policy, servers[:2], tmp_path)
+    assert not isinstance(error.value, EngineLostError)
+
+
+def test_a_server_that_hangs_is_lost_after_the_seconds_of_the_recipe(policy, servers, tmp_path):
+    sampler = opened(policy, servers[:2], tmp_path, seconds=0.5)
+    servers[0].hangs.set()
+    assert drawn(sampler) == expected()
+    assert "no answer in 0.5 s (engine.sampler.vllm.seconds); it is left out" in sampler.notices[0]
+    servers[0].hangs.clear()
+    sampler.close()
+
+
+def test_a_server_that_says_nothing_of_its_process_is_refused(policy, servers, tmp_path):
+    """Several processes for the API: vLLM then tells of none when it began, and each knows its own adapters."""
+    servers[0].began = None
+    with pytest.raises(UserError, match=r"a restart of it would not be noticed; .*--api-server-count 1"):
+        opened(policy, servers, tmp_path)
+
+
+def test_what_fails_while_weights_are_offered_leaves_none_behind(servers, tmp_path, monkeypatch):
+    for server in servers:
+        server.adapters = []
+
+    def full(*_: object) -> None:
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr("outrider.sample.vllm.write_weights", full)
+    with pytest.raises(UserError, match="the disk is full"):
+        opened(adapted(), servers, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+
+
+def test_servers_that_fail_at_the_weights_beneath_an_adapter_are_lost(servers, tmp_path):
+    for server in servers:
+        server.adapters = []
+        server.breaks.add("/collective_rpc")
+    with pytest.raises(EngineLostError, match=r"no vLLM server is left .*: HTTPException: status 500: broken"):
+        opened(adapted(), servers, tmp_path)

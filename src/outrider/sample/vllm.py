@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 from transformers import PreTrainedModel
@@ -19,7 +20,7 @@ from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.requests import SampledTokens
 from outrider.sample.sampler import Export
 from outrider.sample.vllm_requests import Job, VllmRequests, sampled_tokens
-from outrider.sample.vllm_server import ServerLostError, VllmServer
+from outrider.sample.vllm_server import Holding, ServerLostError, VllmServer
 
 
 class _Answer(NamedTuple):
@@ -31,15 +32,26 @@ class _Answer(NamedTuple):
     cached_tokens: int = 0
 
 
+class _Given(NamedTuple):
+    """What a server has of this run's: how that is recognised, and the name that draws with it."""
+
+    holding: Holding
+    model: str
+
+
 class VllmSampler:
     """Draws over HTTP, from one or several servers with the same weights.
 
-    Requests go round the servers in turn, all members of one request to the same one, whose cache then holds their
-    prompt, or the prefix of their branch. A server that does not answer, or whose process is not the one that the
-    weights were given to, is left out until the next weights come; what was asked of it is asked of the others, with
-    the same identities, and only one answer of each counts.
+    Requests go round the servers in turn, each rank beginning with another one; all members of one request go to the
+    same, whose cache then holds their prompt, or the prefix of their branch. A server that does not answer, or that has
+    no longer the weights that it was given (it was started anew, or another run gave it others), is left out until the
+    next weights come; what was asked of it is asked of the others, with the same identities, and only one answer of
+    each counts.
 
     vLLM gives no entropies.
+
+    Args:
+        rank: of this process among those of the run.
 
     Raises:
         UserError: a server does not answer, or is not fit.
@@ -48,27 +60,36 @@ class VllmSampler:
     gives_entropies = False
 
     def __init__(
-        self, policy: Policy, options: SampleOptions, engine: Vllm, on_main: OnMain = lambda make: make()
+        self,
+        policy: Policy,
+        options: SampleOptions,
+        engine: Vllm,
+        on_main: OnMain = lambda make: make(),
+        rank: int = 0,
     ) -> None:
         self._requests, self._on_main = VllmRequests(policy, options), on_main
-        self._weights = HandedWeights(engine.folder, on_main)
-        self._servers = [VllmServer(address, engine.seconds) for address in engine.servers]
+        turn = rank % len(engine.servers)
+        addresses = [*engine.servers[turn:], *engine.servers[:turn]]
+        self._servers = [VllmServer(address, engine.seconds) for address in addresses]
         for server in self._servers:
             server.open(self._requests.limits.context)
         self.engines = len(self._servers)
-        self.notices = list(self._weights.notices)
-        self.takes_adapter = False
-        if adapter_outputs(policy.model):
-            self._weights.renew()
-            refused = on_main(lambda: self._offer(policy.model))
-            self.takes_adapter = not refused
-            if refused:
-                self.notices.append(f"{refused}; {MERGED}")
-        self._pool = ThreadPoolExecutor(engine.in_flight * self.engines, thread_name_prefix="vllm")
-        self._started: dict[str, str] = {}  # address to the start of the process that has the present weights
+        self._given: dict[str, _Given] = {}  # what each server that draws has, by address
+        self._known: dict[str, Holding] = {}  # of rank 0: what each was last known to have, whether it draws or not
         self._lost = ""  # how the last lost server was lost
         self._counts: Counter[str] = Counter()
         self.version = 0
+        self._weights = HandedWeights(engine.folder, on_main)
+        self.notices = list(self._weights.notices)
+        self._beneath = HandedWeights(engine.folder, on_main)  # the adapter, for servers that are started anew
+        self.takes_adapter = False
+        try:
+            if adapter_outputs(policy.model):
+                self._offer(policy.model)
+        except BaseException:
+            self._remove_weights()
+            raise
+        self._pool = ThreadPoolExecutor(engine.in_flight * self.engines, thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Write the weights once and have every server read them; lost ones that are back are used again.
@@ -80,40 +101,62 @@ class VllmSampler:
             EngineLostError: no server is left.
         """
         export(self._weights.renew())  # every server has read the last ones, or is lost
-        self._started = self._on_main(self._reload)
+        # on every rank, the names too: an adapter that one did not know of would be missing in what it draws
+        self._given = self._on_main(self._give)
         self.version = version
         counts, self._counts = self._counts, Counter()
         return {name: counts[name] for name in ("prompt_tokens", "cached_tokens", "asked_again")}
 
     @property
     def engines_used(self) -> int:
-        return len(self._started)
+        return len(self._given)
 
-    def _reload(self) -> dict[str, str]:
-        started = {}
+    def _give(self) -> dict[str, _Given]:
+        given = {}
         for server in self._servers:
             try:
-                (server.load_adapter if self.takes_adapter else server.reload)(self._weights.given)
-                started[server.address] = server.started()
+                given[server.address] = self._give_to(server)
+                self._known[server.address] = given[server.address].holding
             except ServerLostError as error:
                 self._say_lost(server, str(error))
-        self._refuse_none(started)
-        return started
+            except UserError as error:
+                if server.address not in self._known:  # from the beginning, so whoever started it can mend it
+                    raise
+                self._say_lost(server, str(error))
+        self._refuse_none(given)
+        return given
 
-    def _offer(self, model: PreTrainedModel) -> str:
-        """Have every server load the model's adapter, and read the weights beneath it; why not, where one refuses."""
+    def _give_to(self, server: VllmServer) -> _Given:
         folder = self._weights.given
+        known = server.holding() == self._known.get(server.address)
+        server.claim(folder.name)
+        if not known:
+            server.open(self._requests.limits.context)
+            if self.takes_adapter:
+                server.reload(self._beneath.given)
+        (server.load_adapter if self.takes_adapter else server.reload)(folder)
+        holding = server.holding()
+        if holding.claim not in ("", folder.name):
+            raise ServerLostError("another run gives it weights")
+        return _Given(holding, server.model)
+
+    def _offer(self, model: PreTrainedModel) -> None:
+        """Have every server load the model's adapter, and write the weights beneath it; or say why it is not so."""
+        folder = self._weights.renew()
+        refused = self._on_main(lambda: self._refused(model, folder))
+        if refused:
+            self.notices.append(f"{refused}; {MERGED}")
+            return
+        self.takes_adapter, beneath = True, self._beneath.renew()
+        self._on_main(lambda: write_weights(without_adapter(model), beneath))
+
+    def _refused(self, model: PreTrainedModel, folder: Path) -> str:
         write_adapter(model, folder)
         for server in self._servers:
             try:
                 server.load_adapter(folder)
             except (UserError, ServerLostError) as error:  # what vLLM cannot load is a failure of the server to it
                 return f"the vLLM server {server.address} takes no adapters of this policy ({error})"
-        beneath = folder / "beneath"
-        beneath.mkdir()
-        write_weights(without_adapter(model), beneath)
-        for server in self._servers:
-            server.reload(beneath)
         return ""
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -121,15 +164,16 @@ class VllmSampler:
         sampled: dict[tuple[int, int], SampledTokens] = {}
         first = True
         while jobs:
-            self._refuse_none(self._started)
-            there = [server for server in self._servers if server.address in self._started]
+            self._refuse_none(self._given)
+            there = [server for server in self._servers if server.address in self._given]
             self._counts["asked_again"] += 0 if first else len(jobs)
             answers = list(self._pool.map(self._ask, [there[job.request % len(there)] for job in jobs], jobs))
-            self._leave_out_restarted(there)
+            for server in there:
+                self._still_has(server)
             for job, answer in zip(jobs, answers, strict=True):
                 # here and not in the threads, where two additions at once would count as one
                 self._counts.update(prompt_tokens=answer.prompt_tokens, cached_tokens=answer.cached_tokens)
-                if answer.tokens is not None and answer.server.address in self._started:
+                if answer.tokens is not None and answer.server.address in self._given:
                     sampled[job.request, job.member] = answer.tokens
             jobs = [job for job in jobs if (job.request, job.member) not in sampled]
             first = False
@@ -140,17 +184,27 @@ class VllmSampler:
         for server in self._servers:
             server.close()
         self._pool.shutdown(cancel_futures=True)
+        self._remove_weights()
+
+    def _remove_weights(self) -> None:
         self._weights.remove()
+        self._beneath.remove()
 
     def _ask(self, server: VllmServer, job: Job) -> _Answer:
         """The tokens of a rollout; a server that is lost is left out."""
-        if server.address not in self._started:
+        given = self._given.get(server.address)
+        if given is None:
             return _Answer(server)
+        asked = {"model": given.model, "prompt": job.prompt, "return_token_ids": True, **job.asked}
         try:
-            answer = server.complete({"prompt": job.prompt, "return_token_ids": True, **job.asked})
+            answer = server.complete(asked)
         except ServerLostError as error:
             self._leave_out(server, str(error))
             return _Answer(server)
+        except UserError:
+            if self._still_has(server):
+                raise
+            return _Answer(server)  # one that was started anew does not know the name
         usage = answer.get("usage") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         choice = answer["choices"][0]
@@ -159,23 +213,29 @@ class VllmSampler:
         tokens = sampled_tokens(ids, logprobs, *ended, job.room, server.address)
         return _Answer(server, tokens, usage.get("prompt_tokens", 0), cached)
 
-    def _leave_out_restarted(self, servers: Sequence[VllmServer]) -> None:
-        for server in servers:
-            if server.address in self._started:
-                try:
-                    if server.started() != self._started[server.address]:
-                        self._leave_out(server, "it was restarted")
-                except ServerLostError as error:
-                    self._leave_out(server, str(error))
+    def _still_has(self, server: VllmServer) -> bool:
+        """Whether a server draws and has the weights that it was given; otherwise it is left out."""
+        given = self._given.get(server.address)
+        if given is None:
+            return False
+        try:
+            now = server.holding()
+        except (ServerLostError, UserError) as error:
+            self._leave_out(server, str(error))
+            return False
+        if now != given.holding:
+            restarted = now.start != given.holding.start
+            self._leave_out(server, "it was restarted" if restarted else "another run gave it weights")
+        return now == given.holding
 
     def _leave_out(self, server: VllmServer, reason: str) -> None:
-        if self._started.pop(server.address, None) is not None:  # by the first of its threads
+        if self._given.pop(server.address, None) is not None:  # by the first of its threads
             self._say_lost(server, reason)
 
     def _say_lost(self, server: VllmServer, reason: str) -> None:
         self._lost = f"{server.address}: {reason}"
         self.notices.append(f"the vLLM server {self._lost}; it is left out until the next weights come")
 
-    def _refuse_none(self, started: dict[str, str]) -> None:
-        if not started:
+    def _refuse_none(self, given: dict[str, _Given]) -> None:
+        if not given:
             raise EngineLostError(f"no vLLM server is left (the last was {self._lost})")

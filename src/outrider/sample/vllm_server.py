@@ -8,18 +8,32 @@ import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from outrider.errors import UserError
 
 _STARTED = re.compile(r"^process_start_time_seconds\S* (\S+)$", re.MULTILINE)
+_PAUSE = 0.2  # seconds between two attempts to empty a cache that is in use
 
 
 class ServerLostError(Exception):
     """A server did not answer, or not in time; what was asked of it may be asked of another one."""
+
+
+class Holding(NamedTuple):
+    """What tells whether a server still has the weights that it was given.
+
+    Attributes:
+        start: when its process began.
+        claim: who gave it weights last; empty where this vLLM does not keep it.
+    """
+
+    start: str
+    claim: str
 
 
 class VllmServer:
@@ -38,7 +52,7 @@ class VllmServer:
         self._threads = threading.local()
         self._connections: list[http.client.HTTPConnection] = []  # of all threads
         self._closed = False
-        self.model = self._base = ""
+        self._base = self._adapter = ""  # the names of its model, and of the adapter that it draws with
 
     def open(self, context: int) -> None:
         """Learn the name of its model, and that responses have as much room there as here.
@@ -48,12 +62,12 @@ class VllmServer:
         """
         try:
             [model, *_] = self.get("/v1/models")["data"]
-            self.started()
+            self.holding()
         except ServerLostError as error:
             raise UserError(f"engine.sampler: the vLLM server {self.address} does not answer ({error})") from error
         except (KeyError, ValueError, TypeError) as error:
             raise UserError(f"engine.sampler: {self.address} answers, but not as a vLLM server does") from error
-        self.model = self._base = str(model["id"])
+        self._base = str(model["id"])
         room = int(model.get("max_model_len") or 0)
         if room < context:
             raise UserError(
@@ -61,14 +75,19 @@ class VllmServer:
                 f"start it with --max-model-len {context}"
             )
 
+    @property
+    def model(self) -> str:
+        """The name that draws with the weights that it was given here last."""
+        return self._adapter or self._base
+
     def complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One completion of token ids.
+        """One completion of token ids; ``model`` in ``body`` says whose.
 
         Raises:
             ServerLostError: no answer.
             UserError: the server refuses the request.
         """
-        answer: dict[str, Any] = self.post("/v1/completions", {"model": self.model, **body})
+        answer: dict[str, Any] = self.post("/v1/completions", body)
         return answer
 
     def reload(self, folder: Path) -> None:
@@ -86,10 +105,19 @@ class VllmServer:
         self.forget()
 
     def forget(self) -> None:
-        """Empty the cache of prefixes, which holds keys and values of the weights before."""
-        answer = self.post("/reset_prefix_cache", {})
-        if isinstance(answer, Mapping) and answer.get("success") is False:
-            raise UserError(f"{self.address} could not forget its cache of prefixes while requests are running")
+        """Empty the cache of prefixes, which holds keys and values of the weights before.
+
+        Raises:
+            ServerLostError: it is in use all the time.
+        """
+        end = time.monotonic() + self.seconds
+        while isinstance(answer := self.post("/reset_prefix_cache", {}), Mapping) and answer.get("success") is False:
+            if time.monotonic() > end:
+                raise ServerLostError(
+                    f"for {self.seconds:g} s (engine.sampler.vllm.seconds) it could not forget its cache of prefixes, "
+                    "since requests of others were running"
+                )
+            time.sleep(_PAUSE)
 
     def load_adapter(self, folder: Path) -> None:
         """Draw with the adapter of a folder, by whose name it is known, and no longer with the one before.
@@ -101,21 +129,32 @@ class VllmServer:
         self._unload()
         body = {"lora_name": folder.name, "lora_path": str(folder)}
         self._ask("POST", "/v1/load_lora_adapter", json.dumps(body).encode())
-        self.model = folder.name
+        self._adapter = folder.name
         self.forget()
 
     def _unload(self) -> None:
-        adapter, self.model = self.model, self._base
-        if adapter != self._base:
+        adapter, self._adapter = self._adapter, ""
+        if adapter:
             with contextlib.suppress(UserError):  # it was started anew, and knows none
                 self._ask("POST", "/v1/unload_lora_adapter", json.dumps({"lora_name": adapter}).encode())
 
-    def started(self) -> str:
-        """When its process began, as a text to compare: a server that was restarted has other weights."""
+    def claim(self, name: str) -> None:
+        """Say whose weights it has from now on, before they change: who gave it others then sees that they are gone."""
+        with contextlib.suppress(UserError):  # vLLM before 0.30 keeps no such name
+            self.post("/update_weight_version", {"new_version": name})
+
+    def holding(self) -> Holding:
+        """When its process began, and who gave it weights last."""
         found = _STARTED.search(self._ask("GET", "/metrics", None).decode())
         if found is None:
-            raise ValueError("no start of the process among its metrics")
-        return found[1]
+            raise UserError(
+                f"engine.sampler: {self.address} says nothing of its process, so a restart of it would not be noticed; "
+                "start it with one API process (--api-server-count 1)"
+            )
+        try:
+            return Holding(found[1], str(self.get("/weight_info")["weight_version"]))
+        except UserError:
+            return Holding(found[1], "")
 
     def get(self, path: str) -> Any:
         """The answer to a question without a body."""
@@ -135,6 +174,8 @@ class VllmServer:
             # a server closes connections that were idle for a few seconds, which shows when the next question is asked
             if used and not self._closed and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self._ask(method, path, body)
+            if isinstance(error, TimeoutError) and error.errno is None:  # ours, and not the system's
+                raise ServerLostError(f"no answer in {self.seconds:g} s (engine.sampler.vllm.seconds)") from error
             raise ServerLostError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
     def _answer(self, method: str, path: str, body: bytes | None) -> bytes:

@@ -74,7 +74,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
     if engine.servers:
         from outrider.sample.vllm import VllmSampler
 
-        return VllmSampler(policy, recipe.sample, engine, ranks.from_main)
+        return VllmSampler(policy, recipe.sample, engine, ranks.from_main, ranks.rank)
     from outrider.sample.vllm_engine import VllmEngine
     from outrider.sample.vllm_inside import VllmInside
 
