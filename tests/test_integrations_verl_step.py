@@ -4,6 +4,7 @@ inside verl's own classes is in ``test_integrations_verl_trainer.py``."""
 from __future__ import annotations
 
 import copy
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,12 +17,14 @@ from outrider.errors import EngineLostError, UserError
 from outrider.integrations.verl import policy_loss
 from outrider.integrations.verl_config import recipe_text
 from outrider.integrations.verl_data import TaskProblems
-from outrider.integrations.verl_manager import policy_without_weights
 from outrider.integrations.verl_records import Records
 from outrider.integrations.verl_sampler import VerlSampler, run_apart
 from outrider.integrations.verl_step import StepMaker
+from outrider.model.load import load_policy
 from outrider.model.places import model_folder
+from outrider.record import SampleRequest, StopReason
 from outrider.runs.folder import RunFolder
+from outrider.sample.stop import ends_of
 
 
 @pytest.fixture(scope="module", params=cases.METHODS)
@@ -36,7 +39,7 @@ def grpo():
 
 def maker(local, client=None) -> StepMaker:
     recipe = copy.deepcopy(local.recipe)
-    policy = policy_without_weights(model_folder(recipe.model), recipe)
+    policy = load_policy(recipe.model, recipe.policy, device=torch.device("meta"))
     return StepMaker(recipe, policy, VerlSampler(client or cases.Recorded(local.rollouts), policy, recipe.sample, 4096))
 
 
@@ -294,3 +297,32 @@ def test_records_begin_anew_go_on_or_are_anothers(grpo, tmp_path) -> None:
         records(cases.small("grpo", "learn.lr=0.5")).begin(0)
     with pytest.raises(UserError, match="holds no run"):
         Records(tmp_path / "elsewhere", grpo.recipe).begin(3)
+
+
+def test_what_ends_a_response_is_known_without_weights(tmp_path) -> None:
+    """Chat models name further end tokens in generation_config.json alone."""
+    shutil.copytree(model_folder("base:countdown"), tmp_path / "model")
+    (tmp_path / "model/generation_config.json").write_text('{"eos_token_id": [2, 5]}')
+    name = str(tmp_path / "model")
+    whole, shape = load_policy(name), load_policy(name, device=torch.device("meta"))
+    assert ends_of(shape).ids == ends_of(whole).ids == [2, 5]
+
+
+def test_why_a_response_ended_is_found_in_its_tokens(grpo) -> None:
+    recipe = cases.small("grpo", "sample.stop=['=']", "sample.max_tokens=5")
+    step = maker(replace(grpo, recipe=recipe))
+    [job] = step.sampler._requests.jobs([request_of(grpo)])
+    equals = step.policy.tokenizer.convert_tokens_to_ids("=")
+    for ids, expected in (
+        ([4, 5, 2], StopReason.STOP),
+        ([4, 5, 4, 5, 2], StopReason.STOP),  # at the limit as well
+        ([4, equals], StopReason.TEXT),
+        ([4, 5, 4, 5, equals], StopReason.TEXT),
+        ([4, 5, 4, 5, 4], StopReason.LENGTH),
+    ):
+        assert step.sampler._stop(job, ids) is expected, ids
+
+
+def request_of(local) -> SampleRequest:
+    rollout, group = local.rollouts[0], local.groups[0]
+    return SampleRequest(group.problem, prompt_ids=rollout.prompt_ids, group_id=group.id)

@@ -58,10 +58,11 @@ def compose(name: str, folder, *overrides: str):
 class Workers:
     """What the trainer asks of its workers: log-probabilities of rows, and an update by verl's own loss."""
 
-    def __init__(self, config, cut: int) -> None:
+    def __init__(self, config, cut: int, ranks: int) -> None:
         from verl.utils.config import omega_conf_to_dataclass
 
-        self._dispatch_info = {"actor": [0]}
+        self._dispatch_info = {"actor": list(range(ranks))}
+        self.ranks = ranks
         self.actor, self.cut = omega_conf_to_dataclass(config.actor_rollout_ref.actor), cut
         self.losses: list[float] = []
         self.gradients: dict[tuple[bytes, bytes], list[np.ndarray]] = {}
@@ -89,15 +90,19 @@ class Workers:
 
         told, tokens = batch.extra_info, self._data(batch.keys, batch.partition_id)["loss_mask"].values().sum().item()
         assert len(batch) == told["mini_batch_size"]  # one optimizer batch
-        for start in range(0, len(batch), self.cut):
-            data = self._data(batch.keys[start : start + self.cut], batch.partition_id)
-            tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=tokens, global_batch_size=told["global_batch_size"])
+        share = len(batch) // self.ranks  # each rank has a part of the rows in turn, and gradients are averaged
+        for start in (at for rank in range(self.ranks) for at in range(rank * share, (rank + 1) * share, self.cut)):
+            end = min(start + self.cut, (start // share + 1) * share)
+            data = self._data(batch.keys[start:end], batch.partition_id)
+            tu.assign_non_tensor(
+                data, dp_size=self.ranks, batch_num_tokens=tokens, global_batch_size=told["global_batch_size"]
+            )
             parts = list(self._parts(data))
             new = [torch.tensor(cases.moved(ids, old, 0.3, 2), dtype=torch.float64) for _, ids, old in parts]
             new = [leaf.requires_grad_() for leaf in new]
             loss, _ = ppo_loss(self.actor, {"log_probs": _whole(data, new)}, data)
-            self.losses.append(loss.item())
-            for (context, ids, _), gradient in zip(parts, torch.autograd.grad(loss, new), strict=True):
+            self.losses.append(loss.item() / self.ranks)
+            for (context, ids, _), gradient in zip(parts, torch.autograd.grad(loss / self.ranks, new), strict=True):
                 key = (np.int32(context).tobytes(), np.int32(ids).tobytes())
                 self.gradients.setdefault(key, []).append(gradient.numpy())
         return tu.get_tensordict({}, {"metrics": {"mfu": [0.0], "loss": [sum(self.losses)]}})
@@ -120,10 +125,9 @@ def _whole(data, responses):
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
-def trainer_for(config, client, cut: int):
+def trainer_for(config, client, cut: int, ranks: int = 1):
     from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
     from verl.trainer.ppo.v1 import get_trainer_cls
-    from verl.utils.import_utils import load_class_from_fqn
     from verl.utils.skip import SkipManager
 
     trainer = get_trainer_cls(config.trainer.v1.trainer_mode)(config)
@@ -131,7 +135,7 @@ def trainer_for(config, client, cut: int):
     trainer._init_dataloader()
     trainer.replay_buffer.poll_interval = 0.01
     trainer.global_steps, trainer.curr_step_profile = 1, False
-    trainer.actor_rollout_wg = trainer.ref_policy_wg = Workers(config, cut)
+    trainer.actor_rollout_wg = trainer.ref_policy_wg = Workers(config, cut, ranks)
     trainer.ref_in_actor = False
     trainer.checkpoint_manager = SimpleNamespace(sleep_replicas=lambda: None, update_weights=lambda *_: None)
     trainer.reward_loop_manager = SimpleNamespace(reward_loop_worker_handles=[])
@@ -139,11 +143,19 @@ def trainer_for(config, client, cut: int):
     # a worker finds it in its environment when it imports verl
     POLICY_LOSS_REGISTRY.pop(RECIPE, None)
     register_loss(RECIPE, json.loads(config.ray_kwargs.ray_init.runtime_env.env_vars[SURROGATE]))
-    manager = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
-    trainer.agent_loop_manager = manager.create(
-        config=config, llm_client=client, teacher_client=None, reward_loop_worker_handles=[]
-    )
+    trainer.get_llm_client, trainer.get_teacher_client, trainer.get_reward_handles = lambda: client, lambda: None, list
+    trainer.agent_loop_manager = manager_of(config, trainer)
     return trainer
+
+
+def manager_of(config, trainer):
+    """As verl's task runner makes it, in the process of the trainer."""
+    from verl.trainer.main_ppo import TaskRunnerV1
+
+    runner = TaskRunnerV1.__ray_metadata__.modified_class()
+    runner.config, runner.trainer = config, trainer
+    runner.init_agent_loop_manager()
+    return runner.agent_loop_manager
 
 
 def apart(local, workers) -> tuple[float, float]:
@@ -163,13 +175,13 @@ def apart(local, workers) -> tuple[float, float]:
     return abs(sum(workers.losses) - expected), max(differences) / max(np.abs(g).max() for g in gradients.values())
 
 
-@pytest.mark.parametrize("cut", [1000, 7])
+@pytest.mark.parametrize(("cut", "ranks"), [(1000, 1), (7, 1), (9, 2)])
 @pytest.mark.parametrize("name", cases.METHODS)
-def test_a_step_of_verls_trainer_is_the_local_one(queue, tmp_path, name, cut) -> None:
-    """Explore, credit and loss on the same rollouts, to 1e-6, in one micro-batch or in many."""
+def test_a_step_of_verls_trainer_is_the_local_one(queue, tmp_path, name, cut, ranks) -> None:
+    """Explore, credit and loss on the same rollouts, to 1e-6, in one micro-batch or in many, over ranks."""
     local = cases.local_step(cases.small(name))
     client = cases.Recorded(local.rollouts)
-    trainer = trainer_for(compose(name, tmp_path), client, cut)
+    trainer = trainer_for(compose(name, tmp_path), client, cut, ranks)
     batch = trainer.step({}, {})
     assert max(apart(local, trainer.actor_rollout_wg)) < 1e-6
     assert len(client.asked) == len(local.rollouts)
@@ -345,3 +357,30 @@ def test_validation_is_of_the_tasks_own_problems(queue, tmp_path) -> None:
     found = measured["val-core/outrider/acc/mean@2"]
     assert found == pytest.approx(np.mean([rollout.success for rollout in rollouts]))
     assert measured["val-aux/outrider/reward/mean@2"] == pytest.approx(np.mean([r.reward for r in rollouts]))
+
+
+def test_verls_whole_loop_runs_over_the_manager(queue, tmp_path, monkeypatch) -> None:
+    """``fit``: validation, two steps with their metrics and checkpoints, and validation again; nothing is trained."""
+    short = ["train.steps=2", "train.save_every=1", "train.trackers=[]"]
+    recipe = cases.small("deep-grpo", *short)
+    drawn = [*cases.local_evaluation(recipe), *(r for n in (1, 2) for r in cases.local_step(recipe, n).rollouts)]
+    client = cases.Recorded(drawn)
+    trainer = trainer_for(compose("deep-grpo", tmp_path, *short), client, 1000)
+    trainer.global_steps = 0
+    trainer.checkpoint_manager.update_weights = lambda version: setattr(client, "version", version)
+    trainer.resource_pool_manager = SimpleNamespace(get_n_gpus=lambda: 1)
+    trainer.actor_rollout_wg.save_checkpoint = lambda *arguments, **options: None
+    trainer._init_dump_executor()
+    logged = []
+    monkeypatch.setattr("verl.utils.tracking.Tracking.log", lambda self, data, step, **_: logged.append((step, data)))
+    trainer.fit(trainer.agent_loop_manager)
+    assert [step for step, _ in logged] == [0, 1, 2]
+    assert "val-core/outrider/acc/mean@2" in logged[0][1].keys() & logged[2][1].keys()
+    for step in (1, 2):
+        state = json.loads((tmp_path / f"checkpoints/global_step_{step}/outrider.json").read_text())
+        assert state["step"] == step
+        groups = cases.local_step(recipe, step).groups
+        kept = [r.reward for g in groups for r in g.rollouts if r.trainable_tokens]
+        assert logged[step][1]["critic/score/mean"] == pytest.approx(np.mean(kept))
+        assert logged[step][1]["training/off_policy/trajectory_staleness/mean"] == 0
+    assert not any(tq.kv_list().values())

@@ -99,6 +99,8 @@ def _trainer(recipe: Recipe) -> dict[str, Any]:
         "trainer.checkpoint_callback_class": f"{_HERE}.verl_manager.SaveExplorer",
         "critic.enable": False,
         "reward.reward_model.enable": False,
+        "reward.custom_reward_function.path": None,  # the task judges
+        "actor_rollout_ref.model.custom_chat_template": None,  # the recipe's policy writes prompts
         "distillation.enabled": False,
         "algorithm.adv_estimator": RECIPE,
         "algorithm.use_kl_in_reward": False,

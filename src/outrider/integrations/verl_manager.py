@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from outrider.config import Recipe
 from outrider.errors import UserError
@@ -21,7 +21,7 @@ from outrider.integrations.verl_records import Records
 from outrider.integrations.verl_rows import put_rows, queued, session_keys
 from outrider.integrations.verl_sampler import Client, VerlSampler
 from outrider.integrations.verl_step import StepMaker
-from outrider.model.load import Policy
+from outrider.model.load import load_policy
 from outrider.record.disk import write_atomically
 from outrider.record.row import row_of
 
@@ -44,7 +44,8 @@ class ExploreManager:
         self.recipe = recipe_of(config.data["outrider"])
         _refuse_other_method(config, self.recipe)
         rollout = config.actor_rollout_ref.rollout
-        policy = policy_without_weights(str(config.actor_rollout_ref.model.path), self.recipe)
+        # what planning needs of a model that others compute
+        policy = load_policy(str(config.actor_rollout_ref.model.path), self.recipe.policy, device=torch.device("meta"))
         context = rollout.max_model_len or rollout.prompt_length + rollout.response_length
         self.step = StepMaker(self.recipe, policy, VerlSampler(client, policy, self.recipe.sample, int(context)))
         self.records = Records(Path(config.trainer.default_local_dir) / "outrider", self.recipe)
@@ -112,7 +113,7 @@ class ExploreManager:
         rows = []
         for uid, rollouts in zip(uids, groups, strict=True):
             for session, r in enumerate(rollouts):
-                row = row_of(r, torch.zeros(r.trainable_tokens).double().numpy(), r.prompt_ids)
+                row = row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids)
                 version, also = self.step.sampler.version, {"acc": float(r.success)}
                 rows.append(queued(row, f"{uid}_{session}_0", uid, step, version, also))
         put_rows(rows, uids, "val")
@@ -142,14 +143,6 @@ class SaveExplorer:
     def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, **also: Any) -> None:
         """Called by verl after it has written a checkpoint."""
         trainer.agent_loop_manager.save(Path(checkpoint_dir))
-
-
-def policy_without_weights(name: str, recipe: Recipe) -> Policy:
-    """A model's configuration and tokenizer: what planning needs of it where others compute it."""
-    config = AutoConfig.from_pretrained(name)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
-    return Policy(model, AutoTokenizer.from_pretrained(name), recipe.policy)
 
 
 def _refuse_other_method(config: Any, recipe: Recipe) -> None:

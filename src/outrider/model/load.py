@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from outrider.errors import UserError
@@ -119,10 +126,7 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
     # whole, since an adapter that is exported alone says where its base is
     place = str(Path(base).absolute()) if looks_local(base) else base
     if device is not None and device.type == "meta":
-        with device:
-            return Policy(
-                AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval(), tokenizer, options
-            )
+        return Policy(_shape_of(place, device), tokenizer, options)
     model = _weights(name, place, weights_in)
     if adapter:
         model = with_adapter(model, path)
@@ -181,6 +185,16 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
     if lacking:
         more = f" and {len(lacking) - 3} more like this" if len(lacking) > 3 else ""
         raise UserError(f"model {name!r}: its weights are not those of its config.json: {', '.join(lacking[:3])}{more}")
+    return model
+
+
+def _shape_of(place: str, device: torch.device) -> PreTrainedModel:
+    """A model without weights, with the settings of generation that stand beside them: more tokens may end a response
+    there than in config.json."""
+    with device:
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(place)).eval()
+    with suppress(OSError):  # where there are none, they are those of config.json, as for a model with weights
+        model.generation_config = GenerationConfig.from_pretrained(place)
     return model
 
 
