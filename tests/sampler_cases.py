@@ -52,8 +52,10 @@ def move(policy: Policy, size: float = 0.005) -> None:
                 parameter.add_(size * torch.randn_like(parameter))
 
 
-def hand_over(sampler: Sampler, policy: Policy, refuse: bool = True) -> HandOver:
+def hand_over(
+    sampler: Sampler, policy: Policy, refuse: bool = True, exact: bool = True, ranks: Ranks | None = None
+) -> HandOver:
     loss = PolicyLoss(ObjectiveOptions(), 24)
     learner = LocalLearner(policy.model, LearnOptions(), loss, path=policy.path)
     prompts = [(Problem(str(i), ""), np.array(ids, np.int32)) for i, ids in enumerate((LONG, PROMPTS[0]))]
-    return HandOver(sampler, learner, Ranks(), prompts, refuse=refuse)
+    return HandOver(sampler, learner, ranks or Ranks(), prompts, exact, refuse)

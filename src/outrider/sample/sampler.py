@@ -23,8 +23,9 @@ class Sampler(Protocol):
     (:class:`outrider.train.hand_over.HandOver`).
 
     Attributes:
-        engines: how many copies of the weights it has, each of which has to be checked.
-        engines_used: how many of them draw at the moment.
+        engines: how many copies of the weights it has.
+        engines_used: how many of them draw at the moment, each of which has to be checked: the requests of a call go
+            round them in turn, so that the first draws requests 0, n, 2n, … of n copies, as long as none is lost.
         takes_adapter: whether it has the weights beneath the policy's adapter, and wants the adapter alone.
         gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
         notices: what a person should know; whoever says them empties the list.

@@ -65,10 +65,19 @@ class VllmEngine:
         self._adapters = 0  # so far; vLLM knows each by a number of its own
         held = _held_rank(policy.options)
         self.takes_adapter = held is not None
-        folder = weights.renew()
+        try:
+            self._llm = self._started(policy, memory, held, rank, size)
+            if adapter_outputs(policy.model):
+                self._offer(policy.model, rank)
+        except BaseException:
+            weights.remove()
+            raise
+
+    def _started(self, policy: Policy, memory: float, held: int | None, rank: int, size: int) -> Any:
+        folder = self._weights.renew()
         if rank == 0:
             _write(policy, folder)
-        weights.complete()
+        self._weights.complete()
         device = placement(policy.options.dtype).device
         options = _options(policy, memory, size, device)
         if held is not None:
@@ -77,11 +86,9 @@ class VllmEngine:
             try:
                 from vllm import LLM
 
-                self._llm = LLM(str(folder), **options)
+                return LLM(str(folder), **options)
             except Exception as error:  # whatever a package of this size raises
                 raise UserError(f"engine.sampler: vLLM does not start here ({_first_line(error)})") from error
-        if adapter_outputs(policy.model):
-            self._offer(policy.model, rank)
 
     def _offer(self, model: PreTrainedModel, rank: int) -> None:
         """Load the policy's adapter as it is now, or say why not."""
@@ -114,11 +121,11 @@ class VllmEngine:
 
     def reload(self, export: Export) -> None:
         """Take the weights that ``export`` writes, and forget the keys and values of the old ones."""
-        self._unload()
         folder = self._weights.renew()
         export(folder)
         self._weights.complete()
-        with _lost_if_it_fails():
+        with _lost_if_it_fails():  # all together above, each rank for itself here
+            self._unload()
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
             self._forget()
 
@@ -129,10 +136,10 @@ class VllmEngine:
         folder = self._weights.renew()
         export(folder)
         self._weights.complete()
-        self._unload()
         self._adapters += 1
         adapter = LoRARequest(folder.name, self._adapters, str(folder))
         with _lost_if_it_fails():
+            self._unload()
             self._llm.llm_engine.add_lora(adapter)
             self._forget()
         self._adapter = adapter

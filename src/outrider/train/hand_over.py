@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from outrider.errors import UserError
 from outrider.learn.learner import Learner
-from outrider.record import Ids, Problem, SampleRequest, SamplingParams
+from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
@@ -36,12 +36,23 @@ class ProbeBounds(NamedTuple):
 _BOUNDS = {True: ProbeBounds(1e-3, 1e-6), False: ProbeBounds(0.3, 1e-2)}
 
 
+class Copy(NamedTuple):
+    """One copy of the weights: those that a rank draws from, in the order in which its requests go round them."""
+
+    rank: int
+    number: int
+
+
 class Probe(NamedTuple):
-    """The tokens that the samplers of all ranks drew, and their log-probabilities by sampler and learner."""
+    """The tokens that a copy drew, and their log-probabilities by sampler and learner."""
 
     ids: list[Ids]
     sampled: NDArray[np.floating]
     learned: NDArray[np.floating]
+
+    @property
+    def gaps(self) -> NDArray[np.floating]:
+        return np.abs(self.sampled - self.learned)
 
 
 class HandOver:
@@ -49,8 +60,9 @@ class HandOver:
 
     A probe draws a few tokens behind fixed prompts, with fixed seeds, from every copy of the weights, and compares the
     log-probabilities that come with them with the learner's for the same tokens. The prompts stay the same, so that
-    keys and values that an engine kept from the weights before show. Refused are a difference beyond a bound, and a
-    sampler whose numbers stay the same to the last bit while those of the learner move.
+    keys and values that an engine kept from the weights before show. Each copy is judged by itself, or one that is
+    stale would hide in the mean of all. Refused are a difference beyond a bound, and a copy whose numbers stay the same
+    to the last bit while those of the learner move.
 
     Args:
         prompts: of the probe, with the problems that they are of.
@@ -69,13 +81,11 @@ class HandOver:
     ) -> None:
         self._sampler, self._learner, self._ranks = sampler, learner, ranks
         self._exact, self._bounds, self._refuse = exact, _BOUNDS[exact], refuse
-        # a request of its own for every copy of the weights: samplers go round them in turn
         self._requests = [
             SampleRequest(problem, prompt_ids=ids, params=_PARAMS, stage="probe", group_id=f"probe:{problem.id}")
             for problem, ids in prompts
-            for _ in range(sampler.engines)
         ]
-        self._moved: Probe | None = None  # the last one in which the sampler's numbers were new
+        self._moved: dict[Copy, Probe] = {}  # of each, the last one in which its numbers were new
 
     def __call__(self, version: int) -> dict[str, float]:
         """Hand over, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
@@ -83,45 +93,65 @@ class HandOver:
         Raises:
             UserError: the sampler computes something else than the learner.
         """
-        mine = self._sampler.take(version, partial(self._learner.export, adapter=self._sampler.takes_adapter))
-        counts: Counter[str] = Counter()
-        for of_rank in self._ranks.gather(lambda: [mine]):
-            counts.update(of_rank)
-        probe = self._probe()
-        gaps = np.abs(probe.sampled - probe.learned)
-        gauges = {"probe_max": float(gaps.max()), "probe_mean": float(gaps.mean())}
+        export = partial(self._learner.export, adapter=self._sampler.takes_adapter)
+        # gathered, so that an engine that fails on one rank alone ends all of them
+        of_ranks = self._ranks.gather(lambda: [self._sampler.take(version, export)])
+        probes = self._probe()
+        gaps = np.concatenate([probe.gaps for probe in probes.values()])
         if self._refuse:
-            self._refuse_gap(gauges["probe_max" if self._exact else "probe_mean"], version)
-            self._refuse_stale(probe, version)
-        return gauges | {"engines": float(self._sampler.engines_used)} | {name: float(counts[name]) for name in mine}
+            for copy, probe in probes.items():
+                whose = f" of rank {copy.rank}, copy {copy.number + 1} of its weights," if len(probes) > 1 else ""
+                self._refuse_gap(probe, whose, version)
+                self._refuse_stale(copy, probe, whose, version)
+        counts: Counter[str] = Counter()
+        for of_rank in of_ranks:
+            counts.update(of_rank)
+        engines = min(Counter(copy.rank for copy in probes).values())
+        gauges = {"probe_max": float(gaps.max()), "probe_mean": float(gaps.mean()), "engines": float(engines)}
+        return gauges | {name: float(counts[name]) for name in of_ranks[0]}
 
-    def _probe(self) -> Probe:
-        rollouts = self._ranks.gather(lambda: self._sampler.sample(self._requests))
-        rows: list[TrainingRow] = [row_of(r, np.zeros(len(r.token_ids)), r.prompt_ids) for r in rollouts]
+    def _probe(self) -> dict[Copy, Probe]:
+        drawn = self._ranks.gather(self._draw)
+        rows: list[TrainingRow] = [row_of(r, np.zeros(len(r.token_ids)), r.prompt_ids) for _, r in drawn]
         learned = self._learner.logprobs(rows)
-        sampled = [row.old_logprobs_N for row in rows]
-        return Probe([r.token_ids for r in rollouts], *(np.concatenate([*parts]) for parts in (sampled, learned)))
+        probes = {}
+        for copy in dict.fromkeys(copy for copy, _ in drawn):
+            mine = [i for i, (by, _) in enumerate(drawn) if by == copy]
+            sampled = np.concatenate([rows[i].old_logprobs_N for i in mine])
+            ids = [drawn[i][1].token_ids for i in mine]
+            probes[copy] = Probe(ids, sampled, np.concatenate([learned[i] for i in mine]))
+        return probes
 
-    def _refuse_gap(self, gap: float, version: int) -> None:
+    def _draw(self) -> list[tuple[Copy, Rollout]]:
+        """Every prompt from every copy that this rank draws from."""
+        while True:
+            copies = self._sampler.engines_used
+            rollouts = self._sampler.sample([request for request in self._requests for _ in range(copies)])
+            if self._sampler.engines_used == copies:  # or one was lost, and others drew in its place
+                return [(Copy(self._ranks.rank, i % copies), rollout) for i, rollout in enumerate(rollouts)]
+
+    def _refuse_gap(self, probe: Probe, whose: str, version: int) -> None:
+        gap = float(probe.gaps.max() if self._exact else probe.gaps.mean())
         if not gap <= self._bounds.gap:  # NaN too
             other = "other weights, or in bfloat16, which policy.dtype does not say" if self._exact else "other weights"
             raise UserError(
-                f"after weights {version} were handed over, the sampler's log-probabilities are {gap:.2g} from the "
-                f"learner's, and at most {self._bounds.gap:g} is allowed: it computes with {other}"
+                f"after weights {version} were handed over, the sampler's log-probabilities{whose} are {gap:.2g} from "
+                f"the learner's, and at most {self._bounds.gap:g} is allowed: it computes with {other}"
             )
 
-    def _refuse_stale(self, probe: Probe, version: int) -> None:
-        if self._moved is None or not _equal(probe, self._moved):
-            self._moved = probe
+    def _refuse_stale(self, copy: Copy, probe: Probe, whose: str, version: int) -> None:
+        moved = self._moved.setdefault(copy, probe)
+        if not _equal(probe, moved):
+            self._moved[copy] = probe
             return
-        movement = float(np.abs(probe.learned - self._moved.learned).max())
+        movement = float(np.abs(probe.learned - moved.learned).max())
         if movement > self._bounds.movement:
             raise UserError(
-                f"after weights {version} were handed over, the sampler's log-probabilities are the same as before to "
-                f"the last bit, while the learner's moved by {movement:.2g}: the weights did not arrive"
+                f"after weights {version} were handed over, the sampler's log-probabilities{whose} are the same as "
+                f"before to the last bit, while the learner's moved by {movement:.2g}: the weights did not arrive"
             )
 
 
 def _equal(one: Probe, other: Probe) -> bool:
-    """Whether the samplers gave the same tokens and log-probabilities, to the last bit."""
+    """Whether a copy gave the same tokens and log-probabilities, to the last bit."""
     return all(map(np.array_equal, [*one.ids, one.sampled], [*other.ids, other.sampled]))

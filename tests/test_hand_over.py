@@ -1,0 +1,150 @@
+"""The probe after a hand-over: each copy of the weights is judged by itself, in float32 and in bfloat16."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from outrider.errors import EngineLostError, UserError
+from outrider.model.load import Policy, load_policy
+from outrider.record import Rollout, SampleRequest
+from outrider.sample.local import LocalSampler
+from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
+from outrider.sample.sampler import Export
+from outrider.train.hand_over import HandOver
+from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
+from sampler_cases import hand_over, move
+
+OPTIONS = SampleOptions(max_tokens=24)
+
+
+def policy() -> Policy:
+    return ready(load_policy("base:countdown"))[0]
+
+
+class Copies:
+    """Local samplers side by side; those that are stale keep the weights of the beginning.
+
+    Args:
+        noise: on every log-probability, as large as that of bfloat16, and new with every version.
+        lost_at: the call at which the last copy is lost and its requests are drawn by the others.
+    """
+
+    takes_adapter = gives_entropies = False
+
+    def __init__(self, fresh: Policy, stale: Sequence[bool], noise: float = 0.0, lost_at: int = -1) -> None:
+        self._copies = [LocalSampler(policy() if old else fresh, OPTIONS) for old in stale]
+        self._stale, self._noise, self._lost_at = list(stale), noise, lost_at
+        self.engines = self.engines_used = len(stale)
+        self.notices: list[str] = []
+        self.calls = self.version = 0
+
+    def take(self, version: int, export: Export) -> dict[str, int]:
+        for copy, old in zip(self._copies, self._stale, strict=True):
+            if not old:
+                copy.take(version, export)
+        self.version = version
+        return {}
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        self.calls += 1
+        n = self.engines_used
+        self.engines_used -= self.calls == self._lost_at
+        drawn = {}
+        for c in range(n):
+            by = c if c < self.engines_used else 0
+            for i, rollout in zip(range(c, len(requests), n), self._copies[by].sample(requests[c::n]), strict=True):
+                drawn[i] = self._rounded(rollout, by)
+        return [drawn[i] for i in range(len(requests))]
+
+    def _rounded(self, rollout: Rollout, by: int) -> Rollout:
+        moved = self._noise * np.sin(np.arange(len(rollout.token_ids)) + (0 if self._stale[by] else self.version))
+        return replace(rollout, logprobs_T=rollout.logprobs_T + moved.astype(np.float32))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("exact", "size", "steps", "said"),
+    [
+        (True, 2e-7, 8, "the weights did not arrive"),
+        (True, 1e-2, 1, "from the learner's, and at most 0.001 is allowed"),
+        (False, 2e-3, 3, "the weights did not arrive"),
+        (False, 0.05, 1, "from the learner's, and at most 0.3 is allowed"),
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 2, 6])
+def test_a_stale_copy_among_any_number_is_refused(exact: bool, size: float, steps: int, said: str, copies: int) -> None:
+    learned = policy()
+    sampler = Copies(learned, [c == copies - 1 for c in range(copies)], 0.0 if exact else 0.02)
+    over = hand_over(sampler, learned, exact=exact)
+    over(0)
+    whose = f" of rank 0, copy {copies} of its weights," if copies > 1 else ""
+    with pytest.raises(UserError, match=re.escape(f"log-probabilities{whose} are ") + ".*" + re.escape(said)):
+        learn_and_hand_over(over, learned, size, steps)
+
+
+def learn_and_hand_over(over: HandOver, learned: Policy, size: float, steps: int) -> None:
+    for version in range(1, steps + 1):
+        move(learned, size)
+        over(version)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_copies_that_take_the_weights_pass(exact: bool) -> None:
+    learned = policy()
+    over = hand_over(Copies(learned, [False] * 3, 0.0 if exact else 0.02), learned, exact=exact)
+    for version in range(4):
+        gauges = over(version)
+        assert gauges["engines"] == 3.0
+        assert gauges["probe_max"] < (1e-4 if exact else 0.03)
+        move(learned, 5e-3)
+
+
+def test_a_copy_that_is_lost_while_it_is_probed_is_left_out_of_the_judgement() -> None:
+    learned = policy()
+    sampler = Copies(learned, [False, False, True], lost_at=2)
+    over = hand_over(sampler, learned)
+    over(0)
+    move(learned, 1e-2)
+    assert over(1)["engines"] == 2.0
+    assert sampler.calls == 3, "its share was drawn again, by copies that are known"
+
+
+def stale_on_rank_1(ranks: Ranks) -> int:
+    learned = policy()
+    over = hand_over(Copies(learned, [False, ranks.rank == 1]), learned, ranks=ranks)
+    over(0)
+    move(learned, 1e-2)
+    with pytest.raises(UserError, match="of rank 1, copy 2 of its weights, are"):
+        over(1)
+    return 0
+
+
+def lost_on_rank_1(ranks: Ranks) -> int:
+    """An engine in the process of one rank fails when it takes weights."""
+    learned = policy()
+    sampler = Copies(learned, [False])
+    over = hand_over(sampler, learned, ranks=ranks)
+    over(0)
+    if ranks.rank == 1:
+        sampler.take = fails  # type: ignore[method-assign]
+    with pytest.raises(EngineLostError, match="memory ran out"):
+        over(1)
+    return ranks.from_main(lambda: 7)  # as saving does, which all ranks then do
+
+
+def fails(version: int, export: Export) -> dict[str, int]:
+    raise EngineLostError("memory ran out")
+
+
+@pytest.mark.parametrize(("main", "status"), [(stale_on_rank_1, 0), (lost_on_rank_1, 7)])
+def test_what_one_rank_alone_meets_is_told_to_all(main: Callable[[Ranks], int], status: int) -> None:
+    assert launch(2, main) == status
