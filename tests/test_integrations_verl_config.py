@@ -152,6 +152,13 @@ def test_a_recipe_survives_its_way_through_omegaconf() -> None:
     assert recipe_of(text) == given
 
 
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"name": "grpo", "gone": 1}'])
+def test_what_is_no_recipe_is_one_sentence(text) -> None:
+    """A file that was not written by this version of the command."""
+    with pytest.raises(UserError, match=r"^data\.outrider holds no recipe \(.*outrider verl-config$"):
+        recipe_of(text)
+
+
 def test_an_engine_is_no_choice(capsys) -> None:
     assert main(["verl-config", "grpo", "engine.learner=fsdp2"]) == 2
     assert "verl is the engine" in capsys.readouterr().err

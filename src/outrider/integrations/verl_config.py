@@ -55,8 +55,18 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def recipe_of(text: str) -> Recipe:
-    """The recipe of :func:`recipe_text`."""
-    return Recipe.model_validate(json.loads(text))
+    """The recipe of :func:`recipe_text`.
+
+    Raises:
+        UserError: it is none, or one of another version of Outrider.
+    """
+    try:
+        return Recipe.model_validate(json.loads(text))
+    except (ValueError, TypeError) as error:  # pydantic's and JSON's are ValueErrors; the latter of no text
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"data.outrider holds no recipe ({reason}); write the file with this version's outrider verl-config"
+        ) from None
 
 
 def _refuse_uncarried(recipe: Recipe) -> None:

@@ -25,7 +25,7 @@ class TaskProblems(Dataset[dict[str, Any]]):
     def __init__(
         self, data_files: str, tokenizer: Any, config: Any, processor: Any = None, max_samples: int = -1
     ) -> None:
-        recipe = recipe_of(config["outrider"])
+        recipe = recipe_of(config.get("outrider"))
         if data_files == "train":
             self._length = (recipe.train.steps or 0) * recipe.train.problems
         elif data_files == "heldout":

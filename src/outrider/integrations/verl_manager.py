@@ -25,6 +25,7 @@ from outrider.model.load import load_policy
 from outrider.record.disk import write_atomically
 from outrider.record.row import row_of
 
+VERL = "0.9.1"
 _STATE = "outrider.json"
 
 
@@ -41,7 +42,7 @@ class ExploreManager:
 
     def __init__(self, config: Any, client: Client) -> None:
         self.config = config
-        self.recipe = recipe_of(config.data["outrider"])
+        self.recipe = recipe_of(config.data.get("outrider"))
         _refuse_other_method(config, self.recipe)
         rollout = config.actor_rollout_ref.rollout
         # what planning needs of a model that others compute
@@ -58,10 +59,13 @@ class ExploreManager:
         """Verl's constructor; it also makes the estimator known, in the process of verl's trainer.
 
         Raises:
-            UserError: the configuration is not that of the recipe.
+            UserError: the configuration is not that of the recipe, or verl is of another version.
         """
+        import verl
         from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 
+        if verl.__version__.split(".")[:2] != VERL.split(".")[:2]:
+            raise UserError(f"this is verl {verl.__version__}, and the manager was written and tested with {VERL}")
         manager = cls(config, llm_client)
         ADV_ESTIMATOR_REGISTRY[RECIPE] = manager.step.handed.estimator  # a later manager takes the place of this one
         manager.step.explorer.prepare()
