@@ -234,7 +234,7 @@ def test_a_hand_over_that_does_not_arrive_is_refused(sampler_of: Open, policy: P
     with pytest.raises(UserError, match="the weights did not arrive"):
         over(2)
     move(policy)
-    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's"):
+    with pytest.raises(UserError, match=r"log-probabilities.* are .* from the learner's"):
         over(3)
     assert hand_over(sampler, policy, refuse=False)(4)["probe_max"] > 1e-3, "shown all the same"
 
@@ -259,7 +259,7 @@ def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], 
     else:
         monkeypatch.setattr(over._learner, "export", lambda folder, adapter: without_head(policy, folder))
     move(policy)
-    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
+    with pytest.raises(UserError, match=r"log-probabilities.* are .* from the learner's|did not arrive"):
         over(2)
     sampler.close()
 
@@ -276,7 +276,7 @@ def test_half_a_hand_over_inside_is_refused(
     else:
         monkeypatch.setattr(over._learner, "export", lambda folder, adapter: without_head(policy, folder))
     move(policy)
-    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
+    with pytest.raises(UserError, match=r"log-probabilities.* are .* from the learner's|did not arrive"):
         over(2)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from outrider.config import Recipe
 from outrider.credit.assign import assign
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.explore.explorer import Explorer
 from outrider.interrupts import SafeStop
 from outrider.learn.learner import Learner
@@ -74,11 +74,13 @@ class Trainer:
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
+    _lost: EngineLostError | None = None
 
     def train(self, watch: Watcher) -> None:
         """Steps until a limit is reached.
 
         Raises:
+            EngineLostError: nothing is left that samples or trains; the state is that after the last update.
             UserError: three updates in a row were not finite; the state before them is saved.
             Terminated: the run has to stop; :meth:`state` gives the state after its last step.
         """
@@ -93,10 +95,14 @@ class Trainer:
             self.counters.seconds += self.ranks.from_main(partial(training_seconds, seconds))  # the same on every rank
             with self.clock.phase("record"):  # counted in the next step, since this step's times are written here
                 watch.stepped(step, groups, metrics, seconds)
-            self._take_snapshot()
             done = self.progress >= 1.0
             by_step = every.evaluate_every and step % every.evaluate_every == 0
-            if not done and (by_step or any(before < share <= self.progress for share in every.evaluate_at)):
+            by_share = any(before < share <= self.progress for share in every.evaluate_at)
+            self.counters.owes_evaluation = not done and bool(by_step or by_share)
+            self._take_snapshot()
+            if self._lost is not None:
+                raise self._lost
+            if self.counters.owes_evaluation:
                 self._evaluate(watch)
             stop = self.counters.nonfinite >= MOST_NONFINITE
             if step % every.save_every == 0 or done or stop:
@@ -108,7 +114,7 @@ class Trainer:
                 )
 
     def step(self) -> tuple[list[Group], dict[str, float]]:
-        """One step: explore, credit, update."""
+        """One step: explore, credit, update, hand over."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
@@ -119,8 +125,6 @@ class Trainer:
         with self.clock.phase("learn"):
             # before the counters move: the learning rate is that of the share spent before this step
             learned, lost_groups = self.learner.update(rows, self.progress)
-        with self.clock.phase("sync"):
-            handed = self.hand_over(step)
         self.counters.step = step
         self.counters.tokens += sum(group.generated_tokens for group in groups)
         lost = learned.get("skipped_nonfinite") and not learned.get("updates")
@@ -128,9 +132,19 @@ class Trainer:
         groups = [g.left_out("non-finite update") if g.id in lost_groups else g for g in groups]
         with self.clock.phase("record"):
             learning = {f"learn/{name}": value for name, value in learned.items()}
-            syncing = {f"sync/{name}": value for name, value in handed.items()}
-            metrics = step_metrics(groups, self.counters.tokens) | learning | syncing | planned
-        return groups, metrics
+            metrics = step_metrics(groups, self.counters.tokens) | learning | planned
+        with self.clock.phase("sync"):
+            syncing = self._hand_over(step)
+        return groups, metrics | {f"sync/{name}": value for name, value in syncing.items()}
+
+    def _hand_over(self, step: int) -> dict[str, float]:
+        """Gauges of the new weights' way to the sampler. If nothing is left that takes them, the step is done all the
+        same: it is put on record, and the error waits for that."""
+        try:
+            return self.hand_over(step)
+        except EngineLostError as error:
+            self._lost = error
+            return {}
 
     @property
     def progress(self) -> float:

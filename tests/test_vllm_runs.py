@@ -1,0 +1,69 @@
+"""Whole runs whose rollouts come from servers that are lost. The servers stand in for vLLM."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outrider.runs.folder import RunFolder
+from scripted_vllm import SamplingVllm
+
+SHORT = ["train.tokens=null", "train.steps=6", "train.problems=4", "train.save_every=10", "sample.max_tokens=24"]
+EVALUATED = ["evaluate.before=false", "evaluate.after=false", "evaluate.problems=4", "evaluate.n=2", "train.ranks=1"]
+
+
+class Mortal(SamplingVllm):
+    """Dies when it is given weights for the so-manieth time, or at a probe or rollout after that."""
+
+    def __init__(self, reloads: int = 10**6, completions: int = 0) -> None:
+        self._reloads, self._completions = reloads, completions
+        super().__init__()
+
+    def reload(self, folder: Path) -> None:
+        super().reload(folder)
+        if len(self.folders) == self._reloads:
+            self.dies_after = self.served + self._completions
+
+
+@pytest.fixture
+def servers() -> Iterator[list[SamplingVllm]]:
+    started: list[SamplingVllm] = []
+    yield started
+    for server in started:
+        server.close()
+
+
+def run(servers: list[SamplingVllm], out: Path, *more: str) -> tuple[int, str]:
+    engine = {"sampler": {"vllm": {"servers": [server.address for server in servers]}}}
+    words = ["train", "grpo", *SHORT, *EVALUATED, f"engine={json.dumps(engine)}", "--out", str(out), *more]
+    process = subprocess.run(
+        [sys.executable, "-m", "outrider", *words], capture_output=True, text=True, timeout=200, check=False
+    )
+    return process.returncode, process.stderr
+
+
+@pytest.mark.parametrize("completions", [0, 1], ids=["hand-over", "probe"])
+def test_a_last_server_that_is_lost_when_it_takes_weights_costs_no_step(
+    completions: int, servers: list[SamplingVllm], tmp_path: Path
+) -> None:
+    """Its 5th weights are those after step 4, behind which an evaluation is due; nothing was saved since step 0."""
+    servers += [Mortal(reloads=5, completions=completions), SamplingVllm()]
+    status, said = run(servers[:1], tmp_path / "run", "train.evaluate_every=4")
+    last = said.strip().splitlines()[-1]
+    assert status == 2, said
+    assert last.startswith("outrider: no vLLM server is left (the last was ")
+    assert last.endswith("`outrider train … --resume` goes on after step 4")
+    folder = RunFolder(tmp_path / "run")
+    assert [row["step"] for row in folder.metrics()] == [1, 2, 3, 4]
+    assert sorted(path.name for path in (tmp_path / "run" / "rollouts").glob("train-*")) == [
+        f"train-{step:08d}.parquet" for step in (1, 2, 3, 4)
+    ]
+    status, said = run(servers[1:], tmp_path / "run", "train.evaluate_every=4", "--resume")
+    assert status == 0, said
+    assert [row["step"] for row in folder.metrics()] == [1, 2, 3, 4, 5, 6]
+    assert list(folder.evaluations()) == [4], "the evaluation that was due is made up for"
