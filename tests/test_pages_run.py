@@ -141,3 +141,40 @@ def test_the_recipe_of_the_readme_is_one(tmp_path, monkeypatch):
     recipe = load_recipe("mine.yaml")
     assert recipe.model == yaml.safe_load(text)["model"]
     assert recipe.task.counts == {"train": 1, "heldout": 1, "left_out": 0}
+
+
+def in_words(block: str) -> list[list[str]]:
+    """The commands of Outrider in a block of shell, with its variables and loops written out."""
+    block = re.sub(
+        r"^for (\w+) in (.*); do (.*) & done$",
+        lambda loop: "\n".join(loop[3].replace(f"${loop[1]}", value) for value in loop[2].split()),
+        block,
+        flags=re.MULTILINE,
+    )
+    for name, value in re.findall(r"(\w+)='([^']*)'", block):
+        block = block.replace(f"${name}", value.replace('"', '\\"'))
+    lines = [shlex.split(line.rstrip(" &")) for line in block.splitlines()]
+    return [line[line.index("outrider") + 1 :] for line in lines if "outrider" in line]
+
+
+SERVED = [(page.name, block) for page in PAGES for block in blocks(page) if "outrider serve" in block]
+
+
+@pytest.mark.parametrize(("page", "block"), SERVED)
+def test_servers_of_the_pages_have_what_the_run_beside_them_trains(page, block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for side in ("train", "test"):
+        Path(f"{side}.jsonl").write_text('{"problem": "7+5%s", "answer": "12"}\n' % ("" if side == "train" else "+0"))
+    Path("mine.yaml").write_text(blocks(ROOT / "README.md", "yaml")[0])
+    parsed = {words[0]: [] for words in in_words(block)}
+    for words in in_words(block):
+        parsed[words[0]].append(build_parser().parse_known_args(words))
+    servers, [(train, rest)] = [one for one, _ in parsed["serve"]], parsed["train"]
+    recipe = load_recipe(train.recipe, [*train.overrides, *rest], train.setting)
+    assert {(one.model, one.dtype) for one in servers} == {(recipe.model, recipe.policy.dtype)}
+    ports = [int(address.rpartition(":")[2]) for address in recipe.engine.sampler.servers]
+    assert ports == [one.port for one in servers]
+
+
+def test_there_are_servers_to_look_at():
+    assert [page for page, _ in SERVED] == ["README.md", "README.md", "engines.md"]

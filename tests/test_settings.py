@@ -64,6 +64,13 @@ def test_every_setting_serves_a_method_that_says_nothing_of_it(setting):
     assert re.fullmatch(r"[A-Z].{20,110}\.", list_settings()[shipped("setting").index(setting)].summary)
 
 
+@pytest.mark.parametrize("setting", [info.name for info in list_settings()])
+def test_a_setting_with_servers_computes_as_they_do(setting):
+    """`outrider serve` takes bfloat16 unless it is told otherwise, and a recipe float32."""
+    recipe = load_recipe("grpo", setting=setting)
+    assert not getattr(recipe.engine.sampler, "servers", []) or recipe.policy.dtype == "bfloat16"
+
+
 def test_no_recipe_makes_a_setting_of_a_shipped_ones_name_and_every_one_it_makes_extends_another():
     for name in shipped("recipe"):
         made = [key for file in chain(name) for key in (file.values.get("settings") or {})]

@@ -127,6 +127,7 @@ def as_on_a_cpu(block: str, server: SamplingVllm, folder: Path) -> list[str]:
         "/shared/weights": str(folder),
         "/shared/runs/mine": str(folder / "run"),
         "runs/mine": str(folder / "run"),
+        "model=./Qwen2.5-7B-Instruct ": "",
         "torchrun": f"{Path(sys.executable).with_name('torchrun')} --local-addr 127.0.0.1",
         "--nproc-per-node 6": "--nproc-per-node 2",
         "--nproc-per-node 8": "--nproc-per-node 1",

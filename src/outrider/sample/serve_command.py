@@ -42,10 +42,12 @@ def server_arguments(model: str, port: int, dtype: str, lora: int | None = None)
     """What a server must be told so that its numbers are the sampler's.
 
     >>> server_arguments("base:countdown", 8000, "float32")[2:8]
-    ['--served-model-name', 'base:countdown', '--port', '8000', '--dtype', 'float32']
+    ['--served-model-name', 'base:countdown', '--host', '127.0.0.1', '--port', '8000']
     """
     folder = model_folder(model)
-    arguments = ["--model", folder, "--served-model-name", model, "--port", str(port), "--dtype", dtype]
+    # its development mode lets whoever reaches it run what they like, so nobody else's machine does
+    arguments = ["--model", folder, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
+    arguments += ["--dtype", dtype]
     # of the distribution that was sampled from, temperature included: what the learner's ratio is to
     arguments += ["--logprobs-mode", "processed_logprobs", "--enable-prompt-tokens-details"]
     if lora is not None:
