@@ -130,6 +130,19 @@ def test_a_surrogate_is_homogeneous_in_the_advantages_of_a_row(name) -> None:
     torch.testing.assert_close(gain(advantages * factor), gain(advantages) * factor)
 
 
+def test_what_verl_does_otherwise_is_said_in_the_file() -> None:
+    """A model of a long context, greedy evaluation and a KL: each is a line; none is without its cause."""
+    said = "\n".join(verl_settings(recipe("grpo", "objective.kl=0.1", "model=nobody/unknown")).notes)
+    assert "2048 tokens at most" in said
+    assert "greedy" in said
+    assert "10 nats" in said
+    assert "plain sum" not in said
+    short = "\n".join(verl_settings(recipe("grpo", "evaluate.greedy=false")).notes)
+    assert not any(part in short for part in ("2048", "greedy", "10 nats"))
+    assert "plain sum" in short
+    assert verl_settings(recipe("grpo")).running["data.max_prompt_length"] == 256 - 96  # all of its context
+
+
 def test_the_old_policy_is_the_samplers_only_if_the_recipe_says_so() -> None:
     prefix = "algorithm.rollout_correction."
     for override, expected in (

@@ -66,6 +66,11 @@ OTHERS = {
     "a KL and a sequence mean": ("grpo", "objective={kl: 0.04, aggregate: sequence_mean}"),
     "a KL by k2 and a constant": ("dr-grpo", "objective.kl={coef: 0.04, estimator: k2}"),
     "a KL and waves": ("dars-hw", "objective={kl: 0.04, aggregate: token_mean}"),
+    "a bonus": ("dars-hw", "objective={entropy: {bonus: 0.5}, aggregate: token_mean}"),
+    "a bonus and a constant": ("dr-grpo", "objective.entropy.bonus=0.5"),
+    "another temperature": ("deep-grpo", "sample.temperature=0.8"),
+    "greedy responses that are not trained": ("remax", "objective.kl=0"),
+    "a batch baseline": ("reinforce-pp", "objective.kl=0"),
     "one ratio of a response": ("gspo", "learn.minibatches=1"),
     "a soft gate": ("sapo", "learn.minibatches=1"),
     "prefixes trained again": ("deep-grpo", "objective.prefix=repeat"),
@@ -83,6 +88,7 @@ def test_what_is_carried_is_carried_exactly(queue, tmp_path, case) -> None:
     trainer = trainer_for(compose(name, tmp_path, override), cases.Recorded(local.rollouts), 20)
     batch = trainer.step({}, {})
     assert any(row.has_signal for row in local.rows)
+    assert trainer.actor_rollout_wg.losses
     assert max(apart(local, trainer.actor_rollout_wg)) < 1e-6
     tq.kv_clear(keys=batch.keys, partition_id="train")
 

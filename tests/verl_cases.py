@@ -124,7 +124,8 @@ def local_loss(local: Local) -> tuple[float, dict[tuple[bytes, bytes, int], np.n
     reference = None
     if recipe.objective.kl.coef:
         reference = torch.cat([torch.tensor(moved(row.token_ids, row.old_logprobs_N, 0.2, 3)) for row in local.rows])
-    value, _ = loss(TokenBatch.of(weighted, flat), flat, torch.zeros_like(flat), reference)
+    entropies = torch.cat([torch.tensor(moved(row.token_ids, -row.old_logprobs_N, 0.2, 4)) for row in local.rows])
+    value, _ = loss(TokenBatch.of(weighted, flat), flat, entropies, reference)
     gradients = torch.autograd.grad(value, new)
     keys = [(row.context_ids.tobytes(), row.token_ids.tobytes(), row.seed) for row in local.rows]
     return value.item(), dict(zip(keys, (g.numpy() for g in gradients), strict=True))

@@ -74,7 +74,11 @@ class Workers:
             parts = list(self._parts(data))
             new = [torch.tensor(cases.moved(ids, old, 0.3, 2), dtype=torch.float64) for _, ids, old in parts]
             new = [leaf.requires_grad_() for leaf in new]
-            loss, _ = ppo_loss(self.actor, {"log_probs": _whole(data, new)}, data)
+            given = {"log_probs": _whole(data, new)}
+            if told["calculate_entropy"]:
+                entropies = [torch.tensor(cases.moved(ids, -old, 0.2, 4)) for _, ids, old in parts]
+                given["entropy"] = _whole(data, entropies)
+            loss, _ = ppo_loss(self.actor, given, data)
             self.losses.append(loss.item() / self.ranks)
             for (context, ids, _), gradient in zip(parts, torch.autograd.grad(loss / self.ranks, new), strict=True):
                 key = (np.int32(context).tobytes(), np.int32(ids).tobytes())

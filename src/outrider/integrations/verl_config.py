@@ -9,6 +9,7 @@ Facts of verl 0.9.1 behind the keys: docs/verl.md.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NamedTuple
 
 from outrider.config import Recipe
@@ -210,9 +211,7 @@ def _optimizer(recipe: Recipe) -> dict[str, Any]:
 
 
 def _running(recipe: Recipe) -> dict[str, Any]:
-    train, evaluate, config = recipe.train, recipe.evaluate, local_config(recipe.model) or {}
-    room = config.get("max_position_embeddings", _LONGEST_PROMPT + recipe.sample.max_tokens) - recipe.sample.max_tokens
-    prompt = min(_LONGEST_PROMPT, room)
+    train, evaluate, prompt = recipe.train, recipe.evaluate, int(min(_LONGEST_PROMPT, _room(recipe)))
     once = train.steps if evaluate.after else -1
     return {
         "actor_rollout_ref.model.path": model_folder(recipe.model),
@@ -238,11 +237,21 @@ def _running(recipe: Recipe) -> dict[str, Any]:
     }
 
 
+def _room(recipe: Recipe) -> float:
+    """For a prompt, in the model's context; where that is not known here, no end to it."""
+    return float((local_config(recipe.model) or {}).get("max_position_embeddings", math.inf)) - recipe.sample.max_tokens
+
+
 def _notes(recipe: Recipe) -> list[str]:
     """What the recipe says and verl does otherwise, without changing what is trained."""
     notes = [
         "engine, sample.rows, sample.path and train.ranks are Outrider's own engines': verl has its keys for these"
     ]
+    if _room(recipe) > _LONGEST_PROMPT:
+        notes.append(
+            f"prompts have {_LONGEST_PROMPT} tokens at most, also where a stage seeds them; "
+            "data.max_prompt_length and ppo_max_token_len_per_gpu may say more"
+        )
     if recipe.evaluate.greedy:
         notes.append("evaluate.greedy: verl validates with samples alone")
     if recipe.objective.kl.coef and isinstance(recipe.objective.kl.estimator, K3):
