@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import rank_mains
+from outrider.model.load import load_policy
 from outrider.runs.folder import RunFolder
+from outrider.screen.screen import Screen
+from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
+from outrider.train.run import Run
 from scripted_vllm import SamplingVllm
 
 SHORT = ["train.tokens=null", "train.steps=6", "train.problems=4", "train.save_every=10", "sample.max_tokens=24"]
@@ -67,3 +73,33 @@ def test_a_last_server_that_is_lost_when_it_takes_weights_costs_no_step(
     assert status == 0, said
     assert [row["step"] for row in folder.metrics()] == [1, 2, 3, 4, 5, 6]
     assert list(folder.evaluations()) == [4], "the evaluation that was due is made up for"
+
+
+def test_a_server_that_is_lost_in_the_last_evaluation_is_said(servers: list[SamplingVllm], tmp_path: Path) -> None:
+    """Of its completions 2 are of each probe; 4 problems of 2 rollouts and a greedy one go round the two."""
+    servers += [SamplingVllm(), Mortal(reloads=2, completions=3)]
+    status, said = run(servers, tmp_path / "run", "train.steps=1", "evaluate.after=true")
+    assert status == 0, said
+    lost = f"warning: the vLLM server {servers[1].address}: RemoteDisconnected"
+    assert lost in said
+    assert lost in (tmp_path / "run" / "notices.txt").read_text()
+    assert [row["sync/engines"] for row in RunFolder(tmp_path / "run").metrics()] == [2.0]
+
+
+def begun_with_notices(ranks: Ranks, out: Path) -> int:
+    trainer = rank_mains.trainer(ranks)
+    policy = load_policy(trainer.recipe.model)
+    run = Run(trainer, policy, "", ranks, Screen(trainer.recipe, out, ranks.main), out, "")
+    trainer.collect.sampler.notices += ["all ranks have this to say", f"and rank {ranks.rank} that"]
+    run.begin(resume=False, force=False)
+    assert trainer.collect.sampler.notices == []
+    trainer.collect.sampler.notices.append(f"rank {ranks.rank} was cut short")
+    run.close()
+    return 0
+
+
+def test_what_the_samplers_of_all_ranks_have_to_say_is_said_once(tmp_path: Path) -> None:
+    assert launch(2, begun_with_notices, tmp_path / "run") == 0
+    said = (tmp_path / "run" / "notices.txt").read_text()
+    for sentence in ("all ranks have this", "and rank 0 that", "and rank 1 that", "rank 0 was cut short"):
+        assert said.count(f"warning: {sentence}") == 1

@@ -124,6 +124,7 @@ class Run:
             self._say_counts()
             for sentence in recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores):
                 self._say(f"warning: {sentence}")
+        self._say_notices()
         if checkpoint is None:
             self.save(0)
 
@@ -143,6 +144,7 @@ class Run:
         self, step: int, groups: Sequence[Group], metrics: Mapping[str, float], seconds: Mapping[str, float]
     ) -> None:
         """Put a step on disk and on the screen."""
+        notices = self._gather_notices()
         if self.folder is None:
             return
         levels = {group.problem.id: group.problem.level for group in groups}
@@ -153,10 +155,8 @@ class Run:
         for tracker in self.trackers:
             tracker.log(step, metrics)
         self.screen.stepped(metrics, self.trainer.counters.seconds)
-        sampler = self.trainer.collect.sampler
-        for warning in [*sampler.notices, *self._watch.warnings(groups)]:
+        for warning in [*notices, *self._watch.warnings(groups)]:
             self._say(f"warning: step {step}: {warning}")
-        sampler.notices.clear()
 
     def evaluate(self, step: int) -> None:
         """Measure the policy on the held-out problems, unless this step has been measured."""
@@ -165,6 +165,7 @@ class Run:
         with self.trainer.clock.phase("evaluate"):
             evaluated = self.evaluator.run()
         self.trainer.clock.take()
+        self._say_notices()
         if self.folder is None:
             return
         write_evaluated(self.folder, step, evaluated, self.evaluator.problems)
@@ -212,7 +213,10 @@ class Run:
         for tracker in self.trackers:
             tracker.close()
         self.recipe.task.close()
-        self.trainer.collect.sampler.close()
+        sampler = self.trainer.collect.sampler
+        for notice in sampler.notices:  # of a run that was cut short; the other ranks may be gone
+            self._say(f"warning: {notice}")
+        sampler.close()
         if self.folder is not None:
             self.folder.close()
 
@@ -230,6 +234,17 @@ class Run:
         if self.folder is not None:
             self.screen.say(notice)
             self.folder.note(notice)
+
+    def _say_notices(self) -> None:
+        for notice in self._gather_notices():
+            self._say(f"warning: {notice}")
+
+    def _gather_notices(self) -> list[str]:
+        """What the samplers of all ranks have to say, each sentence once; on every rank."""
+        notices = self.trainer.collect.sampler.notices
+        gathered = self.ranks.gather(lambda: notices)
+        notices.clear()
+        return list(dict.fromkeys(gathered))
 
     def _say_counts(self) -> None:
         """Print the task's counts at the start, and at the end if they have changed."""
