@@ -17,7 +17,7 @@ from outrider.train.run import build
 def one_step(size: Size, folder: Path, name: str, engine: str) -> dict[str, Any]:
     """The second step; the first warms up. Generated tokens by the seconds of all phases but writing rollouts."""
     recipe, clock = recipe_of(name, size, folder, engine), Clock()
-    policy, _ = open_policy(recipe)
+    policy, _ = open_policy(recipe, Ranks())
     trainer = build(recipe, policy, Ranks(), clock)
     try:
         trainer.hand_over(0)

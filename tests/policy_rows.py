@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from outrider.learn.held import Sum
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
+from outrider.learn.processes import Processes
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
@@ -73,7 +73,7 @@ def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[TrainingRow
 def learner(
     model: PreTrainedModel,
     objective: dict[str, object] | None = None,
-    ranks: tuple[int, int, Sum] = (0, 1, lambda tensor: tensor),
+    ranks: Processes | None = None,
     **options: object,
 ) -> LocalLearner:
     """A learner that takes ``model`` over, as one of so many ranks with this sum; gradients are not clipped."""
@@ -83,7 +83,7 @@ def learner(
         model,
         LearnOptions(**{"lr": 1e-2, "clip_norm": 1e6, **options}),
         PolicyLoss(ObjectiveOptions(**described), 16),
-        *ranks,
+        ranks,
     )
 
 

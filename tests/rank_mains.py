@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from outrider.config import load_recipe
-from outrider.errors import UserError
+from outrider.errors import EngineLostError, UserError
 from outrider.explore.explorer import Explorer
 from outrider.interrupts import STOPS
 from outrider.model.load import load_policy
 from outrider.model.lora import add_adapter, write_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
+from outrider.objective.options import ObjectiveOptions
+from outrider.objective.policy_loss import PolicyLoss
 from outrider.record.row import TrainingRow
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.vllm import VllmSampler
 from outrider.train.clock import Clock
+from outrider.train.engines import open_policy
+from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer
 from outrider.train.ranks import Ranks
 from outrider.train.run import build
+from sharded_mains import Trial, learner_of, rows_of
 from small import random_policy, request
 
 OVERRIDES = [
@@ -103,6 +115,128 @@ def surroundings(ranks: Ranks) -> int:
     """Rank 1 has this run's environment, and leaves Ctrl-C and SIGTERM to rank 0."""
     there = ranks.gather(lambda: [(os.environ["OF_THIS_RUN"], *map(signal.getsignal, STOPS))] * ranks.rank)
     assert there == [("yes", signal.SIG_IGN, signal.SIG_IGN)]
+    return 0
+
+
+FAILURES = {
+    "user": lambda: UserError("rank cannot"),
+    "lost": lambda: EngineLostError("rank cannot"),
+    "unsendable": lambda: UnsendableError("rank cannot"),
+}
+
+
+def fail_between(ranks: Ranks, out: Path) -> int:
+    """Each rank in turn fails before a collective in which the others wait already; all write what they raise."""
+    said = {}
+    for kind, failure in FAILURES.items():
+        for rank in range(ranks.size):
+            said[f"{kind} {rank}"] = said_by(ranks, partial(_fail_between, ranks, rank, failure))
+    return _write_down(ranks, said, out)
+
+
+def _fail_between(ranks: Ranks, rank: int, failure: Callable[[], Exception]) -> None:
+    if ranks.rank == rank:
+        raise failure()
+    for _ in range(3):
+        ranks.from_main(lambda: "a folder")
+    ranks.gather(lambda: [ranks.rank])
+
+
+def said_by(ranks: Ranks, work: Callable[[], object]) -> str:
+    """What this rank raises; all ranks are in step after that."""
+    try:
+        ranks.together(work)
+    except Exception as error:  # noqa: BLE001 - that of all kinds
+        assert ranks.gather(lambda: [ranks.rank]) == list(range(ranks.size))
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _write_down(ranks: Ranks, said: object, out: Path) -> int:
+    heard = ranks.gather(lambda: [said])
+    if ranks.main:
+        out.write_text(json.dumps(heard))
+    return 0
+
+
+class UnsendableError(Exception):
+    """Has one argument more than it hands on, so that a copy cannot be made."""
+
+    def __init__(self, text: str, more: int = 1) -> None:
+        super().__init__(text, more, "too many")
+
+
+class Unreadable:
+    """A sampler that one rank cannot hand weights to."""
+
+    engines, takes_adapter = 1, False
+
+    def __init__(self, ranks: Ranks, rank: int) -> None:
+        self.ranks, self.rank = ranks, rank
+
+    def take(self, version: int, export: Callable[[Path], None]) -> dict[str, int]:
+        with tempfile.TemporaryDirectory() as folder:
+            export(Path(folder))
+            self.ranks.from_main(lambda: None)
+            if self.ranks.rank == self.rank:
+                raise EngineLostError("vLLM fails in this process (OutOfMemoryError)")
+        return {}
+
+
+def open_and_hand_over(ranks: Ranks, out: Path) -> int:
+    """A model that one rank does not find, and, with shares of the weights, an engine that fails on one rank."""
+    said = {}
+    learner = learner_of(Trial(), ranks, sharded=True)
+    for rank in range(ranks.size):
+        recipe = load_recipe("grpo", ["model=no/such/folder" if ranks.rank == rank else "model=base:countdown"])
+        said[f"model {rank}"] = said_by(ranks, partial(open_policy, recipe, ranks))
+        said[f"engine {rank}"] = said_by(ranks, partial(HandOver(Unreadable(ranks, rank), learner, ranks, []), 1))
+    return _write_down(ranks, said, out)
+
+
+class Deadly(PolicyLoss):
+    """Kills its process in the second micro-batch."""
+
+    calls = 0
+
+    def __call__(self, *arguments: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        self.calls += 1
+        if self.calls == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(*arguments)
+
+
+def die_learning(ranks: Ranks, rank: int) -> int:
+    learner = learner_of(Trial(), ranks, sharded=True)
+    if ranks.rank == rank:
+        learner.loss = Deadly(ObjectiveOptions(), 24)
+    learner.update(rows_of(Trial(), 0))
+    return 0
+
+
+def wait_in_vain(ranks: Ranks) -> int:
+    """As with NCCL, which does not say that the other rank has died."""
+    if ranks.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with ranks.linked():
+        time.sleep(600)
+    return 0
+
+
+def verify_long(ranks: Ranks) -> int:
+    """Rank 0 is busy when the other one dies, and saves what it has."""
+    if ranks.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(4)
+    sys.stdout.write("saved")
+    return 0
+
+
+def end_alone(ranks: Ranks) -> int:
+    """One rank ends with a sentence that no collective has carried."""
+    if ranks.rank == 1:
+        raise UserError("this machine has no disk")
+    ranks.gather(lambda: [0])
     return 0
 
 

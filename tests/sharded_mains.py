@@ -112,7 +112,7 @@ def learner_of(trial: Trial, ranks: Ranks, sharded: bool, size: Mapping[str, int
         lr=1e-3, micro_tokens=trial.micro_tokens, gradient_checkpointing=trial.checkpointing, minibatches=2
     )
     hold = ShardedModel if sharded else WholeModel
-    return LocalLearner(policy.model, options, loss, ranks.rank, ranks.size, ranks.sum_, trial.dtype, policy.path, hold)
+    return LocalLearner(policy.model, options, loss, ranks, trial.dtype, policy.path, hold)
 
 
 def train(ranks: Ranks, trial: Trial, sharded: bool, steps: int, out: Path, start: Path | None = None) -> int:

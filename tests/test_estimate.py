@@ -96,7 +96,7 @@ def test_shares_are_those_of_the_processes_that_there_will_be(monkeypatch: pytes
     recipe, cards = load_recipe("grpo", [shared, "train.ranks=4"]), Devices(8, 80 << 30, "a card", host=False)
     assert layout_of(recipe, cards) == (4, True, False)
     monkeypatch.setenv("WORLD_SIZE", "16")
-    assert layout_of(recipe, cards) == (16, True, False)
+    assert layout_of(load_recipe("grpo", [shared]), cards) == (16, True, False)
     assert layout_of(load_recipe("grpo", ["engine.learner=local"]), cards) == (16, False, False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from outrider.learn.batching import micro_batches
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
+from outrider.learn.processes import OneProcess
 from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
@@ -145,16 +145,23 @@ def test_gradient_does_not_depend_on_the_split_or_the_order(objective: dict[str,
 
 
 class Meeting:
-    """Adds the tensors of several threads, as ranks would."""
+    """Where several threads meet, as ranks would."""
 
     def __init__(self, size: int) -> None:
         self.barrier, self.parts = threading.Barrier(size), [torch.zeros(0)] * size
 
-    def add(self, rank: int, tensor: Tensor) -> Tensor:
-        self.parts[rank] = tensor.clone()
-        self.barrier.wait(60)
-        total = torch.stack(self.parts).sum(0)
-        self.barrier.wait(60)
+
+class Threads(OneProcess):
+    """One of them."""
+
+    def __init__(self, rank: int, meeting: Meeting) -> None:
+        self.rank, self.size, self.meeting = rank, len(meeting.parts), meeting
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        self.meeting.parts[self.rank] = tensor.clone()
+        self.meeting.barrier.wait(60)
+        total = torch.stack(self.meeting.parts).sum(0)
+        self.meeting.barrier.wait(60)
         return tensor.copy_(total)
 
 
@@ -163,8 +170,7 @@ def test_two_ranks_update_as_one(objective: dict[str, Any]) -> None:
     """Three steps, so that old log-probabilities, selections and coefficients are not those of the first."""
     model = random_model("qwen2").double()
     meeting = Meeting(2)
-    links = [(rank, 2, partial(meeting.add, rank)) for rank in range(2)]
-    ranks = [learner(copy.deepcopy(model), objective, link, minibatches=2) for link in links]
+    ranks = [learner(copy.deepcopy(model), objective, Threads(rank, meeting), minibatches=2) for rank in range(2)]
     seen: list[list[dict[str, float]]] = [[], []]
 
     def work(rank: int) -> None:

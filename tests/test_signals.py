@@ -185,7 +185,7 @@ def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_
         port = str(free.getsockname()[1])
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
     folder = tmp_path / "run"
-    ranks = [begin(folder, RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(2)]
+    ranks = [begin(folder, "train.ranks=0", RANK=str(rank), LOCAL_RANK=str(rank), **shared) for rank in range(2)]
     ranks[0].wait_for((folder / "rollouts" / "train-00000001.parquet").exists)
     for process in ranks if sent is signal.SIGTERM else ranks[1:]:
         process.send(sent)

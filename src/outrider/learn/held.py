@@ -15,17 +15,12 @@ from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError
+from outrider.learn.processes import Processes
 from outrider.model.compute import ComputePath
 from outrider.model.forward import Packable, own_statistics
 from outrider.record.disk import disk_refused
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a whole model, as in 0.1
-
-
-class Sum(Protocol):
-    """Adds a tensor over ranks, in place."""
-
-    def __call__(self, tensor: Tensor) -> Tensor: ...
 
 
 class Training(NamedTuple):
@@ -99,23 +94,16 @@ class WholeModel:
 
     Args:
         model: made ready for ``path``.
-        rank, size, add: this process among all, and their sum.
+        ranks: this process among all.
         dtype: of matrix products.
     """
 
     whole = True
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        path: ComputePath,
-        rank: int,
-        size: int,
-        add: Sum,
-        dtype: torch.dtype = torch.float32,
+        self, model: PreTrainedModel, path: ComputePath, ranks: Processes, dtype: torch.dtype = torch.float32
     ) -> None:
-        self.model, self.path, self.dtype = model, path, dtype
-        self._rank, self._size, self._add = rank, size, add
+        self.model, self.path, self.ranks, self.dtype = model, path, ranks, dtype
         self.parameters = [p for p in model.parameters() if p.requires_grad]
 
     def statistics(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
@@ -128,11 +116,11 @@ class WholeModel:
         raise NotImplementedError("a whole model waits for no other rank")
 
     def finish_gradients(self) -> None:
-        if self._size == 1:
+        if self.ranks.size == 1:
             return
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         # one sum of everything instead of one for each parameter
-        flat = self._add(torch.cat([g.reshape(-1) for g in gradients]))
+        flat = self.ranks.sum_(torch.cat([g.reshape(-1) for g in gradients]))
         for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
@@ -166,7 +154,7 @@ class WholeModel:
         return dict(state)
 
     def assembled(self) -> PreTrainedModel | None:
-        return self.model if self._rank == 0 else None
+        return self.model if self.ranks.rank == 0 else None
 
 
 def trained_in(model: PreTrainedModel) -> dict[str, Parameter]:

@@ -16,9 +16,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.learn.batching import micro_batches, split_by_tokens
-from outrider.learn.held import HeldModel, Sum, Training, WholeModel
+from outrider.learn.held import HeldModel, Training, WholeModel
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
 from outrider.learn.options import LearnOptions
+from outrider.learn.processes import OneProcess, Processes
 from outrider.learn.recompute import recompute_layers
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.load import Policy, save_policy
@@ -27,7 +28,7 @@ from outrider.model.weights_file import write_weights
 from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.record.row import TrainingRow
 
-Hold = Callable[[PreTrainedModel, ComputePath, int, int, Sum, torch.dtype], HeldModel]
+Hold = Callable[[PreTrainedModel, ComputePath, Processes, torch.dtype], HeldModel]
 """Makes a :class:`outrider.learn.held.HeldModel` of a model that is whole on every rank."""
 
 
@@ -42,7 +43,7 @@ class LocalLearner:
     Args:
         model: made ready for ``path`` (:func:`outrider.sample.ready.ready`).
         loss: the objective.
-        rank, size, add: this process among all, and their sum.
+        ranks: this process among all.
         dtype: of matrix products. Weights that are trained, gradients and averages are float32 all the same.
         path: what computes log-probabilities.
         hold: how the model is held on the ranks.
@@ -53,27 +54,26 @@ class LocalLearner:
         model: PreTrainedModel,
         options: LearnOptions,
         loss: Loss,
-        rank: int = 0,
-        size: int = 1,
-        add: Sum = lambda tensor: tensor,
+        ranks: Processes | None = None,
         dtype: torch.dtype = torch.float32,
         path: ComputePath = PACKED,
         hold: Hold = WholeModel,
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
-        self.rank, self.size, self.add, self.dtype, self.path = rank, size, add, dtype, path
+        self.ranks, self.dtype, self.path = ranks or OneProcess(), dtype, path
         self.reference = _frozen_copy(model) if loss.needs_reference else None
         if options.gradient_checkpointing:
             recompute_layers(model)
         # the reference first: a copy of what is sharded already would be a copy of a share
-        self.held_reference = None if self.reference is None else hold(self.reference, path, rank, size, add, dtype)
-        self.held = hold(model, path, rank, size, add, dtype)
+        self.held_reference = None if self.reference is None else hold(self.reference, path, self.ranks, dtype)
+        self.held = hold(model, path, self.ranks, dtype)
         self.parameters = self.held.parameters
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
 
     def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
-        updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
+        with self.ranks.linked():
+            updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
         self.steps += 1
         if self.loss.reset_every and self.steps % self.loss.reset_every == 0:
             self.reset_reference()
@@ -89,11 +89,13 @@ class LocalLearner:
 
         Each rank computes its share.
         """
-        return self._statistics(rows, 0)
+        with self.ranks.linked():
+            return self._statistics(rows, 0)
 
     def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
         """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
-        return self._statistics(rows, 1)
+        with self.ranks.linked():
+            return self._statistics(rows, 1)
 
     @torch.no_grad()
     def _statistics(self, rows: Sequence[TrainingRow], which: int) -> list[NDArray[np.floating]]:
@@ -102,7 +104,7 @@ class LocalLearner:
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
         # zeros where another rank computes, so that the sum over ranks is the whole
         values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
-        micros = micro_batches(split_by_tokens(slots, self.size)[self.rank], self.options.micro_tokens)
+        micros = micro_batches(split_by_tokens(slots, self.ranks.size)[self.ranks.rank], self.options.micro_tokens)
         for _ in range(self.held.passes(len(micros)) - len(micros)):
             self.held.idle()
         # all passes before the first is read, which waits for it
@@ -111,7 +113,7 @@ class LocalLearner:
             parts = values.cpu().split([len(slot.row.token_ids) for slot in micro])
             for slot, part in zip(micro, parts, strict=True):
                 values_N[slot.start : slot.start + len(part)] = part
-        return np.split(self.add(values_N).numpy(), ends[:-1]) if len(ends) else []
+        return np.split(self.ranks.sum_(values_N).numpy(), ends[:-1]) if len(ends) else []
 
     @torch.no_grad()
     def reset_reference(self) -> None:
@@ -184,7 +186,7 @@ class LocalLearner:
         if not trained:
             return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
         self.optimizer.zero_grad(set_to_none=False)
-        result |= self._accumulate(split_by_tokens(trained, self.size)[self.rank])
+        result |= self._accumulate(split_by_tokens(trained, self.ranks.size)[self.ranks.rank])
         # after the sum over ranks, so that every rank takes the same decision
         norm = self.held.clip(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
@@ -211,11 +213,11 @@ class LocalLearner:
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
                 sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
-        names = ["loss", *self.loss.diagnostics] if self.size > 1 else [*sums]  # a rank without rows has no sums
+        names = ["loss", *self.loss.diagnostics] if self.ranks.size > 1 else [*sums]  # a rank without rows has no sums
         none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
         packed = torch.stack([sums.get(name, none) for name in names]).cpu()
         self.held.finish_gradients()
-        return dict(zip(names, self.add(packed).tolist(), strict=True))
+        return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))
 
     def _idle_pass(self) -> None:
         """What a pass of another rank needs of this one."""

@@ -18,7 +18,7 @@ from torch.nn import Parameter
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError
-from outrider.learn.held import Sum
+from outrider.learn.processes import Processes
 from outrider.learn.recompute import layers_of
 from outrider.learn.sharded_files import ShardedFiles
 from outrider.model.compute import ComputePath
@@ -54,14 +54,12 @@ class ShardedModel(ShardedFiles):
         self,
         model: PreTrainedModel,
         path: ComputePath,
-        rank: int,
-        size: int,
-        add: Sum,
+        ranks: Processes,
         dtype: torch.dtype = torch.float32,
         offload: bool = False,
     ) -> None:
         layers = layers_of(model, "engine.learner=fsdp2")
-        self._rank, self._device = rank, placement().device
+        self._ranks, self._device = ranks, placement().device
         if offload and self._device.type == "cpu":
             raise UserError(
                 "engine.learner.fsdp2.offload: there is no GPU here whose memory anything could be kept from"
@@ -69,8 +67,8 @@ class ShardedModel(ShardedFiles):
         self._shell = _without_weights(model)
         self._root = _Statistics(model, path, dtype)
         if not dist.is_initialized():  # one process alone, whose shares may be offloaded; its end is `Ranks.leave`'s
-            dist.init_process_group(store=HashStore(), rank=rank, world_size=size)
-        mesh = init_device_mesh(self._device.type, (size,))
+            dist.init_process_group(store=HashStore(), rank=ranks.rank, world_size=ranks.size)
+        mesh = init_device_mesh(self._device.type, (ranks.size,))
         # Autocast would copy each weight into ``dtype``, and autograd keep all these copies until the backward pass.
         # What it finds in ``dtype`` it uses, and that is freed with the layer.
         low = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
@@ -111,11 +109,12 @@ class ShardedModel(ShardedFiles):
     def assembled(self) -> PreTrainedModel | None:
         """Tensor by tensor, so that no GPU ever holds the whole."""
         tensors = {}
-        for name, tensor in self.model.state_dict().items():
-            full = _whole(tensor.detach().to(self._device))
-            if self._rank == 0:
-                tensors[name] = full.cpu()
-        if self._rank != 0:
+        with self._ranks.linked():
+            for name, tensor in self.model.state_dict().items():
+                full = _whole(tensor.detach().to(self._device))
+                if self._ranks.rank == 0:
+                    tensors[name] = full.cpu()
+        if self._ranks.rank != 0:
             return None
         assembled = copy.deepcopy(self._shell)  # and not the shell itself, which would keep the weights
         assembled.load_state_dict(tensors, assign=True)

@@ -21,12 +21,16 @@ from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
 
 
-def open_policy(recipe: Recipe) -> tuple[Policy, str]:
+def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     """The policy of a recipe as its engines need it, and a sentence about what computes it.
 
     Raises:
-        UserError: it cannot be loaded, or nothing here computes what it does.
+        UserError: it cannot be loaded on some rank, or nothing there computes what it does.
     """
+    return ranks.together(lambda: _open_policy(recipe))
+
+
+def _open_policy(recipe: Recipe) -> tuple[Policy, str]:
     learner = recipe.engine.learner
     if isinstance(learner, Tinker):
         # its shape and its tokenizer: the weights are with the service
@@ -41,8 +45,12 @@ def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler,
     """The sampler and the learner of a recipe.
 
     Raises:
-        UserError: one of them cannot be had.
+        UserError: one of them cannot be had on some rank.
     """
+    return ranks.together(lambda: _open_engines(recipe, policy, ranks))
+
+
+def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler, Learner]:
     if isinstance(recipe.engine.learner, Tinker):
         from outrider.learn.tinker import TinkerLearner, named_loss
         from outrider.model.tinker_service import TinkerService
@@ -95,4 +103,4 @@ def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:
         from outrider.learn.sharded import ShardedModel
 
         hold = partial(ShardedModel, offload=recipe.engine.learner.offload)
-    return LocalLearner(policy.model, recipe.learn, loss, ranks.rank, ranks.size, ranks.sum_, dtype, policy.path, hold)
+    return LocalLearner(policy.model, recipe.learn, loss, ranks, dtype, policy.path, hold)

@@ -18,6 +18,7 @@ from outrider.train.decoder_shape import DecoderShape, shape_of
 from outrider.train.devices import Devices, find_devices, host_memory
 from outrider.train.fits import GIB, LIBRARIES, Setup, needed, verdict
 from outrider.train.memory import Layout, Memory, keys_and_values, memory, most_rollouts, number_bytes, wave
+from outrider.train.other_launcher import started_by_another
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
@@ -82,7 +83,8 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
     """The processes of a run, as :func:`outrider.train.launch.launch` starts them, or as torchrun has."""
     on_gpus = devices is not None and not devices.host
-    processes = int(os.environ.get("WORLD_SIZE", recipe.train.ranks)) or (1 if on_gpus else len(usable_cores()))
+    asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
+    processes = asked or (1 if on_gpus else len(usable_cores()))
     learner = recipe.engine.learner
     sharded = isinstance(learner, Fsdp2)
     return Layout(processes, sharded, isinstance(learner, Fsdp2) and learner.offload)

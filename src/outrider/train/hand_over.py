@@ -91,7 +91,7 @@ class HandOver:
         """Hand over, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
 
         Raises:
-            UserError: the sampler computes something else than the learner.
+            UserError: the sampler computes something else than the learner, or cannot take the weights on some rank.
         """
         export = partial(self._learner.export, adapter=self._sampler.takes_adapter)
         # gathered, so that an engine that fails on one rank alone ends all of them

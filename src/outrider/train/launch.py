@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from outrider.train.warm import warm_processes
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30
+_NOTICE_SECONDS = 30.0  # after a death, in which a process that does not wait in vain notices it by itself
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -69,17 +70,25 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
             for rank in range(1, size)
         ]
 
+        one_asks = threading.Lock()  # two threads that asked at once would take the exit code from each other
+
         def ended() -> dict[int, int]:
-            return {rank: p.exitcode for rank, p in enumerate(others, 1) if p.exitcode is not None}
+            with one_asks:
+                return {rank: p.exitcode for rank, p in enumerate(others, 1) if p.exitcode is not None}
+
+        def how() -> dict[int, str]:
+            codes = {rank: code for rank, code in ended().items() if code != LOST}
+            return {rank: _said(Path(folder), rank) or how_it_ended(code) for rank, code in codes.items()}
 
         try:
             _start(others, context.get_start_method() == "spawn")
             with _Pinned(pins, 0):
                 _await(size - 1, ended, Path(folder))
-                ranks = Ranks.meet(0, size, meeting, ended)
+                ranks = Ranks.meet(0, size, meeting, how)
                 ranks.cores = len(pins) or ranks.cores
                 try:
-                    result = _call(ranks, main, arguments)
+                    with _watched(ranks, others, hint):
+                        result = _call(ranks, main, arguments)
                     for process in others:
                         process.join(timeout=_LEAVE_SECONDS)
                 finally:
@@ -88,6 +97,43 @@ def _launch(size: int, pins: list[int], main: RankMain, arguments: tuple[Any, ..
         finally:
             _kill(others)
     return result
+
+
+@contextmanager
+def _watched(ranks: Ranks, others: Sequence[BaseProcess], hint: str) -> Iterator[None]:
+    """A block in which this process ends with a sentence if it waits in vain for a rank that has died.
+
+    Gloo notices the death by itself. NCCL does not always, and would wait for two hours (``ranks._WAIT``). What is lost
+    was not to be saved: no state is while devices wait for each other.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        since: float | None = None
+        while not over.wait(1.0):
+            lost = ranks.lost() if ranks.waits else ""
+            since = (since or time.monotonic()) if lost else None
+            if since is not None and time.monotonic() - since > _NOTICE_SECONDS:
+                sys.stderr.write(f"outrider: {lost}; {hint}\n")
+                sys.stderr.flush()
+                _kill(others)
+                os._exit(2)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _said(folder: Path, rank: int) -> str:
+    """What ended a rank that could say so."""
+    try:
+        return f"ended: {(folder / f'said-{rank}').read_text()}"
+    except OSError:
+        return ""
 
 
 def _start(processes: Sequence[BaseProcess], deaf: bool) -> None:
@@ -124,17 +170,24 @@ def _other(
         os._exit(LOST)  # rank 0 was interrupted while the server imported, and has said so
     rank_0 = threading.Thread(target=_end_with_rank_0, args=(rank, hint), daemon=True)
     rank_0.start()
+    folder = Path(meeting.removeprefix("file://")).parent
     with _Pinned(pins, rank):
         try:
-            Path(meeting.removeprefix("file://")).with_name(f"arrived-{rank}").touch()
+            (folder / f"arrived-{rank}").touch()
             ranks = Ranks.meet(rank, size, meeting)
             _call(ranks, main, arguments)
             ranks.leave()
         except RankLostError:
             rank_0.join(_LEAVE_SECONDS)  # rank 0 names the lost rank and kills this process, or is itself the lost one
             os._exit(LOST)
-        except (UserError, KeyboardInterrupt, Terminated):
-            raise SystemExit(1) from None  # rank 0 has the same error and prints it
+        except UserError as error:
+            (folder / f"said-{rank}").write_text(str(error))
+            raise SystemExit(1) from None  # rank 0 prints it, and mostly has it too
+        except (KeyboardInterrupt, Terminated):
+            raise SystemExit(1) from None
+        except Exception as error:
+            (folder / f"said-{rank}").write_text(f"{type(error).__name__}: {error}")
+            raise
 
 
 def _end_with_rank_0(rank: int, hint: str) -> None:
@@ -175,7 +228,8 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
         torch.set_num_threads(1)
         _keep_freed_memory()
     try:
-        return main(ranks, *arguments)
+        with ranks.naming_the_lost():
+            return main(ranks, *arguments)
     finally:
         torch.set_num_threads(threads)
 

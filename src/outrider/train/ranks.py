@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+import pickle
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -33,19 +34,22 @@ class Ranks:
 
     Args:
         rank, size: from 0, and how many.
-        ended: how each of the others ended so far, for the process that has started them: ``{rank: exit code}``.
+        ended: which of the others ended so far, and how, for the process that has started them.
 
     Attributes:
         cores: how many all ranks of this machine share, also where this one is pinned to a single core.
+        waits: whether this process is in a block of :meth:`linked`.
 
     Raises:
         RankLostError: in each collective, when another rank has died.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, ended: Callable[[], dict[int, int]] | None = None) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, ended: Callable[[], dict[int, str]] | None = None) -> None:
         self.rank, self.size = rank, size
         self.cores = len(usable_cores())
+        self.waits = False
         self._ended = ended
+        self._told: BaseException | None = None  # the last one that needs no telling: all have it, or none can hear
         self._processes: list[Any] = []  # machine and process of each rank, where a launcher has started them
 
     @staticmethod
@@ -60,7 +64,7 @@ class Ranks:
         return ranks
 
     @staticmethod
-    def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, int]] | None = None) -> Ranks:
+    def meet(rank: int, size: int, meeting: str, ended: Callable[[], dict[int, str]] | None = None) -> Ranks:
         """The ranks of one machine, which connect through a file (``meeting``, a ``file://`` address)."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works where the host name does not resolve
         backend = _backend(size)
@@ -72,27 +76,55 @@ class Ranks:
             dist.destroy_process_group()
 
     @contextmanager
-    def _linked(self) -> Iterator[None]:
+    def linked(self) -> Iterator[None]:
+        """A block in which devices wait for each other.
+
+        What fails in it on one rank cannot be told to the others, which wait for its device and not for its words: it
+        ends this process, and that ends their waiting.
+        """
+        before, self.waits = self.waits, True
+        try:
+            yield
+        except Exception as error:
+            self._told = error
+            raise
+        finally:
+            self.waits = before
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
         """A collective operation in which gloo's error about a connection becomes a sentence about a rank."""
         try:
             yield
         except RuntimeError as error:
             raise RankLostError(self._who_is_lost() or f"the link between the ranks broke ({error})") from error
 
+    @contextmanager
+    def naming_the_lost(self) -> Iterator[None]:
+        """A block of any work in which an error of the link, and no other one, becomes a sentence about a rank."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.size == 1 or not _of_the_link(error):
+                raise
+            with self._sending():
+                raise
+
+    def lost(self) -> str:
+        """Which rank has died so far, and how; empty where none is known to be dead."""
+        if self._ended is not None:
+            lost = {rank: f"rank {rank} {how}" for rank, how in self._ended().items()}
+        else:
+            here = [(rank, pid) for rank, (node, pid) in enumerate(self._processes) if node == platform.node()]
+            lost = {rank: f"rank {rank} died" for rank, pid in here if not _lives(pid)}
+        return lost[min(lost)] if lost else ""
+
     def _who_is_lost(self) -> str:
-        """Which rank has died, and how; empty where none is known to be dead."""
-        # connections close before the process has ended, so its death shows a little later
+        """As :meth:`lost`, some seconds later: connections close before the process has ended."""
         end = time.monotonic() + _END_SECONDS
         while (self._ended or self._processes) and time.monotonic() < end:
-            if self._ended is not None:
-                lost = {
-                    rank: f"rank {rank} {how_it_ended(code)}" for rank, code in self._ended().items() if code != LOST
-                }
-            else:
-                here = [(rank, pid) for rank, (node, pid) in enumerate(self._processes) if node == platform.node()]
-                lost = {rank: f"rank {rank} died" for rank, pid in here if not _lives(pid)}
-            if lost:
-                return lost[min(lost)]
+            if lost := self.lost():
+                return lost
             time.sleep(0.05)
         far = sorted({node for node, _ in self._processes if node != platform.node()})
         return f"a rank on {' or '.join(far)} died" if far else ""
@@ -102,40 +134,64 @@ class Ranks:
         return self.rank == 0
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """The result of ``make`` on rank 0, sent to every rank; its exception is raised on every rank."""
+        """The result of ``make`` on rank 0, sent to every rank; if it fails, all raise its exception."""
         if self.size == 1:
             return make()
-        box: list[Any] = [None, None]
-        if self.main:
-            try:
-                box[0] = make()
-            except Exception as error:
-                with self._linked():
-                    dist.broadcast_object_list([None, error], src=0)
-                raise
-        with self._linked():
+        box = [self._agreed(make if self.main else lambda: None)]
+        with self._sending():
             dist.broadcast_object_list(box, src=0)
-        if box[1] is not None:
-            raise box[1]
-        result: T = box[0]
-        return result
+        result: Any = box[0]
+        return cast(T, result)
 
     def gather(self, make: Callable[[], Sequence[T]]) -> list[T]:
         """The results of all ranks, in rank order, on every rank. If a rank fails, all raise its exception."""
         if self.size == 1:
             return list(make())
-        mine: tuple[list[T], BaseException | None]
-        try:
-            mine = list(make()), None
-        except Exception as error:  # noqa: BLE001 - raised below, on every rank
-            mine = [], error  # sent like a result: a rank that raised here would leave the others waiting
+        mine = self._agreed(lambda: list(make()))
         parts: list[Any] = [None] * self.size
-        with self._linked():
+        with self._sending():
             dist.all_gather_object(parts, mine)
-        for _, failure in parts:
-            if failure is not None:
-                raise failure
-        return [item for items, _ in parts for item in items]
+        return [item for items in parts for item in items]
+
+    def together(self, make: Callable[[], T]) -> T:
+        """The result of ``make`` on this rank, which nobody else gets; if a rank fails, all raise its exception.
+
+        ``make`` may itself call collectives: a rank that waits in one of them hears of a failure before it.
+        """
+        return make() if self.size == 1 else self._agreed(make)
+
+    def _agreed(self, make: Callable[[], T]) -> T:
+        """The result of ``make``, if no rank has failed until here; else all raise the exception of the first.
+
+        Every collective of objects begins with this. So a rank that fails between two of them is heard by those that
+        have come to the next one, whichever that is.
+        """
+        failure: Exception | None = None
+        made: list[T] = []
+        try:
+            made.append(make())
+        except Exception as error:
+            if self._is_told(error):
+                raise
+            failure = error
+        first = torch.tensor(self.size if failure is None else self.rank)
+        with self._sending():
+            dist.all_reduce(first, dist.ReduceOp.MIN)
+            if int(first) == self.size:
+                return made[0]
+            box = [_portable(failure) if self.rank == first else None]
+            dist.broadcast_object_list(box, src=int(first))
+        self._told = failure if self.rank == first and failure is not None else box[0]
+        assert self._told is not None
+        raise self._told
+
+    def _is_told(self, error: BaseException | None) -> bool:
+        """Whether an exception is the one that was told, or was made of it."""
+        while error is not None:
+            if error is self._told or isinstance(error, RankLostError):
+                return True
+            error = error.__cause__ or error.__context__
+        return False
 
     def refuse_unseen(self, folder: Path) -> None:
         """Raise UserError on all ranks where one does not see a folder that all read or write."""
@@ -148,7 +204,7 @@ class Ranks:
     def sum_(self, tensor: torch.Tensor) -> torch.Tensor:
         """Add a tensor over ranks, in place, in rank order on every rank."""
         if self.size > 1:
-            with self._linked():
+            with self._sending():
                 dist.all_reduce(tensor)
         return tensor
 
@@ -165,6 +221,21 @@ def _backend(local_size: int) -> str:
         raise UserError(f"{local_size} ranks on this machine need as many GPUs, and it has {there}")
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     return "cpu:gloo,cuda:nccl"
+
+
+def _of_the_link(error: RuntimeError) -> bool:
+    """Whether gloo or NCCL says it; gloo's errors are of no type of their own, and begin with a place in its source."""
+    return isinstance(error, dist.DistError) or "/gloo/" in str(error)
+
+
+def _portable(error: Exception | None) -> Exception:
+    """An exception as it can be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever a class that somebody else wrote raises where it is copied
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    assert error is not None
+    return error
 
 
 def how_it_ended(code: int) -> str:

@@ -13,6 +13,7 @@ from outrider.train.agreed_stop import AgreedStop
 from outrider.train.clock import Clock
 from outrider.train.engines import open_policy
 from outrider.train.launch import launch
+from outrider.train.other_launcher import started_by_another
 from outrider.train.ranks import RankLostError, Ranks
 from outrider.train.run import Run, build, reference_of
 
@@ -28,13 +29,14 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
+    started_by_another(recipe.train.ranks)  # which it then is
     return launch(recipe.train.ranks, _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
 
 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
-    policy, path_sentence = open_policy(recipe)
+    policy, path_sentence = open_policy(recipe, ranks)
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()

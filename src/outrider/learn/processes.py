@@ -1,0 +1,35 @@
+"""The processes that learn together."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Processes(Protocol):
+    """The processes of a run, as one of them sees them."""
+
+    rank: int
+    size: int
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """Add a tensor over ranks, in place."""
+        ...
+
+    def linked(self) -> AbstractContextManager[None]:
+        """A block in which the devices of all ranks wait for each other."""
+        ...
+
+
+class OneProcess:
+    """A run of one process."""
+
+    rank, size = 0, 1
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def linked(self) -> AbstractContextManager[None]:
+        return nullcontext()
