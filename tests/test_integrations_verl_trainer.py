@@ -270,3 +270,24 @@ def test_a_step_runs_in_a_process_of_rays(queue, tmp_path) -> None:
     remote = ray.remote(step_in_a_process).options(runtime_env={"env_vars": {"PYTHONPATH": ":".join(sys.path)}})
     found = ray.get(remote.remote("deep-grpo", str(tmp_path), "objective.kl=0"), timeout=120)
     assert max(found) < 1e-6
+
+
+def test_verls_own_client_asks_its_servers(queue, tmp_path) -> None:
+    """Through verl's client and its load balancer, from two servers."""
+    import ray
+    from verl.workers.rollout.llm_server import LLMServerClient
+    from verl.workers.rollout.router import GlobalRequestLoadBalancer
+
+    local = cases.local_step(cases.small("deep-grpo"))
+    config = compose("deep-grpo", tmp_path)
+    here = {"env_vars": {"PYTHONPATH": ":".join(sys.path)}}
+    servers = [ray.remote(cases.Server).options(runtime_env=here).remote(local.rollouts) for _ in "ab"]
+    balancer = ray.remote(GlobalRequestLoadBalancer).remote(dict(zip("ab", servers, strict=True)))
+    client = LLMServerClient(config, balancer)
+    trainer = trainer_for(config, client, 1000)
+    batch = trainer.step({}, {})
+    tq.kv_clear(keys=batch.keys, partition_id="train")
+    assert max(apart(local, trainer.actor_rollout_wg)) < 1e-6
+    counts = [ray.get(server.asked.remote()) for server in servers]
+    assert sum(counts) == len(local.rollouts)
+    assert min(counts) > 0

@@ -66,6 +66,23 @@ class Recorded:
         )
 
 
+class Server:
+    """One of verl's servers, as its client calls it: an actor that answers from rollouts."""
+
+    def __init__(self, rollouts) -> None:
+        self.recorded = Recorded(rollouts)
+
+    async def generate(self, request_id, prompt_ids, sampling_params, image_data=None, video_data=None):
+        from verl.workers.rollout.replica import TokenOutput
+
+        answer = await self.recorded.generate(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
+        return TokenOutput(**vars(answer))
+
+    def asked(self) -> int:
+        """How many answers it has given."""
+        return len(self.recorded.asked)
+
+
 @dataclass
 class Local:
     """A step by Outrider's own sampler, stages and credit."""
