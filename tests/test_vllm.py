@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -199,24 +197,6 @@ def test_where_one_server_takes_no_adapter_all_are_given_whole_weights_and_it_is
     assert {name for server in servers for name in server.asked_for} == {"scripted"}
     assert servers[0].adapters == []
     sampler.close()
-
-
-def test_what_a_killed_run_left_is_removed_and_what_a_run_uses_stays(policy, servers, tmp_path):
-    killed = (
-        "import os, sys; from outrider.sample.handed_weights import HandedWeights; "
-        "print(HandedWeights(sys.argv[1], lambda make: make()).renew()); sys.stdout.flush(); os.kill(os.getpid(), 9)"
-    )
-    left = subprocess.run([sys.executable, "-c", killed, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert Path(left.stdout.strip()).is_dir(), left.stderr
-    (tmp_path / "other").mkdir()
-    first = opened(policy, servers[:1], tmp_path)
-    assert first.notices == [f"removed {left.stdout.strip()}, which a killed run had left"]
-    second = opened(policy, servers[1:2], tmp_path)
-    assert second.notices == []
-    assert len(list(tmp_path.iterdir())) == 3, "that of each, and what is nobody's"
-    for sampler in (first, second):
-        sampler.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_closing_waits_for_no_server(policy, servers, tmp_path):

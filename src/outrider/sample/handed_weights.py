@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import glob
+import os
+import platform
 import shutil
+import stat
+import sys
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -21,8 +27,9 @@ MERGED = "the whole weights are handed over in each step, the adapter added"
 class HandedWeights:
     """A new folder for each version of the weights, the same on every rank; the one before is removed.
 
-    A killed run leaves its last one behind. The next run that uses the same place removes it, which it may do because
-    nobody holds the lock in it any more.
+    A killed run leaves its last one behind. The next run of the same machine that uses the same place removes it, which
+    it may do because nobody holds the lock in it any more. Other machines may share the place, and some file systems
+    tell none of another's lock, so each machine looks at its own alone.
 
     Args:
         parent: where it is made; None: this machine's temporary files.
@@ -49,22 +56,37 @@ class HandedWeights:
         assert self._folder is not None
         return self._folder
 
-    def renew(self) -> Path:
-        """An empty folder; whoever has to read the one before has read it."""
-        before = self._folder
-        self._folder = self._on_main(self._make)
-        _remove(before)
-        return self._folder
+    def write(self, export: Callable[[Path], None]) -> Path:
+        """A new folder with what ``export`` writes, which every rank calls; whoever has to read the one before has
+        read it.
 
-    def _make(self) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._parent))
-        self._lock = (folder / _LOCK).open("wb")  # the one before is closed, and its folder removed
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        Raises:
+            UserError: nothing can be written there.
+        """
+        before = self._folder
+        folder: Path = self._on_main(self._make)
+        self._folder = folder
+        _remove(before)
+        export(folder)
+        self._on_main(lambda: _let_read(folder))  # and no rank goes on before all is there
         return folder
 
-    def complete(self) -> None:
-        """Wait on every rank until the first one has written into the folder."""
-        self._on_main(lambda: None)
+    def _make(self) -> Path:
+        folder = self._parent / f"{_prefix()}{uuid.uuid4().hex}"
+        try:
+            folder.mkdir()  # as the umask has it: a server may be another user's
+            self._lock = (folder / _LOCK).open("wb")  # the one before is closed, and its folder removed
+        except OSError as error:
+            raise UserError(
+                f"engine.sampler.vllm.folder: weights cannot be handed over in {self._parent} ({error.strerror})"
+            ) from error
+        self._lock.write(f"{os.getpid()} {' '.join(sys.argv)}\n".encode())  # for whoever wonders whose it is
+        self._lock.flush()
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks: nobody can tell whether it is in use, so nobody removes it
+            (folder / _LOCK).unlink()
+        return folder
 
     def remove(self) -> None:
         """Remove the last one."""
@@ -72,10 +94,15 @@ class HandedWeights:
         self._folder = None
 
 
+def _prefix() -> str:
+    """What the folders that this machine makes begin with."""
+    return f"{_PREFIX}{platform.node()}-"
+
+
 def _sweep(parent: Path) -> list[Path]:
     """Remove the folders whose runs are gone, and return them."""
     gone = []
-    for lock in sorted(parent.glob(f"{_PREFIX}*/{_LOCK}")):
+    for lock in sorted(parent.glob(f"{glob.escape(_prefix())}*/{_LOCK}")):
         try:
             with lock.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -84,6 +111,12 @@ def _sweep(parent: Path) -> list[Path]:
             continue
         gone.append(lock.parent)
     return gone
+
+
+def _let_read(folder: Path) -> None:
+    """Files are for whom the folder is for: safetensors makes them for their owner alone."""
+    for file in folder.iterdir():
+        file.chmod(stat.S_IMODE(folder.stat().st_mode) & 0o666)
 
 
 def _remove(folder: Path | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple
 
 from transformers import PreTrainedModel
@@ -100,7 +99,7 @@ class VllmSampler:
         Raises:
             EngineLostError: no server is left.
         """
-        export(self._weights.renew())  # every server has read the last ones, or is lost
+        self._weights.write(export)  # every server has read the last ones, or is lost
         # on every rank, the names too: an adapter that one did not know of would be missing in what it draws
         self._given = self._on_main(self._give)
         self.version = version
@@ -142,19 +141,19 @@ class VllmSampler:
 
     def _offer(self, model: PreTrainedModel) -> None:
         """Have every server load the model's adapter, and write the weights beneath it; or say why it is not so."""
-        folder = self._weights.renew()
-        refused = self._on_main(lambda: self._refused(model, folder))
+        self._weights.write(lambda folder: self._on_main(lambda: write_adapter(model, folder)))
+        refused = self._on_main(self._refused)
         if refused:
             self.notices.append(f"{refused}; {MERGED}")
             return
-        self.takes_adapter, beneath = True, self._beneath.renew()
-        self._on_main(lambda: write_weights(without_adapter(model), beneath))
+        self.takes_adapter = True
+        self._beneath.write(lambda folder: self._on_main(lambda: write_weights(without_adapter(model), folder)))
 
-    def _refused(self, model: PreTrainedModel, folder: Path) -> str:
-        write_adapter(model, folder)
+    def _refused(self) -> str:
+        """Why a server does not load the adapter; empty where all do."""
         for server in self._servers:
             try:
-                server.load_adapter(folder)
+                server.load_adapter(self._weights.given)
             except (UserError, ServerLostError) as error:  # what vLLM cannot load is a failure of the server to it
                 return f"the vLLM server {server.address} takes no adapters of this policy ({error})"
         return ""

@@ -74,10 +74,7 @@ class VllmEngine:
             raise
 
     def _started(self, policy: Policy, memory: float, held: int | None, rank: int, size: int) -> Any:
-        folder = self._weights.renew()
-        if rank == 0:
-            _write(policy, folder)
-        self._weights.complete()
+        folder = self._weights.write(lambda folder: _write(policy, folder) if rank == 0 else None)
         device = placement(policy.options.dtype).device
         options = _options(policy, memory, size, device)
         if held is not None:
@@ -121,9 +118,7 @@ class VllmEngine:
 
     def reload(self, export: Export) -> None:
         """Take the weights that ``export`` writes, and forget the keys and values of the old ones."""
-        folder = self._weights.renew()
-        export(folder)
-        self._weights.complete()
+        folder = self._weights.write(export)
         with _lost_if_it_fails():  # all together above, each rank for itself here
             self._unload()
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
@@ -133,9 +128,7 @@ class VllmEngine:
         """Draw with the adapter that ``export`` writes, and no longer with the one before."""
         from vllm.lora.request import LoRARequest
 
-        folder = self._weights.renew()
-        export(folder)
-        self._weights.complete()
+        folder = self._weights.write(export)
         self._adapters += 1
         adapter = LoRARequest(folder.name, self._adapters, str(folder))
         with _lost_if_it_fails():
