@@ -19,7 +19,7 @@ needs_skyrl = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_SKYRL_PYTHON names
 
 # It compiles anew for every other number of rows: rows come in multiples of ROWS, and sampling is filled up.
 ROWS = 16
-_BACKEND = {"max_lora_adapters": 32, "max_lora_rank": 8, "sample_max_num_sequences": 64, "train_micro_batch_size": ROWS}
+_BACKEND = {"max_lora_adapters": 96, "max_lora_rank": 8, "sample_max_num_sequences": 64, "train_micro_batch_size": ROWS}
 # the server reads, of the process that started it, the options of `uv run`, and starts its engine with them
 _UV = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[sys.argv.index('-m'):]]))"
 

@@ -55,6 +55,11 @@ def _refuse_tinker(recipe: Recipe) -> None:
         raise ValueError(
             "sample.stop names texts; a Tinker service stops at tokens or at texts, and end tokens come first"
         )
+    if learn.weight_decay > 0:
+        raise ValueError(
+            f"learn.weight_decay is {learn.weight_decay}; a Tinker service may leave it out, and SkyRL's JAX backend "
+            "decays the adapters of all its users: learn.weight_decay=0"
+        )
     if learn.gradient_checkpointing:
         raise ValueError("learn.gradient_checkpointing is the affair of the Tinker service: leave it false")
     if recipe.train.ranks > 1:

@@ -75,7 +75,6 @@ class TinkerLearner:
             [
                 ("epsilon", True, "nothing can be written instead"),
                 ("clipping", options.clip_norm is not None, "learn.clip_norm=null clips nothing"),
-                ("decay", options.weight_decay > 0, "learn.weight_decay=0 decays nothing"),
             ],
         )
 
@@ -137,11 +136,7 @@ class TinkerLearner:
             return result | {"skipped_nonfinite": 1.0}
         rate = self.options.rate(progress, self.steps, self.optimizer_steps)
         beta1, beta2 = self.options.betas
-        told = self.service.step(
-            Adam(
-                rate, beta1, beta2, weight_decay=self.options.weight_decay, grad_clip_norm=self.options.clip_norm or 0.0
-            )
-        )
+        told = self.service.step(Adam(rate, beta1, beta2, grad_clip_norm=self.options.clip_norm or 0.0))
         self.optimizer_steps += 1
         norms = {name.rpartition("/")[2]: value for name, value in told.items() if name.endswith("grad_norm")}
         sent = {"trained_tokens": float(sum(row.length for row in trained))}

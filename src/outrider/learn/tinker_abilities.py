@@ -3,7 +3,9 @@ r"""What a Tinker service does with a gradient and with the parameters of AdamW,
 Services differ, and say nothing of what they leave out: one sums the losses of tokens and rows, another takes the mean
 over each row's tokens and over rows; one ignores the clipping of gradients, another everything but the learning rate.
 So a few steps are made on an adapter of their own, which is then thrown away, and the log-probability of one token is
-watched. With an :math:`\epsilon` far above every gradient AdamW is a step of size :math:`\eta / \epsilon` along the
+watched. The decay of weights is not tried: SkyRL's JAX backend decays the adapters of all its users when one asks it.
+
+With an :math:`\epsilon` far above every gradient AdamW is a step of size :math:`\eta / \epsilon` along the
 gradient, so that the token moves in proportion to what the service made of it.
 """
 
@@ -32,14 +34,12 @@ class Abilities:
         batch_mean: whether losses are divided by the number of rows.
         epsilon: of AdamW. Where it is ignored, the betas may be too.
         clipping: of the gradient's norm.
-        decay: of weights.
     """
 
     row_mean: bool
     batch_mean: bool
     epsilon: bool = True
     clipping: bool = True
-    decay: bool = True
 
     def factor(self, length: int, rows: int) -> float:
         """By which an advantage is multiplied, so that the gradient is that of a sum over tokens and rows.
@@ -64,7 +64,7 @@ def abilities_of(service: TinkerService) -> Abilities:
     trial = _Trial(service)
     # a step that cannot move anything, unless epsilon is ignored
     if abs(trial.moved(rate=1e-3)) > 1e-6:
-        return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False, decay=False)
+        return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False)
     rate = trial.fitting_rate()
     one = trial.moved(rate)
     twice = trial.moved(rate, times=2) / one
@@ -74,7 +74,6 @@ def abilities_of(service: TinkerService) -> Abilities:
         row_mean=_nearest("a longer row", longer, {1.0: False, (_LENGTH - 1) / (2 * _LENGTH - 1): True}),
         batch_mean=_nearest("two rows", twice, {2.0: False, 1.0: True}),
         clipping=abs(clipped) < 0.1,
-        decay=trial.decays(),
     )
 
 
@@ -93,7 +92,7 @@ class _Trial:
 
     def __init__(self, service: TinkerService) -> None:
         self._service, self._trainer = service, service.new_adapter()
-        self._first = self._last = self._logprob()
+        self._last = self._logprob()
 
     def moved(self, rate: float, times: int = 1, length: int = _LENGTH, advantage: float = 1.0, **adam: Any) -> float:
         """How far the token goes in a step, from so many equal rows."""
@@ -114,12 +113,6 @@ class _Trial:
                 return rate if abs(moved) <= _MOST else rate * _LEAST / abs(moved)
             rate *= 3 if abs(moved) > _LEAST / 10 else 10
         raise UserError("the Tinker service did not change a token's likelihood in nine steps: it does not train")
-
-    def decays(self) -> bool:
-        """Whether weight decay halves the adapter, without a gradient: what it adds is then a quarter."""
-        added = self._last - self._first
-        self.moved(rate=1e-9, advantage=0.0, weight_decay=0.5e9)
-        return (self._last - self._first) / added < 0.6
 
     def _logprob(self) -> float:
         [logprobs] = self._service.logprobs([_row(_LENGTH, 0.0)], self._trainer)

@@ -46,13 +46,12 @@ class ServiceRow(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """One step of AdamW, by the names of the protocol; ``grad_clip_norm`` 0 clips nothing."""
+    """One step of Adam, by the names of the protocol; ``grad_clip_norm`` 0 clips nothing."""
 
     learning_rate: float
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    weight_decay: float = 0.0
     grad_clip_norm: float = 0.0
 
 
