@@ -10,18 +10,15 @@ Arguments: a folder for the runs, and recipes.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from _learning import changes, kill, steps, versions, wait_until
 from _machine import keep
 
-from outrider.measure.compare import compare
-from outrider.measure.evaluation import Evaluation
 from outrider.runs.folder import RunFolder
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -41,24 +38,11 @@ def started(recipe: str, servers: list[Server], out: Path, *more: str) -> subpro
     )
 
 
-def steps(out: Path) -> int:
-    return len(RunFolder(out).metrics()) if (out / "metrics.jsonl").exists() else 0
-
-
-def wait_until(done: int, out: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until the run has generated so many tokens."""
-    while not (steps(out) and RunFolder(out).metrics()[-1]["tokens"] >= done):
-        if process.poll() is not None:
-            raise SystemExit(f"{out.name} ended with status {process.returncode}")
-        time.sleep(0.2)
-
-
 def trained(recipe: str, servers: list[Server], out: Path) -> dict[str, object]:
     begin = time.monotonic()
     process = started(recipe, servers, out)
     wait_until(TOKENS // 3, out, process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill(process)
     process = started(recipe, servers, out, "--resume")
     wait_until(2 * TOKENS // 3, out, process)
     servers[1].kill()
@@ -69,16 +53,8 @@ def trained(recipe: str, servers: list[Server], out: Path) -> dict[str, object]:
     servers[1].wait()
     if process.wait():
         raise SystemExit(f"{recipe} ended with status {process.returncode}")
-    folder = RunFolder(out)
-    rows, evaluations = folder.metrics(), folder.evaluations()
-    first, last = (Evaluation.from_json(evaluations[step]) for step in (min(evaluations), max(evaluations)))
-    change = compare(first, last).overall.pass_at
-    differences = {
-        f"pass@{k}": {"before": first.overall.pass_at[k].value, "change": change[k].value}
-        | {"low": change[k].low, "high": change[k].high}
-        for k in (1, 16)
-    }
-    return differences | {
+    rows = RunFolder(out).metrics()
+    return changes(out, (1, 16)) | {
         "steps": len(rows),
         "tokens": rows[-1]["tokens"],
         "minutes": round((time.monotonic() - begin) / 60, 1),
@@ -107,10 +83,7 @@ def main() -> None:
     finally:
         for server in servers:
             server.kill()
-    listed = [PYTHON, "-m", "pip", "list", "--format=freeze"]
-    installed = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
-    versions = [line for line in installed.splitlines() if line.startswith(("vllm", "torch=", "transformers="))]
-    keep("vllm_learning", {"recipes": found, "servers": versions})
+    keep("vllm_learning", {"recipes": found, "servers": versions(PYTHON, ("vllm", "torch=", "transformers="))})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from transformers import AutoModelForCausalLM
 from outrider.errors import EngineLostError, UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions, Tinker
-from outrider.learn.tinker import TinkerLearner, named_loss
+from outrider.learn.service_loss import named_loss
+from outrider.learn.tinker import TinkerLearner
 from outrider.learn.tinker_abilities import Abilities, abilities_of
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy, load_policy
@@ -114,6 +115,17 @@ def copy_adapter(service: TinkerService, twin: torch.nn.Module, out: Path) -> No
     with torch.no_grad():
         for name, parameter in trained.items():
             parameter.copy_(found[name])
+    # SkyRL's JAX backend has one matrix for layers that read the same, and its file repeats it
+    for layer in range(2):
+        for first, *others in (
+            ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            ("mlp.gate_proj", "mlp.up_proj"),
+        ):
+            shared = twin.get_submodule(f"model.layers.{layer}.{first}.lora_A.default")
+            for other in others:
+                beside_it = twin.get_submodule(f"model.layers.{layer}.{other}.lora_A.default")
+                if torch.equal(shared.weight, beside_it.weight):
+                    beside_it.weight = shared.weight
 
 
 def rows_of(learner: LocalLearner, seed: int = 0, n: int = 12) -> list[TrainingRow]:
@@ -284,7 +296,10 @@ def test_rounds_of_a_group_repeat_no_member(sampler: TinkerSampler) -> None:
     assert len({str(r.token_ids.tolist()) for r in second} - {str(r.token_ids.tolist()) for r in first}) > 1
 
 
-def test_a_hand_over_is_probed(service: TinkerService, policy: Policy, model_folder: str, tmp_path: Path) -> None:
+def test_a_hand_over_is_probed(
+    request: pytest.FixtureRequest, service: TinkerService, policy: Policy, model_folder: str, tmp_path: Path
+) -> None:
+    skyrl = "skyrl" in request.node.name
     made = TinkerSampler(policy, SampleOptions(max_tokens=12), service)
     there, here = learner_at(service, {}), beside(service, model_folder, tmp_path, {})
     over = HandOver(made, there, Ranks(), [(Problem("p", ""), np.array(PROMPTS[0], np.int32))])
@@ -294,8 +309,11 @@ def test_a_hand_over_is_probed(service: TinkerService, policy: Policy, model_fol
         assert gauges["engines"] == 1
         there.update(rows_of(here, version))
     service.hand_over = lambda: None  # type: ignore[method-assign]  # weights reach a sampler only when that is asked
-    with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
-        over(2)
+    if skyrl:
+        assert over(2)["probe_max"] < 1e-4, "on JAX sampler and trainer have the same memory"
+    else:
+        with pytest.raises(UserError, match=r"log-probabilities are .* from the learner's|did not arrive"):
+            over(2)
 
 
 def test_the_exported_adapter_loads(service: TinkerService, policy: Policy, model_folder: str, tmp_path: Path) -> None:

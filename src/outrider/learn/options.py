@@ -102,6 +102,14 @@ class Fsdp2(LearnerEngine):
     offload: bool = Field(False, description="keep the shares in the host's memory, and on the GPU what computes")
 
 
+class Prices(Options):
+    """Of a million tokens, in any money."""
+
+    prefill: float = Field(ge=0, description="tokens that are read")
+    sample: float = Field(ge=0, description="tokens that are generated")
+    train: float = Field(ge=0, description="tokens of a pass with a gradient")
+
+
 class Tinker(LearnerEngine):
     """A service that speaks the Tinker protocol, hosted or one's own: it holds the policy, and trains an adapter.
 
@@ -117,6 +125,8 @@ class Tinker(LearnerEngine):
         description="an update's rows are filled up to a multiple of this with rows that train "
         "nothing: for services that compile anew for every other number, such as SkyRL's JAX",
     )
+
+    prices: Prices | None = Field(None, description="for the estimate of `--dry-run`")
 
     def address(self) -> str:
         """Where the service is, in words.

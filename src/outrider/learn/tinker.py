@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,24 +31,16 @@ from torch import Tensor
 from outrider.errors import EngineLostError, UserError
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
 from outrider.learn.options import LearnOptions
+from outrider.learn.service_loss import NamedLoss
 from outrider.learn.tinker_abilities import Abilities, abilities_of, refuse_inability
 from outrider.model.load import Policy
 from outrider.model.lora import ADAPTER
 from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
-from outrider.objective import Cispo, Clip, Unclipped
-from outrider.objective.options import ObjectiveOptions
 from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.record.row import TrainingRow
 
 STATE = "tinker.json"
 LINEAR = "importance_sampling"
-
-
-class NamedLoss(NamedTuple):
-    """A loss that services know, with its parameters."""
-
-    name: str
-    config: dict[str, float] | None = None
 
 
 class TinkerLearner:
@@ -187,33 +179,6 @@ class TinkerLearner:
         ]
         idle = sent[0]._replace(advantages=np.zeros_like(sent[0].advantages))
         return sent + [idle] * (total - len(rows))
-
-
-def named_loss(options: ObjectiveOptions) -> NamedLoss | None:
-    """The loss of the protocol that has the gradient of an objective, if one has.
-
-    Selections that leave tokens out, corrections and streams are factors of an advantage. An objective bounds log
-    ratios to ±20, and services do not.
-
-    >>> named_loss(ObjectiveOptions(surrogate={"clip": [0.2, 0.28]}))
-    NamedLoss(name='ppo', config={'clip_low_threshold': 0.8, 'clip_high_threshold': 1.28})
-    >>> named_loss(ObjectiveOptions(surrogate={"clip": {"ratio": "sequence"}})) is None
-    True
-    """
-    if (options.select is not None and options.select.penalises) or options.kl.coef > 0:
-        return None
-    match options.surrogate:
-        case Clip(dual=None, ratio="token") as clip:
-            return NamedLoss("ppo", _bounds(1 - clip.low, 1 + clip.high))
-        case Cispo() as cispo:
-            return NamedLoss("cispo", _bounds(0.0 if cispo.low is None else 1 - cispo.low, 1 + cispo.high))
-        case Unclipped(ratio="token"):
-            return NamedLoss("importance_sampling")
-    return None
-
-
-def _bounds(low: float, high: float) -> dict[str, float]:
-    return {"clip_low_threshold": low, "clip_high_threshold": high}
 
 
 def _factors(weighted: WeightedRow) -> NDArray[np.float64]:

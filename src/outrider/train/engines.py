@@ -7,6 +7,7 @@ from functools import partial
 import torch
 
 from outrider.config import Recipe
+from outrider.errors import UserError
 from outrider.learn.held import WholeModel
 from outrider.learn.learner import Learner
 from outrider.learn.local import Hold, LocalLearner
@@ -19,6 +20,11 @@ from outrider.sample.options import Vllm
 from outrider.sample.ready import ready
 from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
+
+
+def processes_of(recipe: Recipe) -> int:
+    """How many processes a run starts; 0: as many as there are cores or GPUs for."""
+    return 1 if isinstance(recipe.engine.learner, Tinker) else recipe.train.ranks
 
 
 def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
@@ -52,11 +58,14 @@ def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler,
 
 def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler, Learner]:
     if isinstance(recipe.engine.learner, Tinker):
-        from outrider.learn.tinker import TinkerLearner, named_loss
+        from outrider.learn.service_loss import named_loss
+        from outrider.learn.tinker import TinkerLearner
         from outrider.model.tinker_service import TinkerService
         from outrider.sample.tinker import TinkerSampler
 
         assert recipe.policy.lora is not None
+        if ranks.size > 1:
+            raise UserError(f"one process talks to a Tinker service, and {ranks.size} were started: leave torchrun out")
         service = TinkerService(recipe.model, recipe.policy.lora, recipe.seed, recipe.engine.learner)
         loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
         return TinkerSampler(policy, recipe.sample, service), TinkerLearner(

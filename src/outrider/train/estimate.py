@@ -7,11 +7,12 @@ Tokens of a step are bounded by the rollouts that the stages may ask for, each o
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from outrider.config import Recipe
-from outrider.learn.options import Fsdp2
+from outrider.learn.options import Fsdp2, Tinker
+from outrider.model.places import model_folder
 from outrider.sample.options import Vllm
 from outrider.train.cores import usable_cores
 from outrider.train.decoder_shape import DecoderShape, shape_of
@@ -19,6 +20,7 @@ from outrider.train.devices import Devices, find_devices, host_memory
 from outrider.train.fits import GIB, LIBRARIES, Setup, needed, verdict
 from outrider.train.memory import Layout, Memory, keys_and_values, memory, most_rollouts, number_bytes, wave
 from outrider.train.other_launcher import started_by_another
+from outrider.train.service_cost import service_lines
 
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
@@ -31,11 +33,24 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
         f"at most {rollouts:,} rollouts and {tokens:,} generated tokens a step{more} "
         f"({recipe.train.problems} problems, {recipe.sample.max_tokens} tokens a response)"
     ]
+    if isinstance(recipe.engine.learner, Tinker):
+        return [*lines, *service_lines(recipe, _tokens_of(recipe.model))]
     shape = None if config is None else shape_of(config)
     if config is None or shape is None:
         why = "has no config.json on this machine" if config is None else "is no dense decoder that this knows"
         return [*lines, f"memory: {recipe.model} {why}, so there is no estimate"]
     return [*lines, *_memory_lines(recipe, shape, str(config.get("model_type")), find_devices())]
+
+
+def _tokens_of(model: str) -> Callable[[str], int] | None:
+    """The number of tokens of a text, where the model's tokenizer is on this machine."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model_folder(model), local_files_only=True)
+    except (OSError, ValueError, KeyError):
+        return None
+    return lambda text: len(tokenizer(text)["input_ids"])
 
 
 def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices: Devices | None) -> list[str]:

@@ -11,7 +11,7 @@ from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
 from outrider.train.agreed_stop import AgreedStop
 from outrider.train.clock import Clock
-from outrider.train.engines import open_policy
+from outrider.train.engines import open_policy, processes_of
 from outrider.train.launch import launch
 from outrider.train.other_launcher import started_by_another
 from outrider.train.ranks import RankLostError, Ranks
@@ -30,7 +30,7 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
     started_by_another(recipe.train.ranks)  # which it then is
-    return launch(recipe.train.ranks, _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
+    return launch(processes_of(recipe), _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
 
 
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
