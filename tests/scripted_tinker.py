@@ -58,12 +58,16 @@ class ScriptedTinker:
         mean: losses are means over the tokens of a row and over rows; False: sums.
         ignores: names of the parameters of a step that it does not look at.
         fails_at: kind of request that fails from now on, or "" for none.
+        losses: of every step of an optimizer, the losses of its gradient.
         asked: kinds of all requests.
     """
 
     def __init__(self, folder: str, mean: bool = False, ignores: tuple[str, ...] = ()) -> None:
         self.folder, self.mean, self.ignores = folder, mean, ignores
         self.fails_at, self.asked, self.closed = "", list[str](), False
+        self._fails_after = ("", 0)
+        self.losses: list[list[str]] = []
+        self._kinds: dict[str, list[str]] = {}
         self.adapters: dict[str, _Adapter] = {}
         self.kept: dict[str, Any] = {}  # states by place
         self.samplers: dict[str, Any] = {}  # weights by session
@@ -104,6 +108,10 @@ class ScriptedTinker:
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
+    def fails_after(self, kind: str, count: int) -> None:
+        """Requests of a kind fail when so many more were answered."""
+        self._fails_after = (kind, self.asked.count(kind) + count)
+
     def close(self) -> None:
         self.closed = True
         self._server.shutdown()
@@ -121,6 +129,8 @@ class ScriptedTinker:
 
     def post(self, kind: str, body: Json) -> tuple[int, Any]:
         self.asked.append(kind)
+        if kind == self._fails_after[0] and self.asked.count(kind) > self._fails_after[1]:
+            self.fails_at, self._fails_after = kind, ("", 0)
         if kind == self.fails_at:
             return 400, {"detail": f"no {kind} today"}
         quick = getattr(self, f"_{kind}", None)
@@ -179,6 +189,7 @@ class ScriptedTinker:
             ids = [token for chunk in datum["model_input"]["chunks"] for token in chunk["tokens"]]
             logprobs = adapter.logprobs(ids, inputs["target_tokens"])
             if backward:
+                self._kinds.setdefault(body["model_id"], []).append(given["loss_fn"])
                 losses = _loss(given["loss_fn"], given.get("loss_fn_config") or {}, logprobs, inputs)
                 found = torch.autograd.grad(
                     losses.mean() if self.mean else losses.sum(), list(adapter.weights.values())
@@ -209,6 +220,7 @@ class ScriptedTinker:
             weight.sub_(adam["learning_rate"] * (first / a) / ((second / b).sqrt() + adam["eps"]))
             adapter.gradients[name].zero_()
         adapter.rows = 0
+        self.losses.append(self._kinds.pop(body["model_id"], []))
         return {"metrics": {"scripted/grad_norm": norm}}
 
     def do_save_weights(self, body: Json) -> Json:
