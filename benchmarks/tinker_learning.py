@@ -94,7 +94,7 @@ def main() -> None:
     base = folder / "base"
     if not base.exists():
         teach(base)
-    server = SkyrlServer(str(base), folder / "server").wait()
+    server = SkyrlServer(str(base), folder / "server", adapters=12).wait()
     found: dict[str, object] = {}
     try:
         for recipe in sys.argv[2:] or RECIPES:

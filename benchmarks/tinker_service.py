@@ -71,7 +71,7 @@ def main() -> None:
         folder = Path(name)
         random_model("qwen3").save_pretrained(folder / "model")
         character_tokenizer().save_pretrained(folder / "model")
-        server = SkyrlServer(str(folder / "model"), folder / "server").wait()
+        server = SkyrlServer(str(folder / "model"), folder / "server", adapters=4).wait()
         try:
             service = TinkerService(server.model, LoraOptions(rank=4), 3, Tinker(url=server.address))
             found = tried(service)

@@ -53,7 +53,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def skyrl(model_folder: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SkyrlServer]:
-    server = SkyrlServer(model_folder, tmp_path_factory.mktemp("skyrl"))
+    server = SkyrlServer(model_folder, tmp_path_factory.mktemp("skyrl"), adapters=64)
     yield server.wait()
     server.kill()
 

@@ -19,16 +19,20 @@ needs_skyrl = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_SKYRL_PYTHON names
 
 # It compiles anew for every other number of rows: rows come in multiples of ROWS, and sampling is filled up.
 ROWS = 16
-_BACKEND = {"max_lora_adapters": 96, "max_lora_rank": 8, "sample_max_num_sequences": 64, "train_micro_batch_size": ROWS}
+_BACKEND = {"max_lora_rank": 8, "sample_max_num_sequences": 64, "train_micro_batch_size": ROWS}
 # the server reads, of the process that started it, the options of `uv run`, and starts its engine with them
 _UV = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[sys.argv.index('-m'):]]))"
 
 
 class SkyrlServer:
-    """SkyRL's server on its JAX backend, on a CPU; ``folder`` keeps what a restart goes on from."""
+    """SkyRL's server on its JAX backend, on a CPU; ``folder`` keeps what a restart goes on from.
 
-    def __init__(self, model: str, folder: Path) -> None:
-        self.model, self.folder = model, folder
+    A run has two ``adapters`` at a time, and a session that ended is forgotten after five minutes. On a CPU each place
+    for one costs time, also where it is empty.
+    """
+
+    def __init__(self, model: str, folder: Path, adapters: int) -> None:
+        self.model, self.folder, self._adapters = model, folder, adapters
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -44,7 +48,7 @@ class SkyrlServer:
             "backend": "jax",
             "checkpoints-base": str(self.folder / "checkpoints"),
             "database-url": f"sqlite:///{self.folder / 'tinker.db'}",
-            "backend-config": json.dumps(_BACKEND),
+            "backend-config": json.dumps({**_BACKEND, "max_lora_adapters": self._adapters}),
         }
         beside = Path(PYTHON).parent  # where `uv` is, which the server calls
         environment = {**os.environ, "PATH": f"{beside}:{os.environ['PATH']}", "JAX_PLATFORMS": "cpu"}

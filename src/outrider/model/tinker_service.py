@@ -30,6 +30,7 @@ from outrider.record import Ids
 T = TypeVar("T")
 _KEY = "TINKER_API_KEY"
 _HEALTH_SECONDS = 20.0
+_INTRODUCTIONS = 4  # answers before the first likelihood
 
 
 class ServiceRow(NamedTuple):
@@ -75,7 +76,7 @@ class TinkerService:
     """
 
     def __init__(self, model: str, lora: LoraOptions, seed: int, options: Tinker) -> None:
-        self._sdk = _package()
+        self._sdk, self._answers = _package(), 0
         self.address, self.options, self.model = options.address(), options, model
         url = options.url or os.environ.get("TINKER_BASE_URL")
         _refuse_silence(url)
@@ -101,8 +102,10 @@ class TinkerService:
         """A training client of an adapter of its own, which changes nothing yet."""
         return self.ask(
             "for an adapter",
-            lambda: self._client.create_lora_training_client(
-                base_model=self.model, rank=self._rank, seed=self._seed % 2**31
+            lambda: _settled(
+                self._client.create_lora_training_client(
+                    base_model=self.model, rank=self._rank, seed=self._seed % 2**31
+                )
             ),
         )
 
@@ -127,16 +130,25 @@ class TinkerService:
     def _waited(self, what: str, answer: Future[T]) -> T:
         seconds = self.options.seconds
         try:
-            return answer.result(timeout=seconds)
+            given = answer.result(timeout=seconds)
         except TimeoutError as error:
             raise EngineLostError(
-                f"the Tinker service {self.address} was asked {what} and did not answer in {seconds:g} s"
+                f"the Tinker service {self.address} was asked {what} and did not answer in {seconds:g} s "
+                f"(engine.learner.tinker.seconds){self._hint()}"
             ) from error
         except Exception as error:  # whatever the package raises
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise EngineLostError(
-                f"the Tinker service {self.address} was asked {what} and failed ({reason})"
+                f"the Tinker service {self.address} was asked {what} and failed ({reason}){self._hint()}"
             ) from error
+        self._answers += 1
+        return given
+
+    def _hint(self) -> str:
+        """A package of another version than the service's may wait for ever for the answer to its first questions."""
+        if self._answers > _INTRODUCTIONS:
+            return ""
+        return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 speaks 0.24.1 (outrider[skyrl])"
 
     # ------------------------------------------------------------------------------------------------- training
 
@@ -211,7 +223,7 @@ class TinkerService:
         """Go on from what :meth:`save` kept."""
         self._trainer = self.ask(
             f"to go on from {place}",
-            lambda: self._client.create_training_client_from_state_with_optimizer(place),
+            lambda: _settled(self._client.create_training_client_from_state_with_optimizer(place)),
         )
 
     def download(self, name: str, folder: Path) -> None:
@@ -234,6 +246,11 @@ def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.floa
     if [len(one) for one in found] != [len(row.ids) - 1 for row in rows]:
         raise EngineLostError("the Tinker service gave likelihoods of other tokens than it was asked for")
     return found
+
+
+def _settled(given: Any) -> Any:
+    """A client, also of versions of the package that give it later."""
+    return given.result() if hasattr(given, "result") else given
 
 
 def _read(url: str) -> bytes:
