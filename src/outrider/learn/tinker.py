@@ -63,6 +63,7 @@ class TinkerLearner:
         self.steps = self.optimizer_steps = 0
         self.abilities = abilities_of(service)
         refuse_inability(
+            service.address,
             self.abilities,
             [
                 ("epsilon", True, "nothing can be written instead"),

@@ -128,10 +128,12 @@ def _row(length: int, advantage: float) -> ServiceRow:
     return ServiceRow(ids, np.zeros(length - 1), advantages)
 
 
-def refuse_inability(abilities: Abilities, needed: Sequence[tuple[str, bool, str]]) -> None:
+def refuse_inability(who: str, abilities: Abilities, needed: Sequence[tuple[str, bool, str]]) -> None:
     """Raise UserError where a service does not do what a recipe needs: name of the ability, whether it is needed, and
     what to write instead."""
     has = abilities.as_dict()
     for name, is_needed, remedy in needed:
         if is_needed and not has[name]:
-            raise UserError(f"the Tinker service ignores {name} without a word, which this recipe asks for: {remedy}")
+            raise UserError(
+                f"the Tinker service {who} ignores {name} without a word, which this recipe asks for: {remedy}"
+            )

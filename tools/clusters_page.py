@@ -1,0 +1,120 @@
+"""The tables of docs/clusters.md and docs/tinker.md that follow from the code and from what was measured.
+
+Usage: ``python tools/clusters_page.py``. Which recipes an engine carries is asked of the code that refuses the others;
+what a Tinker service does is read from ``benchmarks/results/tinker_service.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outrider.config import list_recipes, load_recipe
+from outrider.errors import UserError
+from outrider.integrations.verl_config import verl_settings
+from outrider.integrations.verl_config_command import load_for_verl
+
+ROOT = Path(__file__).parents[1]
+CLUSTERS, TINKER = ROOT / "docs/clusters.md", ROOT / "docs/tinker.md"
+MEASURED = ROOT / "benchmarks/results/tinker_service.json"
+
+TINKER_WORDS = ["engine=tinker", "policy.lora={rank: 32}", "learn.clip_norm=null"]
+SERVERS = "sampler: {vllm: {servers: ['http://127.0.0.1:8000']}}"
+VERL_WORDS = ["train.steps=200", "train.tokens=null", "learn.warmup=0 steps"]
+NO_KL = "objective.kl=0"
+
+Try = Callable[[str, list[str]], Any]
+ENGINES: dict[str, tuple[list[str], Try]] = {
+    "local": ([], load_recipe),
+    "vLLM as sampler": ([f"engine={{{SERVERS}}}"], load_recipe),
+    "FSDP2 as learner, with vLLM": ([f"engine={{learner: fsdp2, {SERVERS}}}"], load_recipe),
+    "Tinker": (TINKER_WORDS, load_recipe),
+    "verl": (VERL_WORDS, lambda name, words: verl_settings(load_for_verl(name, words, None))),
+}
+
+
+def carried() -> str:
+    """Which of the shipped recipes each engine carries on Countdown, and why not the others."""
+    names = [info.name for info in list_recipes()]
+    lines = [
+        "| engine | recipes | as they are but for | with `objective.kl=0` too | not, and why |",
+        "|---|---|---|---|---|",
+    ]
+    for engine, (words, carry) in ENGINES.items():
+        plain, without, refused = [], [], dict[str, list[str]]()
+        for name in names:
+            reason = _refused(carry, name, words)
+            if not reason:
+                plain.append(name)
+            elif "kl" in reason and not _refused(carry, name, [*words, NO_KL]):
+                without.append(name)
+            else:
+                refused.setdefault(_refused(carry, name, [*words, NO_KL]) or reason, []).append(name)
+        why = "; ".join(f"{', '.join(found)}: {reason}" for reason, found in refused.items())
+        said = "<br>".join(f"`{word}`" for word in words)
+        lines.append(
+            f"| {engine} | {len(plain)} of {len(names)} | {said} | {', '.join(without) or '–'} | {why or '–'} |"
+        )
+    return "\n".join(lines)
+
+
+def _refused(carry: Try, name: str, words: list[str]) -> str:
+    """Why, without names of files and pieces that only this recipe has."""
+    try:
+        carry(name, words)
+    except UserError as error:
+        sentence = str(error).removeprefix("verl cannot carry this recipe: ")
+        sentence = re.sub(r"^\S+\.yaml: ", "", sentence)
+        return re.sub(r"explore\.\[?\d+\]?", "a stage", sentence).partition("; ")[0]
+    return ""
+
+
+def measured() -> str:
+    """What a service was found to do."""
+    found = json.loads(MEASURED.read_text())["SkyRL, JAX"]
+    rows = {
+        "losses of a row's tokens": "their mean, the prompt counted" if found["row_mean"] else "their sum",
+        "losses of rows": "their mean" if found["batch_mean"] else "their sum",
+        "Adam's betas and epsilon": _does(found["epsilon"]),
+        "clipping of the gradient's norm": _does(found["clipping"]),
+        "`num_samples` with a seed": "seed, seed + 1, …" if found["seeds_count_up"] else "of no order",
+        "a rollout in another batch": "the same" if found["same_in_any_batch"] else "another",
+        "sampler and trainer, largest difference of a log-probability": f"{found['sampler_and_trainer_apart']:.1e}",
+        "new weights in the sampler": "when they are handed over"
+        if found["weights_wait_for_a_hand_over"]
+        else "at once: both have the same memory",
+    }
+    head = ["| | SkyRL 0.3.0, JAX on a CPU | hosted service | SkyRL, FSDP or Megatron |", "|---|---|---|---|"]
+    return "\n".join(
+        [*head, *(f"| {what} | {does} | found at the start | found at the start |" for what, does in rows.items())]
+    )
+
+
+def _does(told: bool) -> str:
+    return "as told" if told else "ignored: `learn.clip_norm=null`"
+
+
+def page(text: str, tables: dict[str, Callable[[], str]]) -> str:
+    """The text with its tables between marks written anew."""
+    for name, table in tables.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, mark, rest = text.partition(begin)
+        _, ending, after = rest.partition(end)
+        assert mark and ending, f"no place for {name}"
+        text = f"{before}{begin}\n{table()}\n{ending}{after}"
+    return text
+
+
+PAGES = {CLUSTERS: {"carried": carried}, TINKER: {"measured": measured}}
+
+
+def main() -> None:
+    for file, tables in PAGES.items():
+        file.write_text(page(file.read_text("utf-8"), tables), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
