@@ -56,7 +56,7 @@ def carried() -> str:
         why = "; ".join(f"{', '.join(found)}: {reason}" for reason, found in refused.items())
         said = "<br>".join(f"`{word}`" for word in words)
         lines.append(
-            f"| {engine} | {len(plain)} of {len(names)} | {said} | {', '.join(without) or '–'} | {why or '–'} |"
+            f"| {engine} | {len(plain)} of {len(names)} | {said} | {', '.join(without) or '-'} | {why or '-'} |"
         )
     return "\n".join(lines)
 
@@ -101,9 +101,9 @@ def page(text: str, tables: dict[str, Callable[[], str]]) -> str:
     """The text with its tables between marks written anew."""
     for name, table in tables.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        before, mark, rest = text.partition(begin)
+        before, _, rest = text.partition(begin)
         _, ending, after = rest.partition(end)
-        assert mark and ending, f"no place for {name}"
+        assert ending, f"no place for {name}"
         text = f"{before}{begin}\n{table()}\n{ending}{after}"
     return text
 
@@ -112,6 +112,7 @@ PAGES = {CLUSTERS: {"carried": carried}, TINKER: {"measured": measured}}
 
 
 def main() -> None:
+    """Write both pages anew."""
     for file, tables in PAGES.items():
         file.write_text(page(file.read_text("utf-8"), tables), "utf-8")
 
