@@ -33,8 +33,8 @@ check: .venv/installed ## linter, formatter, type checker, file budgets, import 
 	@echo "== budgets of files and functions" && $(BIN)/python tools/check_budgets.py
 	@echo "== layers" && $(BIN)/python tools/check_layers.py
 
-engines: .venv/installed .engines/vllm/installed ## the contract suites of the optional engines, in environments of their own
-	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python
+engines: .venv/installed .engines/vllm/installed .engines/skyrl/installed ## the contract suites of the optional engines, in environments of their own
+	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python .engines/skyrl/bin/python
 
 docs: .venv/docs ## build the documentation into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
@@ -62,6 +62,11 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 .engines/vllm/installed: tools/install_vllm.sh | .venv/installed
 	@echo "== .engines/vllm: vLLM with its own PyTorch, 3 GB or more; some minutes"
 	@rm -rf .engines/vllm && tools/install_vllm.sh .engines/vllm $(BIN)/python
+	@touch $@
+
+.engines/skyrl/installed: tools/install_skyrl.sh | .venv/installed
+	@echo "== .engines/skyrl: SkyRL's server with JAX, 2 GB; some minutes"
+	@rm -rf .engines/skyrl && tools/install_skyrl.sh .engines/skyrl $(BIN)/python
 	@touch $@
 
 .venv/docs: .venv/installed

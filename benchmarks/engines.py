@@ -1,6 +1,6 @@
 """The contract suites of the optional engines, each with an interpreter that has it: what passed, failed, was skipped.
 
-``make engines`` calls this with the interpreter of vLLM's environment. Slow cases run too. Servers are asked from this
+``make engines`` calls this with the interpreters of vLLM's and of SkyRL's environment. Slow cases run too. Servers are asked from this
 interpreter; vLLM in the run's own processes is tested by that one. The results have the versions.
 """
 
@@ -14,8 +14,9 @@ from _machine import keep
 
 OVER_HTTP = ["tests/test_sampler_contract.py", "tests/test_adapter_contract.py", "tests/test_engine_runs.py"]
 INSIDE = ["tests/test_sampler_contract.py", "tests/test_adapter_contract.py", "tests/test_engine_inside.py"]
+TINKER = ["tests/test_tinker_contract.py", "tests/test_tinker_runs.py"]
 LEARNERS = ["tests/test_learner_contract.py", "tests/test_sharded_runs.py"]
-_SHOWN = ("vllm", "torch=", "transformers=", "peft=")
+_SHOWN = ("vllm", "torch=", "transformers=", "peft=", "skyrl=", "tinker=", "jax=")
 
 
 def versions(python: str) -> list[str]:
@@ -25,17 +26,28 @@ def versions(python: str) -> list[str]:
 
 
 def main() -> None:
-    if not sys.argv[1:]:
-        print("no interpreter with vLLM is named (`make engines` makes one): skipped")
+    if len(sys.argv) < 3:
+        print("no interpreters with vLLM and with SkyRL are named (`make engines` makes them): skipped")
         return
-    vllm = sys.argv[1]
+    vllm, skyrl = sys.argv[1:3]
     one = {"OMP_NUM_THREADS": "1"}
     found = {
         "vLLM over HTTP": suite(sys.executable, OVER_HTTP, one | {"OUTRIDER_VLLM_PYTHON": vllm}),
         "vLLM in this process": suite(vllm, INSIDE, one),
+        "SkyRL behind the Tinker protocol": suite(sys.executable, TINKER, one | {"OUTRIDER_SKYRL_PYTHON": skyrl}),
         "learners, local and FSDP2": suite(sys.executable, LEARNERS, one),
     }
-    keep("engines", {"suites": found, "versions": {"of vLLM": versions(vllm), "of Outrider": versions(sys.executable)}})
+    keep(
+        "engines",
+        {
+            "suites": found,
+            "versions": {
+                "of vLLM": versions(vllm),
+                "of SkyRL": versions(skyrl),
+                "of Outrider": versions(sys.executable),
+            },
+        },
+    )
     if any(told.get("failed") or told.get("error") for told in found.values()):
         raise SystemExit(1)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -130,3 +132,23 @@ def test_one_update_is_of_one_loss(service: ScriptedTinker, tmp_path: Path) -> N
     assert main(words(service, tmp_path / "run", "grpo", *more)) == 0
     assert service.losses
     assert all(len(set(kinds)) == 1 for kinds in service.losses)
+
+
+def test_the_block_of_the_readme_runs(service: ScriptedTinker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a model and a task of this test's, and another address; what it trains and how are the block's."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    [block] = [b for b in re.findall(r"^```\n(.*?)^```", readme, re.DOTALL | re.MULTILINE) if "engine=tinker" in b]
+    assert block.count("\n") == 3
+    command = shlex.split(block.splitlines()[-1])
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("extends: grpo\n")
+    given = [
+        {"mine.yaml": str(recipe), "runs/mine": str(tmp_path / "run")}.get(word, word)
+        for word in command[1:]
+        if not word.startswith("model=")
+    ]
+    monkeypatch.setenv("TINKER_BASE_URL", service.address)
+    here = words(service, tmp_path / "run")
+    small = [word for word in here[2:-2] if not word.startswith(("engine=", "policy.", "learn.clip_norm"))]
+    assert main([*given[:2], *small, *given[2:], "policy.lora.rank=4"]) == 0
+    assert len(metrics(tmp_path / "run")) == STEPS
