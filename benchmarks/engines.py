@@ -1,7 +1,7 @@
 """The contract suites of the optional engines, each with an interpreter that has it: what passed, failed, was skipped.
 
-``make engines`` calls this with the interpreters of vLLM's and of SkyRL's environment. Slow cases run too. Servers are asked from this
-interpreter; vLLM in the run's own processes is tested by that one. The results have the versions.
+``make engines`` calls this with the interpreters of vLLM's and of SkyRL's environment. Slow cases run too. Servers are
+asked from this interpreter; vLLM in the run's own processes is tested by that one. The results have the versions.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def teach(folder: Path) -> None:
 
 
 def started(recipe: str, server: SkyrlServer, out: Path, *more: str) -> subprocess.Popen[bytes]:
-    service = json.dumps({"tinker": {"url": server.address, "rows": ROWS, "seconds": 300}})
+    service = json.dumps({"tinker": {"url": server.address, "rows": ROWS, "seconds": 100}})
     words = [f"engine={{sampler: tinker, learner: {service}}}", f"model={server.model}", "policy.lora={rank: 8}"]
     words += ["learn.clip_norm=null", "learn.lr=1e-3", f"train.tokens={TOKENS}", "train.save_every=2", "seed=1"]
     words += ["evaluate.problems=100", "evaluate.n=16", *more]
