@@ -12,11 +12,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from outrider.errors import UserError
 from outrider.model.load import load_policy
 from outrider.model.weights_file import write_weights
 from outrider.sample.handed_weights import HandedWeights
+
+
+def random_model(tie_word_embeddings: bool) -> PreTrainedModel:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    return Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, tie_word_embeddings=tie_word_embeddings))
 
 
 def handed(parent: Path) -> HandedWeights:
@@ -89,6 +99,22 @@ def test_whoever_the_user_lets_read_files_may_read_weights(tmp_path: Path, umask
         os.umask(before)
     assert stat.S_IMODE(folder.stat().st_mode) == mode
     assert stat.S_IMODE((folder / "model.safetensors").stat().st_mode) == mode & 0o666
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_a_head_goes_over_under_its_own_name_though_it_is_the_embedding(
+    tmp_path: Path, tied: bool, dtype: torch.dtype | None
+) -> None:
+    """vLLM keeps a copy of a tied head, which it does not renew when the embedding alone is given."""
+    model = random_model(tie_word_embeddings=tied)
+    assert (model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()) == tied
+    write_weights(model, tmp_path, dtype)
+    written = load_file(tmp_path / "model.safetensors")
+    assert written.keys() == {*model.state_dict(), "lm_head.weight"}
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(written[name], tensor.to(dtype or tensor.dtype)), name
+    assert torch.equal(written["lm_head.weight"], written["model.embed_tokens.weight"]) == tied
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,15 @@ def test_nothing_is_left_to_the_generation_config_of_a_model(policy):
     assert (job.asked["repetition_penalty"], job.asked["min_p"]) == (1.0, 0.0)
 
 
+def test_where_a_rollout_depends_on_what_else_is_drawn_the_run_says_so(policy, servers, tmp_path):
+    """In float32 it does not, which the contract of samplers holds vLLM to."""
+    for dtype, said in (("float32", []), ("bfloat16", ["vLLM in bfloat16: what else is drawn at the time moves"])):
+        options = policy.options.model_copy(update={"dtype": dtype})
+        sampler = opened(policy._replace(options=options), servers[:1], tmp_path)
+        assert [notice[: len(said[0])] for notice in sampler.notices] == said
+        sampler.close()
+
+
 def test_connections_that_a_server_has_closed_are_opened_again(policy, servers, tmp_path):
     """As vLLM's does when nothing was asked for five seconds."""
     sampler = opened(policy, servers, tmp_path)

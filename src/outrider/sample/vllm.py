@@ -79,7 +79,7 @@ class VllmSampler:
         self._counts: Counter[str] = Counter()
         self.version = 0
         self._weights = HandedWeights(engine.folder, on_main)
-        self.notices = list(self._weights.notices)
+        self.notices = [*self._requests.notices, *self._weights.notices]
         self._beneath = HandedWeights(engine.folder, on_main)  # the adapter, for servers that are started anew
         self.takes_adapter = False
         try:

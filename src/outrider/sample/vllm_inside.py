@@ -21,7 +21,7 @@ class VllmInside:
 
     def __init__(self, policy: Policy, options: SampleOptions, engine: VllmEngine) -> None:
         self._requests, self._engine = VllmRequests(policy, options), engine
-        self.takes_adapter, self.notices = engine.takes_adapter, list(engine.notices)
+        self.takes_adapter, self.notices = engine.takes_adapter, [*self._requests.notices, *engine.notices]
         self._counts: Counter[str] = Counter()
         self.version = 0
 

@@ -29,6 +29,11 @@ class Job(NamedTuple):
     asked: dict[str, Any]
 
 
+_NEAR_TIES = (
+    "vLLM in bfloat16: what else is drawn at the time moves the last bits of log-probabilities, so equal runs may draw "
+    "different rollouts, unless it runs with VLLM_BATCH_INVARIANT=1"
+)
+
 TokensOf = Mapping[tuple[int, int], SampledTokens]
 """The tokens of each request and member."""
 
@@ -38,10 +43,14 @@ class VllmRequests:
 
     Every rollout is a request of its own, with its own seed. Log-probabilities are those of the distribution that was
     sampled from, ``processed_logprobs``.
+
+    Attributes:
+        notices: what a rollout depends on beside its identity.
     """
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:
         self.limits = PolicyLimits(policy)
+        self.notices = [] if policy.options.dtype == "float32" else [_NEAR_TIES]
         self._tokenizer, self._options = policy.tokenizer, options
         self._ends = ends_of(policy, options.stop)
 
