@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
+from outrider.learn import sharded
 from outrider.learn.held import WholeModel
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
@@ -64,6 +65,33 @@ def status(key: str) -> int:
     """Bytes of a line of the process's status."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def hold_and_gather(ranks: Ranks, out: Path) -> int:
+    """Beside an adapter, with a reference: bytes of all storages by kind, and what an adapter's hand-over gathers."""
+    learner = learner_of(Trial(lora=True, kl=0.1), ranks, sharded=True, size={"hidden_size": 64})
+    learner.update(rows_of(Trial(), 0))
+    gc.collect()
+    found = (one for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter) and not one.is_meta)
+    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in found}
+    model = sum(local(parameter).nbytes for parameter in learner.model.parameters())
+    trained = sum(local(parameter).nbytes for parameter in learner.parameters)
+    gathered = 0
+    whole = sharded._whole
+
+    def counted(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal gathered
+        gathered += whole(tensor).nbytes
+        return whole(tensor)
+
+    sharded._whole = counted  # type: ignore[assignment]
+    folder = out / str(ranks.rank)
+    folder.mkdir(parents=True)
+    learner.export(folder, adapter=True)
+    sharded._whole = whole
+    numbers = {"held": sum(storages.values()), "model": model, "trained": trained, "gathered": gathered}
+    (out / f"{ranks.rank}.json").write_text(json.dumps(numbers))
+    return 0
 
 
 class Trial(NamedTuple):

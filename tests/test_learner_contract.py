@@ -128,6 +128,18 @@ def test_a_folder_that_one_process_does_not_see_is_a_sentence_on_all(tmp_path: P
         launched(2, sharded_mains.look_where_one_cannot_see, tmp_path)
 
 
+def test_beside_an_adapter_frozen_weights_are_held_once_and_stay_where_they_are(tmp_path: Path) -> None:
+    """Also with a reference, and where the adapter is handed over."""
+    assert launched(2, sharded_mains.hold_and_gather, tmp_path) == 0
+    for rank in range(2):
+        numbers = json.loads((tmp_path / f"{rank}.json").read_text())
+        frozen = numbers["model"] - numbers["trained"]
+        # weights, reference, gradients, two averages of what is trained; less than a second copy of what is frozen
+        assert numbers["held"] < frozen + 5 * numbers["trained"] + 0.7 * frozen, numbers
+        assert numbers["gathered"] == pytest.approx(2 * numbers["trained"], rel=0.2), numbers
+    assert (tmp_path / "0" / "adapter_model.safetensors").is_file()
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the largest memory anew")
 @pytest.mark.parametrize(("ranks", "sharded"), [(1, False), (2, True)])
 def test_saving_takes_no_copy(ranks: int, sharded: bool, tmp_path: Path) -> None:

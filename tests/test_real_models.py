@@ -152,14 +152,19 @@ def test_adapters_that_cannot_be_had_are_refused(folders: dict[str, str], monkey
         load_policy(folders["qwen2"], LORA)
 
 
-def test_the_reference_of_an_adapter_is_the_model_beneath_it_without_a_copy(folders: dict[str, str]) -> None:
+def test_the_reference_of_an_adapter_is_its_first_state_alone(folders: dict[str, str]) -> None:
     policy = load_policy(folders["qwen2"], LORA)
     use_plans(policy.model)
-    learner = LocalLearner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(kl=0.1), 16))
-    assert learner.reference is not None
-    twins = dict(learner.reference.named_parameters())
-    for name, parameter in policy.model.named_parameters():
-        assert (twins[name].data_ptr() == parameter.data_ptr()) == (".lora_" not in name)
+    learner = LocalLearner(policy.model, LearnOptions(lr=0.1), PolicyLoss(ObjectiveOptions(kl=0.1), 16))
+    first = learner.logprobs(rows())
+    adapter = [parameter for name, parameter in policy.model.named_parameters() if ".lora_" in name]
+    assert sum(kept.nbytes for kept in learner.reference) == sum(parameter.nbytes for parameter in adapter) > 0
+    metrics = [learner.update(rows()).metrics["kl_reference"] for _ in range(3)]
+    assert metrics[0] == pytest.approx(0.0, abs=1e-7)
+    assert metrics[2] > 1e-4, "the policy moved, and its reference did not"
+    for parameter, kept in zip(adapter, learner.reference, strict=True):
+        parameter.data.copy_(kept)
+    assert all(np.array_equal(a, b) for a, b in zip(first, learner.logprobs(rows()), strict=True))
 
 
 # Types of numbers, and memory.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +15,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.learn.batching import micro_batches, split_by_tokens
-from outrider.learn.held import HeldModel, Training, WholeModel
+from outrider.learn.checkpoint_files import Training, trained_in
+from outrider.learn.held import HeldModel, WholeModel
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
 from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess, Processes
@@ -61,13 +61,12 @@ class LocalLearner:
     ) -> None:
         self.model, self.options, self.loss = model, options, loss
         self.ranks, self.dtype, self.path = ranks or OneProcess(), dtype, path
-        self.reference = _frozen_copy(model) if loss.needs_reference else None
         if options.gradient_checkpointing:
             recompute_layers(model)
-        # the reference first: a copy of what is sharded already would be a copy of a share
-        self.held_reference = None if self.reference is None else hold(self.reference, path, self.ranks, dtype)
         self.held = hold(model, path, self.ranks, dtype)
         self.parameters = self.held.parameters
+        # Of what is trained alone: beside an adapter, its first state. It takes the policy's place to be computed.
+        self.reference = [p.detach().clone() for p in self.parameters] if loss.needs_reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
 
@@ -105,10 +104,7 @@ class LocalLearner:
         # zeros where another rank computes, so that the sum over ranks is the whole
         values_N = torch.zeros(int(ends[-1]) if len(ends) else 0, dtype=_wide(self.model))
         micros = micro_batches(split_by_tokens(slots, self.ranks.size)[self.ranks.rank], self.options.micro_tokens)
-        for _ in range(self.held.passes(len(micros)) - len(micros)):
-            self.held.idle()
-        # all passes before the first is read, which waits for it
-        computed = [self._forward(self.held, [slot.row for slot in micro])[which] for micro in micros]
+        computed = self._passes([[slot.row for slot in micro] for micro in micros], which)
         for micro, values in zip(micros, computed, strict=True):
             parts = values.cpu().split([len(slot.row.token_ids) for slot in micro])
             for slot, part in zip(micro, parts, strict=True):
@@ -116,19 +112,36 @@ class LocalLearner:
         return np.split(self.ranks.sum_(values_N).numpy(), ends[:-1]) if len(ends) else []
 
     @torch.no_grad()
+    def _passes(self, micros: Sequence[Sequence[TrainingRow]], which: int) -> list[Tensor]:
+        """Log-probabilities (0) or entropies (1) of each micro-batch; all passes before the first is read, which waits
+        for it."""
+        for _ in self.held.idle(len(micros)):
+            pass
+        return [self._forward(rows)[which] for rows in micros]
+
+    @torch.no_grad()
+    def _reference_logprobs(self, micros: Sequence[Sequence[WeightedRow]]) -> Sequence[Tensor | None]:
+        if not self.reference:
+            return [None] * len(micros)
+        self.held.exchange(self.reference)
+        try:
+            return self._passes([[weighted.row for weighted in micro] for micro in micros], 0)
+        finally:
+            self.held.exchange(self.reference)
+
+    @torch.no_grad()
     def reset_reference(self) -> None:
         """The policy becomes the reference, and the optimizer forgets its averages; a warm-up is not repeated.
 
         Source: ProRL, arXiv 2505.24864.
         """
-        assert self.reference is not None
-        for old, new in zip(self.reference.parameters(), self.model.parameters(), strict=True):
+        for old, new in zip(self.reference, self.parameters, strict=True):
             old.copy_(new)
         self.optimizer = self._new_optimizer()
 
     def export(self, folder: Path, adapter: bool = False) -> None:
         """As :func:`outrider.model.weights_file.write_weights` does, in the type of matrix products."""
-        if (model := self.held.assembled()) is None:
+        if (model := self.held.assembled(adapter)) is None:
             return
         if adapter:
             write_adapter(model, folder)
@@ -149,7 +162,7 @@ class LocalLearner:
             UserError: the disk refuses.
         """
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
-        self.held.save(folder, self._training(counts))
+        self.held.files.save(folder, self._training(counts))
 
     def load(self, folder: Path) -> None:
         """Go on from what :meth:`save` wrote; every rank has to call.
@@ -158,14 +171,16 @@ class LocalLearner:
             UserError: it is of another model.
         """
         decays = [group["weight_decay"] for group in self.optimizer.param_groups]
-        counts = self.held.load(folder, self._training({}))
+        counts = self.held.files.load(folder, self._training({}))
         for group, decay in zip(self.optimizer.param_groups, decays, strict=True):  # the options win, also when forced
             group.update(weight_decay=decay, betas=self.options.betas)
         self.optimizer_steps, self.steps = counts["optimizer_steps"], counts["steps"]
         self.loss.load_state_dict(counts["loss"])
 
     def _training(self, counts: dict[str, Any]) -> Training:
-        return Training(self.optimizer, counts, self.reference if self.loss.reset_every else None)
+        trained = trained_in(self.model)
+        reference = dict(zip(trained, self.reference, strict=True)) if self.loss.reset_every else {}
+        return Training(trained, self.optimizer, counts, reference)
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         options = self.options
@@ -188,7 +203,7 @@ class LocalLearner:
         self.optimizer.zero_grad(set_to_none=False)
         result |= self._accumulate(split_by_tokens(trained, self.ranks.size)[self.ranks.rank])
         # after the sum over ranks, so that every rank takes the same decision
-        norm = self.held.clip(math.inf if self.options.clip_norm is None else self.options.clip_norm)
+        norm = self.held.finish_gradients(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):
             return {"rows_skipped": result["rows_skipped"], "skipped_nonfinite": 1.0}
         rate = self.options.rate(progress, self.steps, self.optimizer_steps)
@@ -199,16 +214,18 @@ class LocalLearner:
         return result | {"grad_norm": norm, "learning_rate": rate, "updates": 1.0}
 
     def _accumulate(self, share: Sequence[WeightedRow]) -> dict[str, float]:
-        """Gradients of this rank's rows, then their sum and the sums of the diagnostics over all ranks."""
+        """Gradients of this rank's rows, and the sums of the diagnostics over all ranks."""
         for parameter in self.parameters:
             if parameter.grad is None:  # a rank without rows has the same gradients to add as the others
                 parameter.grad = torch.zeros_like(parameter)
         sums: dict[str, Tensor] = {}
         micros = micro_batches(share, self.options.micro_tokens)
-        for _ in range(self.held.passes(len(micros)) - len(micros)):
-            self._idle_pass()
-        for micro in micros:
-            loss, diagnostics = self._micro_loss(micro)
+        references = self._reference_logprobs(micros)
+        for nothing in self.held.idle(len(micros)):
+            nothing.backward()
+        for micro, reference_N in zip(micros, references, strict=True):
+            logprobs_N, entropies_N = self._forward([weighted.row for weighted in micro])
+            loss, diagnostics = self.loss(TokenBatch.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
             loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
@@ -216,29 +233,11 @@ class LocalLearner:
         names = ["loss", *self.loss.diagnostics] if self.ranks.size > 1 else [*sums]  # a rank without rows has no sums
         none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
         packed = torch.stack([sums.get(name, none) for name in names]).cpu()
-        self.held.finish_gradients()
         return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))
 
-    def _idle_pass(self) -> None:
-        """What a pass of another rank needs of this one."""
-        if self.held_reference is not None:
-            with torch.no_grad():
-                self.held_reference.idle()
-        self.held.idle().backward()
-
-    def _micro_loss(self, micro: Sequence[WeightedRow]) -> tuple[Tensor, dict[str, Tensor]]:
-        rows = [weighted.row for weighted in micro]
-        reference_N = None
-        if self.held_reference is not None:
-            with torch.no_grad():
-                reference_N = self._forward(self.held_reference, rows)[0]
-        logprobs_N, entropies_N = self._forward(self.held, rows)
-        return self.loss(TokenBatch.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
-
-    @staticmethod
-    def _forward(held: HeldModel, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
+    def _forward(self, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of all own tokens, end to end."""
-        return held.statistics(rows, rows[0].mode.temperature)
+        return self.held.statistics(rows, rows[0].mode.temperature)
 
 
 class Slot(NamedTuple):
@@ -250,14 +249,6 @@ class Slot(NamedTuple):
     @property
     def length(self) -> int:
         return self.row.length
-
-
-def _frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
-    """A reference model. What is not trained is shared with it: beside an adapter, all but the adapter."""
-    shared = {id(p): p for p in model.parameters() if not p.requires_grad}
-    twin: PreTrainedModel = copy.deepcopy(model, shared)
-    twin.eval().requires_grad_(False)
-    return twin
 
 
 def _wide(model: PreTrainedModel) -> torch.dtype:

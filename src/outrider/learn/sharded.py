@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch.nn import Parameter
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError
+from outrider.learn.checkpoint_files import CheckpointFiles, trained_in
 from outrider.learn.processes import Processes
 from outrider.learn.recompute import layers_of
 from outrider.learn.sharded_files import ShardedFiles
@@ -29,7 +30,7 @@ from outrider.record.row import imitation_row
 _NOTHING = imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32))
 
 
-class ShardedModel(ShardedFiles):
+class ShardedModel:
     """A share of every weight, gradient and average on each rank.
 
     Layers are gathered one at a time, in the forward pass and again in the backward pass, in ``dtype``; what is outside
@@ -49,6 +50,7 @@ class ShardedModel(ShardedFiles):
     """
 
     whole = False
+    files: CheckpointFiles = ShardedFiles()
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class ShardedModel(ShardedFiles):
         offload: bool = False,
     ) -> None:
         layers = layers_of(model, "engine.learner=fsdp2")
-        self._ranks, self._device = ranks, placement().device
+        self._ranks, self._offload, self._device = ranks, offload, placement().device
         if offload and self._device.type == "cpu":
             raise UserError(
                 "engine.learner.fsdp2.offload: there is no GPU here whose memory anything could be kept from"
@@ -91,33 +93,39 @@ class ShardedModel(ShardedFiles):
             cast(FSDPModule, self._root).reshard()
         return statistics
 
-    def passes(self, mine: int) -> int:
+    def idle(self, mine: int) -> Iterator[Tensor]:
         most = torch.tensor(mine, device=self._device)
         dist.all_reduce(most, op=dist.ReduceOp.MAX)
-        return int(most)
+        for _ in range(int(most) - mine):
+            logprobs_N, entropies_N = self.statistics([_NOTHING], 1.0)
+            yield 0.0 * (logprobs_N.sum() + entropies_N.sum())
 
-    def idle(self) -> Tensor:
-        logprobs_N, entropies_N = self.statistics([_NOTHING], 1.0)
-        return 0.0 * (logprobs_N.sum() + entropies_N.sum())
-
-    def finish_gradients(self) -> None:
-        """They were added in the backward passes."""
-
-    def clip(self, norm: float) -> float:
+    def finish_gradients(self, norm: float) -> float:
+        # they were added in the backward passes
         return float(_whole(torch.nn.utils.clip_grad_norm_(self.parameters, norm)))
 
-    def assembled(self) -> PreTrainedModel | None:
+    @torch.no_grad()
+    def exchange(self, others: Sequence[Tensor]) -> None:
+        if self._offload:  # shares may still be on their way to the device
+            torch.cuda.synchronize(self._device)
+        for parameter, other in zip(self.parameters, others, strict=True):
+            mine, its = (cast(DTensor, tensor.detach()).to_local() for tensor in (parameter, other))
+            kept = mine.clone()  # in place: FSDP gathers from where a share lies
+            mine.copy_(its)
+            its.copy_(kept)
+
+    def assembled(self, adapter: bool = False) -> PreTrainedModel | None:
         """Tensor by tensor, so that no GPU ever holds the whole."""
         tensors = {}
         with self._ranks.linked():
-            for name, tensor in self.model.state_dict().items():
+            for name, tensor in (trained_in(self.model) if adapter else self.model.state_dict()).items():
                 full = _whole(tensor.detach().to(self._device))
                 if self._ranks.rank == 0:
                     tensors[name] = full.cpu()
         if self._ranks.rank != 0:
             return None
         assembled = copy.deepcopy(self._shell)  # and not the shell itself, which would keep the weights
-        assembled.load_state_dict(tensors, assign=True)
+        assembled.load_state_dict(tensors, strict=not adapter, assign=True)
         assembled.tie_weights()
         return assembled
 

@@ -17,9 +17,8 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, Hu
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
-from transformers import PreTrainedModel
 
-from outrider.learn.held import Training, refuse_other_learner, refuse_other_weights, trained_in
+from outrider.learn.checkpoint_files import Training, refuse_other_learner, refuse_other_weights
 from outrider.record.disk import disk_refused, write_atomically
 
 COUNTS = "learner.json"
@@ -35,10 +34,8 @@ class ShardedFiles:
     largest tensor's share.
     """
 
-    model: PreTrainedModel
-
     def save(self, folder: Path, training: Training) -> None:
-        tensors = _tensors(self.model, training)
+        tensors = _tensors(training)
         # AdamW counts its steps for each parameter, and they are the same for all
         steps = next((int(averages["step"]) for averages in training.optimizer.state.values()), 0)
         writer = HuggingFaceStorageWriter(str(folder), _pieces(tensors), save_distributed=True)
@@ -58,13 +55,13 @@ class ShardedFiles:
         counts: dict[str, Any] = json.loads((folder / COUNTS).read_bytes())
         steps = counts.pop(_STEPS)
         training.optimizer.state.clear()
-        for parameter in trained_in(self.model).values() if steps else ():
+        for parameter in training.weights.values() if steps else ():
             training.optimizer.state[parameter] = {
                 "step": torch.tensor(float(steps), device=parameter.device),
                 **{name: torch.zeros_like(parameter) for name in _AVERAGES},
             }
         reader = HuggingFaceStorageReader(str(folder))
-        tensors, there = _tensors(self.model, training), reader.read_metadata().state_dict_metadata
+        tensors, there = _tensors(training), reader.read_metadata().state_dict_metadata
         refuse_other_weights(
             {name: tensor.shape for name, tensor in tensors.items()},
             {name: about.size for name, about in there.items() if isinstance(about, TensorStorageMetadata)},
@@ -73,15 +70,13 @@ class ShardedFiles:
         return counts
 
 
-def _tensors(model: PreTrainedModel, training: Training) -> dict[str, Tensor]:
+def _tensors(training: Training) -> dict[str, Tensor]:
     """Everything that is in a checkpoint, by name; no copies."""
-    trained, averages = trained_in(model), training.optimizer.state
+    trained, averages = training.weights, training.optimizer.state
     tensors = {f"weights.{name}": p.detach() for name, p in trained.items()}
     for kind in _AVERAGES if averages else ():
         tensors |= {f"{kind}.{name}": averages[p][kind] for name, p in trained.items()}
-    if training.reference is not None:
-        tensors |= {f"reference.{name}": p.detach() for name, p in training.reference.named_parameters()}
-    return tensors
+    return tensors | {f"reference.{name}": tensor for name, tensor in training.reference.items()}
 
 
 def _pieces(tensors: Mapping[str, Tensor]) -> dict[str, int]:

@@ -118,7 +118,7 @@ def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout 
         "AdamW": 8 * trained,
         "reference model": 4 * trained if recipe.objective.kl.coef else 0,
     }
-    loading = shared["weights"] + shared["reference model"] if layout.sharded else 0
+    loading = shared["weights"] if layout.sharded else 0
     shared = {part: layout.share(size) for part, size in shared.items()}
     local = isinstance(recipe.engine.sampler, LocalSampling)
     copied = {"sampler's copy": _sampler_copy(recipe, shape, model_type)} if local else {}
