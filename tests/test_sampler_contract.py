@@ -351,6 +351,7 @@ def test_another_engine_is_corrected_unless_said_otherwise() -> None:
         ("in_flight: 3", "in_flight is for servers, and servers names none"),
         ("seconds: 3", "seconds is for servers, and servers names none"),
         ("memory: 1.5", "memory"),
+        ('servers: ["http://a:1", "http://b:1", "http://a:1/"]', "servers names http://a:1 twice"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(options: str, said: str) -> None:

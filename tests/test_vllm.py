@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rank_mains
+from outrider.config import load_recipe
 from outrider.errors import EngineLostError, UserError
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
@@ -18,7 +20,9 @@ from outrider.record import SampleRequest, StopReason
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_requests import VllmRequests
+from outrider.train.engines import open_engines
 from outrider.train.launch import launch
+from outrider.train.ranks import Ranks
 from scripted_vllm import ScriptedVllm, tokens_of
 from small import random_policy, request
 
@@ -331,6 +335,22 @@ def test_what_fails_while_weights_are_offered_leaves_none_behind(servers, tmp_pa
         opened(adapted(), servers, tmp_path)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
+
+
+def test_a_learner_that_cannot_be_had_leaves_no_weights_behind(servers, tmp_path, monkeypatch):
+    """The weights beneath an adapter are written before there is a learner."""
+    servers[0].adapters = []
+    engine = {"vllm": {"servers": [servers[0].address], "folder": str(tmp_path)}}
+    recipe = load_recipe("grpo", [f"engine.sampler={json.dumps(engine)}"])
+
+    def none(*_: object) -> None:
+        assert len(list(tmp_path.iterdir())) == 2
+        raise UserError("there is no GPU")
+
+    monkeypatch.setattr("outrider.train.engines.open_learner", none)
+    with pytest.raises(UserError, match="there is no GPU"):
+        open_engines(recipe, adapted(), Ranks())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_servers_that_fail_at_the_weights_beneath_an_adapter_are_lost(servers, tmp_path):

@@ -60,6 +60,9 @@ class Vllm(SamplerEngine):
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Vllm:
+        places = [address.rstrip("/") for address in self.servers]
+        if twice := next((place for place in places if places.count(place) > 1), ""):
+            raise ValueError(f"servers names {twice} twice, and a server takes its share of the requests once")
         foreign = ("memory",) if self.servers else ("in_flight", "seconds")
         # a run's own recipe states every default, so only other values were meant
         meant = [name for name in foreign if getattr(self, name) != type(self).model_fields[name].default]

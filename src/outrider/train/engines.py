@@ -71,7 +71,12 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
         return TinkerSampler(policy, recipe.sample, service), TinkerLearner(
             service, recipe.learn, loss, named_loss(recipe.objective)
         )
-    return open_sampler(recipe, policy, ranks), open_learner(recipe, policy, ranks)
+    sampler = open_sampler(recipe, policy, ranks)
+    try:
+        return sampler, open_learner(recipe, policy, ranks)
+    except BaseException:
+        sampler.close()  # nobody else knows of it
+        raise
 
 
 def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
