@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 from transformers import PreTrainedModel
 
 from outrider.errors import UserError
+from outrider.model.tensors_file import pending, write_tensors
 from outrider.record.disk import disk_refused
 
 TRAINED, OPTIMIZER = "weights.safetensors", "optimizer.pt"  # of a whole model, as in 0.1
@@ -64,9 +64,9 @@ class WholeFiles:
         if training.reference:
             state["reference"] = dict(training.reference)
         try:
-            save_file({name: p.detach().contiguous() for name, p in training.weights.items()}, folder / TRAINED)
+            write_tensors(folder / TRAINED, {name: pending(p) for name, p in training.weights.items()})
             torch.save(state, folder / OPTIMIZER)
-        except (OSError, SafetensorError, RuntimeError) as error:  # the last is what torch makes of a full disk
+        except (OSError, RuntimeError) as error:  # the last is what torch makes of a full disk
             raise disk_refused(folder, error) from error
 
     @torch.no_grad()

@@ -37,6 +37,7 @@ from outrider.record.disk import disk_refused
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 PLAIN = PolicyOptions()
+_FILE = "2GB"  # of weights at most, since each is put together in the host's memory
 
 
 class Policy(NamedTuple):
@@ -218,7 +219,7 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     try:
         shutil.rmtree(part, ignore_errors=True)
         with _without_bars():
-            _exported(policy).save_pretrained(part)
+            _exported(policy).save_pretrained(part, max_shard_size=_FILE)
         policy.tokenizer.save_pretrained(part)
         (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
         os.replace(part, folder)

@@ -91,7 +91,7 @@ def _checked_targets(model: PreTrainedModel, targets: Sequence[str], known: Sequ
 def merged(model: PreTrainedModel) -> PreTrainedModel:
     """A plain model whose weights are those of ``model`` with its adapter added; the others are shared with it."""
     plain = without_adapter(model)
-    for name, layer in _adapted(model).items():
+    for name, layer in adapted_layers(model).items():
         plain.get_submodule(name).weight = torch.nn.Parameter(folded(layer), requires_grad=False)
     return plain
 
@@ -101,13 +101,14 @@ def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
     shared = {id(p): p for p in model.parameters()}
     # deepcopy takes what its memo holds as copied already, so modules are new and parameters are shared
     plain: PreTrainedModel = copy.deepcopy(model, shared)
-    for name, layer in _adapted(plain).items():
+    for name, layer in adapted_layers(plain).items():
         plain.set_submodule(name, layer.base_layer)
     plain._hf_peft_config_loaded = False  # else transformers would save an adapter, which is no longer there
     return plain
 
 
-def _adapted(model: PreTrainedModel) -> dict[str, Any]:
+def adapted_layers(model: PreTrainedModel) -> dict[str, Any]:
+    """The layers that an adapter is added to, by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from outrider.model.lora import merged
-from outrider.record.disk import disk_refused
+from outrider.model.lora import adapted_layers, folded, without_adapter
+from outrider.model.tensors_file import pending, write_tensors
 
 WEIGHTS = "model.safetensors"
 
@@ -27,15 +26,12 @@ def write_weights(model: PreTrainedModel, folder: Path, dtype: torch.dtype | Non
     Raises:
         UserError: the disk refuses.
     """
-    written: set[int] = set()
-    tensors = {}
-    for name, tensor in merged(model).state_dict().items():
-        tied = tensor.data_ptr() in written
-        written.add(tensor.data_ptr())
-        narrow = dtype is not None and tensor.is_floating_point() and tensor.itemsize > dtype.itemsize
-        rounded = tensor.detach().to(dtype) if narrow else tensor.detach()
-        tensors[name] = rounded.clone() if tied else rounded.contiguous()
-    try:
-        save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    except (OSError, SafetensorError) as error:
-        raise disk_refused(folder, error) from error
+    plain, adapted = without_adapter(model), adapted_layers(model)
+    tensors = {name: pending(tensor) for name, tensor in plain.state_dict().items()}
+    for name, layer in adapted.items():
+        tensors[f"{name}.weight"] = tensors[f"{name}.weight"]._replace(make=partial(folded, layer))
+    if dtype is not None:
+        for name, tensor in tensors.items():
+            if tensor.dtype.is_floating_point and tensor.dtype.itemsize > dtype.itemsize:
+                tensors[name] = tensor._replace(dtype=dtype)
+    write_tensors(folder / WEIGHTS, tensors)
