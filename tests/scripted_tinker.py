@@ -59,6 +59,7 @@ class ScriptedTinker:
         ignores: names of the parameters of a step that it does not look at.
         fails_at: kind of request that fails from now on, or "" for none.
         losses: of every step of an optimizer, the losses of its gradient.
+        holds: requests for rollouts but the first ``lets`` wait while it is not set.
         asked: kinds of all requests.
     """
 
@@ -66,6 +67,8 @@ class ScriptedTinker:
         self.folder, self.mean, self.ignores = folder, mean, ignores
         self.fails_at, self.asked, self.closed = "", list[str](), False
         self._fails_after = ("", 0)
+        self.holds, self.lets = threading.Event(), 0
+        self.holds.set()
         self.losses: list[list[str]] = []
         self._kinds: dict[str, list[str]] = {}
         self.adapters: dict[str, _Adapter] = {}
@@ -242,6 +245,10 @@ class ScriptedTinker:
 
     def do_asample(self, body: Json) -> Json:
         self.sampled.append(body)
+        if self.lets > 0:
+            self.lets -= 1
+        else:
+            assert self.holds.wait(60)
         model, state = self.samplers[body["sampling_session_id"]]
         adapter = self.adapters[model]
         now = adapter.state()

@@ -330,6 +330,22 @@ def test_the_exported_adapter_loads(service: TinkerService, policy: Policy, mode
         assert np.abs(a - b).max() < 1e-4
 
 
+def test_rollouts_are_judged_while_others_are_drawn(model_folder: str, policy: Policy) -> None:
+    """Two requests: the first is back before the second is answered, and is judged then."""
+    scripted = ScriptedTinker(model_folder)
+    service = opened(scripted.address, model_folder)
+    sampler = TinkerSampler(policy, SampleOptions(max_tokens=4), service)
+    sampler.take(0, lambda folder: None)
+    scripted.holds.clear()
+    scripted.lets = 1
+    found = []
+    for rollouts in sampler.arriving([request(f"p{i}", prompt, n=2) for i, prompt in enumerate(PROMPTS[:2])]):
+        found.append(len(rollouts))
+        scripted.holds.set()  # only now the second is answered: a sampler that waits for all would wait for ever
+    assert found == [2, 2]
+    scripted.close()
+
+
 # What services do otherwise
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from outrider.record import Rollout, SampleRequest
 
@@ -58,4 +58,13 @@ class Sampler(Protocol):
 
     def close(self) -> None:
         """Let go of what it holds; nothing is sampled after that."""
+        ...
+
+
+@runtime_checkable
+class Arriving(Protocol):
+    """A sampler whose rollouts come back request by request: those that are here are judged while others are drawn."""
+
+    def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
+        """As :meth:`Sampler.sample`, the rollouts of one request at a time."""
         ...

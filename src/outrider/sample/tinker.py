@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,18 +53,21 @@ class TinkerSampler:
         return counts
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        return [rollout for rollouts in self.arriving(requests) for rollout in rollouts]
+
+    def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
+        """The rollouts of each request, in order; the next requests are under way meanwhile."""
         rooms = [self._limits.room(request, self._params(request)) for request in requests]
         asked = [
             (context_of(request), request.n, self._asked(request, room))
             for request, room in zip(requests, rooms, strict=True)
         ]
         self._prompt_tokens += sum(len(prompt) for prompt, *_ in asked)
-        drawn = {}
-        for i, members in enumerate(self._service.sample(asked)):
-            if len(members) != requests[i].n:
-                raise UserError(f"the Tinker service gave {len(members)} rollouts where {requests[i].n} were asked for")
-            drawn.update({(i, k): self._tokens(one, rooms[i]) for k, one in enumerate(members)})
-        return rollouts_of(requests, drawn, [RAW] * len(requests), self.version, self._tokenizer)
+        for request, room, members in zip(requests, rooms, self._service.sample(asked), strict=True):
+            if len(members) != request.n:
+                raise UserError(f"the Tinker service gave {len(members)} rollouts where {request.n} were asked for")
+            drawn = {(0, k): self._tokens(one, room) for k, one in enumerate(members)}
+            yield rollouts_of([request], drawn, [RAW], self.version, self._tokenizer)
 
     def close(self) -> None:
         """The service keeps what it holds until the session ends."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outrider.config.train import RewardOptions
 from outrider.record import Rollout, SampleRequest
 from outrider.record.row import TrainingRow, row_of
-from outrider.sample.sampler import Sampler
+from outrider.sample.sampler import Arriving, Sampler
 from outrider.tasks.task import Task
 from outrider.train.clock import Clock
 from outrider.train.ranks import Ranks
@@ -89,11 +89,25 @@ class Collector:
 
     def _drawn(self, requests: Sequence[SampleRequest], mine: Sequence[int]) -> list[tuple[int, list[Rollout]]]:
         """This rank's share, by request."""
+        chosen = [requests[i] for i in mine]
+        if isinstance(self.sampler, Arriving):
+            return self._judged_as_they_come(self.sampler, mine, chosen)
         with self.clock.phase("sample"):
-            drawn = self.sampler.sample([requests[i] for i in mine])
+            drawn = self.sampler.sample(chosen)
         with self.clock.phase("verify"):
-            judged = self._judge([requests[i] for i in mine], drawn)
+            judged = self._judge(chosen, drawn)
         return _by_request(mine, requests, judged)
+
+    def _judged_as_they_come(
+        self, sampler: Arriving, mine: Sequence[int], chosen: Sequence[SampleRequest]
+    ) -> list[tuple[int, list[Rollout]]]:
+        """Time of the judges in which the sampler draws on is counted as theirs."""
+        judged = []
+        with self.clock.phase("sample"):
+            for i, request, drawn in zip(mine, chosen, sampler.arriving(chosen), strict=True):
+                with self.clock.phase("verify"):
+                    judged.append((i, self._judge([request], drawn)))
+        return judged
 
     def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
         problems = [request.problem for request in requests for _ in range(request.n)]
