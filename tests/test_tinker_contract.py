@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -385,8 +386,13 @@ def test_a_service_that_stops_answering_is_lost(model_folder: str, policy: Polic
     with pytest.raises(EngineLostError, match=r"asked for rollouts and failed .*no asample today"):
         draw(sampler)
     scripted.close()
-    with pytest.raises(EngineLostError, match=r"asked to save (and|did)|did not answer in 3 s"):
-        service.save("x")
+    begin = time.monotonic()
+    for _ in range(3):  # only the first waits
+        with pytest.raises(
+            EngineLostError, match=r"asked to save and did not answer in 3 s \(engine.learner.tinker.sec"
+        ):
+            service.save("x")
+    assert time.monotonic() - begin < 6
 
 
 def test_bad_services_are_sentences(model_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:

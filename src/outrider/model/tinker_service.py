@@ -76,7 +76,7 @@ class TinkerService:
     """
 
     def __init__(self, model: str, lora: LoraOptions, seed: int, options: Tinker) -> None:
-        self._sdk, self._answers = _package(), 0
+        self._sdk, self._answers, self._silent = _package(), 0, ""
         self.address, self.options, self.model = options.address(), options, model
         url = options.url or os.environ.get("TINKER_BASE_URL")
         _refuse_silence(url)
@@ -115,6 +115,8 @@ class TinkerService:
         Raises:
             EngineLostError: it failed, or there was no answer.
         """
+        if self._silent:  # or a run that ends would wait for it once more, to save
+            raise EngineLostError(self._silent)
         answer: Future[T] = Future()
 
         def run() -> None:
@@ -132,10 +134,11 @@ class TinkerService:
         try:
             given = answer.result(timeout=seconds)
         except TimeoutError as error:
-            raise EngineLostError(
+            self._silent = (
                 f"the Tinker service {self.address} was asked {what} and did not answer in {seconds:g} s "
                 f"(engine.learner.tinker.seconds){self._hint()}"
-            ) from error
+            )
+            raise EngineLostError(self._silent) from error
         except Exception as error:  # whatever the package raises
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise EngineLostError(
