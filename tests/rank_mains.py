@@ -20,7 +20,9 @@ from outrider.config import load_recipe
 from outrider.errors import EngineLostError, UserError
 from outrider.explore.explorer import Explorer
 from outrider.interrupts import STOPS
-from outrider.model.load import load_policy
+from outrider.learn.local import LocalLearner
+from outrider.learn.options import LearnOptions
+from outrider.model.load import Policy, load_policy
 from outrider.model.lora import add_adapter, write_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
@@ -192,6 +194,29 @@ def open_and_hand_over(ranks: Ranks, out: Path) -> int:
         said[f"model {rank}"] = said_by(ranks, partial(open_policy, recipe, ranks))
         said[f"engine {rank}"] = said_by(ranks, partial(HandOver(Unreadable(ranks, rank), learner, ranks, []), 1))
     return _write_down(ranks, said, out)
+
+
+def open_shares(ranks: Ranks, out: Path) -> int:
+    """Open a policy whose weights will be shared out; write down its path, what checked it, and what it computes."""
+    from outrider.sample import fused, local, ready, self_check
+
+    done = []
+
+    class Seen(self_check.SelfCheck):
+        def __init__(self, policy: Policy) -> None:
+            done.append("checked")
+            super().__init__(policy)
+
+    class Copied(fused.FusedDecoder):
+        def __init__(self, *arguments: Any) -> None:
+            done.append("copied")
+            super().__init__(*arguments)
+
+    ready.SelfCheck, local.FusedDecoder = Seen, Copied  # type: ignore[misc]
+    engine = "engine={learner: fsdp2, sampler: {vllm: {servers: ['http://a:1']}}}"
+    policy, sentence = open_policy(load_recipe("grpo", [*OVERRIDES, engine]), ranks)
+    logprobs = LocalLearner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(), 24), path=policy.path).logprobs
+    return _write_down(ranks, [policy.path.name, sentence, done, float(logprobs(rows_of(Trial(), 0))[0][0])], out)
 
 
 class Deadly(PolicyLoss):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import tempfile
@@ -94,3 +95,12 @@ def test_a_folder_of_temporary_files_may_have_a_long_name(tmp_path: Path, monkey
     process.start()
     process.join()
     assert (process.exitcode, warm_processes("json").get_start_method()) == (0, "spawn")
+
+
+def test_one_rank_checks_for_all_what_will_be_shared_out_and_nobody_copies_it(tmp_path: Path) -> None:
+    assert launch(2, rank_mains.open_shares, tmp_path / "seen") == 0
+    (path, sentence, done, logprob), other = json.loads((tmp_path / "seen").read_text())
+    assert path == "packed"
+    assert "difference of log-probabilities from its own forward pass" in sentence
+    assert done == ["checked"]
+    assert other == [path, sentence, [], pytest.approx(logprob, abs=1e-6)]

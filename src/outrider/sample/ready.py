@@ -22,13 +22,17 @@ _WHAT = {
 }
 
 
-def ready(policy: Policy, choice: str = "auto") -> tuple[Policy, str]:
+def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[Policy, str]:
     """The policy on the fastest path that computes what its model does, and a sentence about that path.
 
     It tries fused, packed and plain, or the one that ``choice`` names, and takes the first whose sampler and learner
     both give the likelihoods of the model's own forward pass (:class:`outrider.sample.self_check.SelfCheck`). With
     ``policy.check=false`` it compares nothing and takes the first path that the architecture seems to allow; if its
     likelihoods are not the model's, every ratio and every gradient is wrong, and nothing shows it.
+
+    Args:
+        sampled: whether this model is sampled from. The fused path is for that alone, and its check takes as much
+            memory as the model.
 
     Raises:
         UserError: no path that was tried gives the model's likelihoods, or runs at all.
@@ -43,9 +47,9 @@ def ready(policy: Policy, choice: str = "auto") -> tuple[Policy, str]:
     use_own(model)
     with amplified_logits(model):
         check = SelfCheck(policy) if policy.options.check else None
-        for path in _candidates(policy, choice):
+        for path in _candidates(policy, choice, sampled):
             try:
-                (use_own if path.name == "plain" else use_plans)(model)
+                on_path(policy, path)
                 result = check.compare(policy._replace(path=path)) if check else None
             # too little memory is no fault of the path
             except torch.OutOfMemoryError:
@@ -64,8 +68,16 @@ def ready(policy: Policy, choice: str = "auto") -> tuple[Policy, str]:
     )
 
 
-def _candidates(policy: Policy, choice: str) -> Iterator[ComputePath]:
-    supported = supports(policy.model, placement(policy.options.dtype).dtype)
+def on_path(policy: Policy, path: ComputePath) -> Policy:
+    """The policy, computed by ``path``, of which it is known that it computes what the model does."""
+    (use_own if path.name == "plain" else use_plans)(policy.model)
+    return policy._replace(path=path)
+
+
+def _candidates(policy: Policy, choice: str, sampled: bool) -> Iterator[ComputePath]:
+    if not sampled and choice == "fused":
+        choice = "auto"
+    supported = sampled and supports(policy.model, placement(policy.options.dtype).dtype)
     if choice == "fused" and not supported:
         raise UserError(f"sample.path: {type(policy.model).__name__} has no fused path; use auto, packed or plain")
     if choice in ("auto", "fused") and supported:

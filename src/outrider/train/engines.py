@@ -12,12 +12,13 @@ from outrider.learn.held import WholeModel
 from outrider.learn.learner import Learner
 from outrider.learn.local import Hold, LocalLearner
 from outrider.learn.options import Fsdp2, Tinker
+from outrider.model.compute import ComputePath
 from outrider.model.device import placement
 from outrider.model.load import Policy, load_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.options import Vllm
-from outrider.sample.ready import ready
+from outrider.sample.ready import on_path, ready
 from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
 
@@ -33,18 +34,27 @@ def open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     Raises:
         UserError: it cannot be loaded on some rank, or nothing there computes what it does.
     """
-    return ranks.together(lambda: _open_policy(recipe))
+    return ranks.together(lambda: _open_policy(recipe, ranks))
 
 
-def _open_policy(recipe: Recipe) -> tuple[Policy, str]:
+def _open_policy(recipe: Recipe, ranks: Ranks) -> tuple[Policy, str]:
     learner = recipe.engine.learner
     if isinstance(learner, Tinker):
         # its shape and its tokenizer: the weights are with the service
         policy = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("meta"))
         return policy, f"{type(policy.model).__name__}, computed by the Tinker service {learner.address()}"
-    # where learners divide it among several devices it may not fit one, so it is loaded into the host's memory
-    device = torch.device("cpu") if isinstance(learner, Fsdp2) else placement().device
-    return ready(load_policy(recipe.model, recipe.policy, recipe.seed, device), recipe.sample.path)
+    if not isinstance(learner, Fsdp2):
+        policy = load_policy(recipe.model, recipe.policy, recipe.seed, placement().device)
+        return ready(policy, recipe.sample.path)
+    # it may not fit one device, so it is loaded into the host's memory, where one rank checks it for all
+    loaded = load_policy(recipe.model, recipe.policy, recipe.seed, torch.device("cpu"))
+
+    def checked() -> tuple[ComputePath, str]:
+        policy, sentence = ready(loaded, recipe.sample.path, sampled=False)
+        return policy.path, sentence
+
+    path, sentence = ranks.from_main(checked)
+    return on_path(loaded, path), sentence
 
 
 def open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler, Learner]:

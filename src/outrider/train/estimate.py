@@ -80,7 +80,8 @@ def _memory_lines(recipe: Recipe, shape: DecoderShape, model_type: str, devices:
 def _host_lines(taken: Memory, processes: int) -> list[str]:
     """What lies beside the GPUs, of all processes of this machine."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-    there, need = host_memory(), here * (taken.host_peak + LIBRARIES)
+    there, held = host_memory(), here * sum(taken.host.values())
+    need = max(here * taken.loading + taken.checking, held) + here * LIBRARIES
     parts = f"each process reads the whole model, {taken.loading / GIB:.1f} GiB, before it is shared out"
     kept = f", and keeps {_sizes(taken.host)}" if taken.host else ""
     lacks = there is not None and need > there

@@ -79,12 +79,15 @@ class Memory(NamedTuple):
         held, phases: on the device: all along, and in each phase beside it.
         host: shares that lie in the host's memory instead.
         loading: in the host's memory before a model is shared out, since every process reads the whole.
+        checking: beside that, on one process alone, which finds out how it is computed: in bfloat16 its copy of what
+            products take.
     """
 
     held: dict[str, int]
     phases: dict[str, dict[str, int]]
     host: dict[str, int]
     loading: int = 0
+    checking: int = 0
 
     @property
     def host_peak(self) -> int:
@@ -127,7 +130,8 @@ def memory(recipe: Recipe, shape: DecoderShape, model_type: str, layout: Layout 
     if layout.processes > 1 and not layout.sharded:
         phases["adds gradients"] = {"summed gradients": 4 * trained}
     away = shared if layout.offload else {}
-    return Memory(copied if layout.offload else shared | copied, phases, away, loading)
+    checking = low * (shape.layers * shape.layer_products + shape.head) if loading and low == 2 else 0
+    return Memory(copied if layout.offload else shared | copied, phases, away, loading, checking)
 
 
 def trained_parameters(recipe: Recipe, shape: DecoderShape) -> int:
