@@ -78,7 +78,7 @@ class TinkerService:
     def __init__(self, model: str, lora: LoraOptions, seed: int, options: Tinker) -> None:
         self._sdk, self._answers, self._silent = _package(), 0, ""
         self.address, self.options, self.model = options.address(), options, model
-        url = options.url or os.environ.get("TINKER_BASE_URL")
+        url = options.url or os.environ.get("TINKER_BASE_URL") or None
         _refuse_silence(url)
         # the key of a service of one's own is never looked at, but the package wants one
         key = os.environ.get(_KEY) or ("tml-none" if url else "")
