@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
+import gc
 import json
 import os
 import platform
@@ -87,6 +89,24 @@ def keep(name: str, numbers: dict[str, object], show: bool = True) -> None:
     (RESULTS / f"{name}.json").write_text(text + "\n")
     if show:
         print(text)
+
+
+def status(key: str) -> float:
+    """Megabytes of a line of the process's status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key))
+
+
+def trimmed() -> float:
+    """Resident megabytes without what was freed."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return status("VmRSS")
+
+
+def forget_the_peak() -> None:
+    """The largest resident size, ``status("VmHWM")``, is from now on that of what follows."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def rounded(values: dict[str, float], digits: int = 3) -> dict[str, float]:

@@ -14,16 +14,13 @@ At the task's own length, 75 thousand rollouts of 3.7 million tokens take 1.22 G
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-from _machine import keep
+from _machine import forget_the_peak, keep, status, trimmed
 
 from outrider.config import load_recipe
 from outrider.model.load import load_policy
@@ -53,21 +50,8 @@ class Peaks:
 
     def __call__(self, phase: str) -> None:
         self.megabytes[self.phase] = max(self.megabytes.get(self.phase, 0.0), status("VmHWM"))
-        Path("/proc/self/clear_refs").write_text("5")  # the kernel begins a new maximum
+        forget_the_peak()
         self.phase = phase
-
-
-def status(key: str) -> float:
-    """Megabytes of a line of the process's status."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key))
-
-
-def trimmed() -> float:
-    """Resident megabytes without what was freed."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return status("VmRSS")
 
 
 def one_step(ranks: Ranks, name: str, problems: int, tokens: int) -> int:

@@ -9,16 +9,14 @@ one wave of responses behind prompts of 512 tokens, learns from some of them, an
 from __future__ import annotations
 
 import ctypes
-import gc
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from _machine import keep
+from _machine import forget_the_peak, keep, status, trimmed
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -138,19 +136,6 @@ CASES = [
 ]
 
 
-def status(key: str) -> float:
-    """Megabytes of a line of the process's status."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key))
-
-
-def trimmed() -> float:
-    """Resident megabytes without what was freed."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return status("VmRSS")
-
-
 def model_of(case: Case) -> PreTrainedModel:
     config, model = KINDS[case.kind]
     torch.manual_seed(0)
@@ -231,7 +216,7 @@ def measured(ranks: Ranks, case: Case) -> float:
     policy = policy_of(case, recipe)
     policy = ready(policy, "auto" if local else "packed")[0]
     trimmed()
-    Path("/proc/self/clear_refs").write_text("5")  # the kernel begins a new maximum
+    forget_the_peak()
     sampler = open_sampler(recipe, policy, ranks) if local else None
     learner = open_learner(recipe, policy, ranks)
     for version in range(2):
