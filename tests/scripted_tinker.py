@@ -59,7 +59,7 @@ class ScriptedTinker:
         ignores: names of the parameters of a step that it does not look at.
         fails_at: kind of request that fails from now on, or "" for none.
         losses: of every step of an optimizer, the losses of its gradient.
-        holds: requests for rollouts but the first ``lets`` wait while it is not set.
+        slow: the prompt whose rollouts are told only when ``holds`` is set.
         asked: kinds of all requests.
     """
 
@@ -67,8 +67,8 @@ class ScriptedTinker:
         self.folder, self.mean, self.ignores = folder, mean, ignores
         self.fails_at, self.asked, self.closed = "", list[str](), False
         self._fails_after = ("", 0)
-        self.holds, self.lets = threading.Event(), 0
-        self.holds.set()
+        self.holds, self.slow = threading.Event(), list[int]()
+        self._held: set[str] = set()
         self.losses: list[list[str]] = []
         self._kinds: dict[str, list[str]] = {}
         self.adapters: dict[str, _Adapter] = {}
@@ -144,6 +144,8 @@ class ScriptedTinker:
         work = getattr(self, f"do_{kind}")
         with self._lock:
             number = str(len(self.results))
+            if kind == "asample" and body["prompt"]["chunks"][0]["tokens"] == self.slow:
+                self._held.add(number)
             self.results[number] = self._work.submit(work, body)  # one at a time, in the order of arrival
         model = {"model_id": f"model_{number}", "base_model": self.folder} if kind == "create_model" else {}
         if kind == "create_model":
@@ -151,6 +153,8 @@ class ScriptedTinker:
         return 200, {"request_id": number, "future_id": number, "status": "pending", **model}
 
     def _result(self, number: str) -> tuple[int, Any]:
+        if number in self._held:
+            self.holds.wait(60)
         try:
             return 200, self.results[number].result()
         except Exception as error:  # noqa: BLE001 - the service says what it finds
@@ -245,10 +249,6 @@ class ScriptedTinker:
 
     def do_asample(self, body: Json) -> Json:
         self.sampled.append(body)
-        if self.lets > 0:
-            self.lets -= 1
-        else:
-            assert self.holds.wait(60)
         model, state = self.samplers[body["sampling_session_id"]]
         adapter = self.adapters[model]
         now = adapter.state()

@@ -134,6 +134,8 @@ def rows_of(learner: LocalLearner, seed: int = 0, n: int = 12) -> list[TrainingR
     rows = ragged_rows(n, seed)
     rng = np.random.default_rng(seed)
     near = [(now + rng.normal(0, 0.15, len(now))).astype(np.float32) for now in learner.logprobs(rows)]
+    for row, old in zip(rows, near, strict=True):
+        old[~row.trainable_N] = np.nan  # as of tokens that nobody sampled
     return [replace(row, old_logprobs_N=old, entropies_N=None) for row, old in zip(rows, near, strict=True)]
 
 
@@ -195,6 +197,8 @@ def test_what_is_told_to_the_optimizer(address: str, model_folder: str, tmp_path
     mine, theirs = here.update(rows, 0.25).metrics, there.update(rows, 0.25).metrics
     assert theirs["learning_rate"] == pytest.approx(mine["learning_rate"])
     assert theirs["updates"] == mine["updates"] == 4
+    # nothing is skipped here but rows without an advantage
+    assert theirs["trained_tokens"] == 2 * sum(row.length for row in rows if row.has_signal)
     found = adapter_of(service, tmp_path)
     for full, parameter in here.model.named_parameters():
         if parameter.requires_grad:
@@ -337,8 +341,7 @@ def test_rollouts_are_judged_while_others_are_drawn(model_folder: str, policy: P
     service = opened(scripted.address, model_folder)
     sampler = TinkerSampler(policy, SampleOptions(max_tokens=4), service)
     sampler.take(0, lambda folder: None)
-    scripted.holds.clear()
-    scripted.lets = 1
+    scripted.slow = PROMPTS[1]
     found = []
     for rollouts in sampler.arriving([request(f"p{i}", prompt, n=2) for i, prompt in enumerate(PROMPTS[:2])]):
         found.append(len(rollouts))

@@ -121,7 +121,7 @@ class Learner(Protocol):
         ...
 
 
-_COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "updates"}
+_COUNTS = {"rows_skipped", "skipped_no_signal", "skipped_nonfinite", "trained_tokens", "updates"}
 _LAST = {"grad_norm", "learning_rate"}
 
 
@@ -136,8 +136,8 @@ def updates(
     """The updates of one step: epochs of optimizer batches, each of whole groups.
 
     Its metrics are means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and learning
-    rate, counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``, and the gauges of the
-    objective.
+    rate, counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``, with a service
+    ``trained_tokens``, those of the rows with their prompts, and the gauges of the objective.
 
     Args:
         logprobs: by the learner, on demand.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -37,6 +38,7 @@ from outrider.model.load import Policy
 from outrider.model.lora import ADAPTER
 from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
 from outrider.objective.tokens import TokenBatch, WeightedRow
+from outrider.record.disk import disk_refused, write_atomically
 from outrider.record.row import TrainingRow
 
 STATE = "tinker.json"
@@ -96,17 +98,22 @@ class TinkerLearner:
     def _write(self, policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
         """The adapter alone; the weights beneath it are with the service."""
         part = folder.with_name(f".{folder.name}.part")
-        self.service.download(_new_name(), part)
-        _complete(part, self.service.model)
-        policy.tokenizer.save_pretrained(part)
-        (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
-        part.rename(folder)
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            self.service.download(_new_name(), part)
+            _complete(part, self.service.model)
+            policy.tokenizer.save_pretrained(part)
+            (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
+            part.rename(folder)
+        except OSError as error:
+            raise disk_refused(folder, error) from error
 
     def save(self, folder: Path) -> None:
         """Weights and averages stay with the service; what is written is where they are, and the counts."""
         place = self.service.save(_new_name())
         counts = {"optimizer_steps": self.optimizer_steps, "steps": self.steps, "loss": self.loss.state_dict()}
-        (folder / STATE).write_text(json.dumps({"service": self.service.address, "state": place, **counts}, indent=1))
+        text = json.dumps({"service": self.service.address, "state": place, **counts}, indent=1)
+        write_atomically(folder / STATE, text.encode())
 
     def load(self, folder: Path) -> None:
         if not (folder / STATE).exists():
@@ -204,7 +211,8 @@ def _service_row(
     factor = abilities.factor(length, rows)
     return ServiceRow(
         np.concatenate([row.context_ids, row.token_ids]),
-        np.concatenate([before, old_logprobs_N]),
+        # what was observed may have none, and NaN times an advantage of 0 is NaN
+        np.concatenate([before, np.where(row.trainable_N, old_logprobs_N, 0.0)]),
         np.concatenate([before, advantages_N * factor]),
     )
 
