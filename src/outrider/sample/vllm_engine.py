@@ -233,7 +233,9 @@ def _as_before() -> Iterator[None]:
     """What vLLM sets for a whole process stays as it was: the states of random generators, and how to set threads."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that vLLM seeds
     set_num_threads = torch.set_num_threads
-    with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):  # of its own imports
+    # of the GPU that is used: it would warn that it keeps the generators of all others too
+    here = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=here), warnings.catch_warnings(action="ignore"):  # of its own imports
         try:
             yield
         finally:
