@@ -14,7 +14,7 @@ from _machine import keep
 
 OVER_HTTP = ["tests/test_sampler_contract.py", "tests/test_adapter_contract.py", "tests/test_engine_runs.py"]
 INSIDE = ["tests/test_sampler_contract.py", "tests/test_adapter_contract.py", "tests/test_engine_inside.py"]
-TINKER = ["tests/test_tinker_contract.py", "tests/test_tinker_runs.py"]
+TINKER = ["tests/test_tinker_contract.py"]
 LEARNERS = ["tests/test_learner_contract.py", "tests/test_sharded_runs.py"]
 _SHOWN = ("vllm", "torch=", "transformers=", "peft=", "skyrl=", "tinker=", "jax=")
 

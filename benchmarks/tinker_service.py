@@ -1,7 +1,7 @@
 """What SkyRL's server does with what the Tinker protocol leaves open: tried out, for the table in docs/tinker.md.
 
 Starts a server with a random Qwen3 on the JAX backend, on a CPU. Needs ``OUTRIDER_SKYRL_PYTHON``, an interpreter with
-SkyRL (``make engines`` makes one). A minute or two. ``tools/tinker_page.py`` writes the page from the results.
+SkyRL (``make engines`` makes one). A minute or two. ``tools/clusters_page.py`` writes the page from the results.
 """
 
 from __future__ import annotations

@@ -61,11 +61,14 @@ class ScriptedTinker:
         losses: of every step of an optimizer, the losses of its gradient.
         slow: the prompt whose rollouts are told only when ``holds`` is set.
         asked: kinds of all requests.
+        jitter: size of what is added to every log-probability, as by kernels that depend on what else is computed.
+        per_request: whether a loss is a mean over the rows of a request.
     """
 
     def __init__(self, folder: str, mean: bool = False, ignores: tuple[str, ...] = ()) -> None:
         self.folder, self.mean, self.ignores = folder, mean, ignores
         self.fails_at, self.asked, self.closed = "", list[str](), False
+        self.jitter, self.per_request = 0.0, False
         self._fails_after = ("", 0)
         self.holds, self.slow = threading.Event(), list[int]()
         self._held: set[str] = set()
@@ -194,10 +197,11 @@ class ScriptedTinker:
         for datum in given["data"]:
             inputs = {name: value["data"] for name, value in datum["loss_fn_inputs"].items()}
             ids = [token for chunk in datum["model_input"]["chunks"] for token in chunk["tokens"]]
-            logprobs = adapter.logprobs(ids, inputs["target_tokens"])
+            logprobs = adapter.logprobs(ids, inputs["target_tokens"]) + self.jitter * torch.randn(len(ids))
             if backward:
                 self._kinds.setdefault(body["model_id"], []).append(given["loss_fn"])
                 losses = _loss(given["loss_fn"], given.get("loss_fn_config") or {}, logprobs, inputs)
+                losses = losses / len(given["data"]) if self.per_request else losses
                 found = torch.autograd.grad(
                     losses.mean() if self.mean else losses.sum(), list(adapter.weights.values())
                 )
@@ -236,7 +240,12 @@ class ScriptedTinker:
         return {"path": place, "type": "save_weights"}
 
     def do_load_weights(self, body: Json) -> Json:
-        self.adapters[body["model_id"]].restore(self.kept[body["path"]])
+        adapter = self.adapters[body["model_id"]]
+        fresh = adapter.state()
+        adapter.restore(self.kept[body["path"]])
+        if not body.get("optimizer"):
+            _, adapter.steps, begun = fresh
+            adapter.averages = {name: (first, second) for name, (_, first, second) in begun.items()}
         return {"type": "load_weights"}
 
     def do_save_weights_for_sampler(self, body: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,12 +24,13 @@ from outrider.model.attention import use_plans
 from outrider.model.load import Policy, load_policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
-from outrider.model.tinker_service import TinkerService
+from outrider.model.tinker_service import ServiceRollout, TinkerService
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import Problem, Rollout, SampleRequest, SamplingParams
+from outrider.record import Problem, Rollout, SampleRequest, SamplingParams, StopReason
 from outrider.record.row import TrainingRow
 from outrider.sample.options import SampleOptions
+from outrider.sample.requests import Room
 from outrider.sample.tinker import TinkerSampler
 from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
@@ -363,6 +365,58 @@ def test_what_a_service_does_is_found_by_trying(model_folder: str, mean: bool, i
     else:
         want = Abilities(mean, mean, True, "grad_clip_norm" not in ignored)
         assert found == want
+    scripted.close()
+
+
+@pytest.mark.parametrize("jitter", [1e-5, 1e-3])
+def test_a_service_may_give_other_last_digits_each_time(model_folder: str, jitter: float) -> None:
+    scripted = ScriptedTinker(model_folder, mean=True)
+    scripted.jitter = jitter
+    assert abilities_of(opened(scripted.address, model_folder, rows=1)) == Abilities(True, True)
+    scripted.close()
+
+
+def test_a_mean_over_the_rows_of_a_request_is_refused(model_folder: str) -> None:
+    """How an update is cut into requests is the package's affair."""
+    scripted = ScriptedTinker(model_folder)
+    scripted.per_request = True
+    with pytest.raises(UserError, match="depends on how an update is cut"):
+        abilities_of(opened(scripted.address, model_folder, rows=1))
+    scripted.close()
+
+
+@pytest.mark.parametrize(
+    ("ids", "logprobs", "said"),
+    [
+        ([5, 2, 7, 8], [-1.0] * 4, "went on behind one"),
+        ([5, 7], [-1.0] * 2, "ended a response at no end token"),
+        ([5, 2], [-1.0, math.nan], "no number"),
+        ([5, 2], [-1.0], "2 tokens and 1 log-probabilities"),
+        ([], [], "0 tokens"),
+    ],
+)
+def test_what_cannot_be_a_rollout_is_refused(service_of_none: TinkerSampler, ids, logprobs, said: str) -> None:
+    with pytest.raises(EngineLostError, match=said):
+        service_of_none._tokens(ServiceRollout(ids, logprobs, True), Room(4, StopReason.LENGTH))
+
+
+def test_an_end_token_at_the_limit_ends_a_rollout(service_of_none: TinkerSampler) -> None:
+    one = ServiceRollout([5, 7, 8, 2], [-1.0] * 4, False)
+    assert service_of_none._tokens(one, Room(4, StopReason.LENGTH)).stop is StopReason.STOP
+
+
+@pytest.fixture
+def service_of_none(policy: Policy) -> TinkerSampler:
+    return TinkerSampler(policy, SampleOptions(max_tokens=4), None)  # type: ignore[arg-type]  # asks nothing
+
+
+def test_a_key_that_a_service_repeats_is_not_shown(model_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TINKER_API_KEY", " tml-secret-123\n")
+    scripted = ScriptedTinker(model_folder)
+    service = opened(scripted.address, model_folder)
+    with pytest.raises(EngineLostError, match=r"bad key \*\*\*") as error:
+        service.ask("to save", lambda: (_ for _ in ()).throw(ValueError("bad key tml-secret-123")))
+    assert "secret" not in str(error.value)
     scripted.close()
 
 

@@ -78,7 +78,7 @@ def measured() -> str:
     rows = {
         "losses of a row's tokens": "their mean, the prompt counted" if found["row_mean"] else "their sum",
         "losses of rows": "their mean" if found["batch_mean"] else "their sum",
-        "Adam's betas and epsilon": _does(found["epsilon"]),
+        "Adam's epsilon": _does(found["epsilon"]),
         "clipping of the gradient's norm": _does(found["clipping"]),
         "`num_samples` with a seed": "seed, seed + 1, …" if found["seeds_count_up"] else "of no order",
         "a rollout in another batch": "the same" if found["same_in_any_batch"] else "another",
@@ -87,10 +87,10 @@ def measured() -> str:
         if found["weights_wait_for_a_hand_over"]
         else "at once: both have the same memory",
     }
-    head = ["| | SkyRL 0.3.0, JAX on a CPU | hosted service | SkyRL, FSDP or Megatron |", "|---|---|---|---|"]
-    return "\n".join(
-        [*head, *(f"| {what} | {does} | found at the start | found at the start |" for what, does in rows.items())]
-    )
+    tried = {"losses of a row's tokens", "losses of rows", "Adam's epsilon", "clipping of the gradient's norm"}
+    rest = {what: "tried when a run begins" if what in tried else "not tried" for what in rows}
+    head = ["| | SkyRL 0.3.0, JAX on a CPU | others |", "|---|---|---|"]
+    return "\n".join([*head, *(f"| {what} | {does} | {rest[what]} |" for what, does in rows.items())])
 
 
 def _does(told: bool) -> str:

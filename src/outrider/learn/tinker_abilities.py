@@ -63,11 +63,18 @@ def abilities_of(service: TinkerService) -> Abilities:
     """
     trial = _Trial(service)
     # a step that cannot move anything, unless epsilon is ignored
-    if abs(trial.moved(rate=1e-3)) > 1e-6:
+    if abs(trial.moved(rate=1e-3)) > max(1e-6, 10 * trial.jitter):
         return Abilities(row_mean=False, batch_mean=False, epsilon=False, clipping=False)
     rate = trial.fitting_rate()
     one = trial.moved(rate)
-    twice = trial.moved(rate, times=2) / one
+    twice = trial.moved(rate, calls=2) / one
+    together = trial.moved(rate, rows=2) / one
+    if not abs(together / twice - 1) < 0.3:
+        raise UserError(
+            f"the Tinker service moves a token {twice:.2g} times as far for two rows in two requests, and "
+            f"{together:.2g} times for two in one: what it divides by depends on how an update is cut, so nothing here "
+            "can train there"
+        )
     longer = trial.moved(rate, length=2 * _LENGTH) / one
     clipped = trial.moved(rate, grad_clip_norm=1e-6) / one
     return Abilities(
@@ -92,13 +99,21 @@ class _Trial:
 
     def __init__(self, service: TinkerService) -> None:
         self._service, self._trainer = service, service.new_adapter()
-        self._last = self._logprob()
+        seen = [self._logprob() for _ in range(4)]
+        # where kernels depend on what else is computed, no two answers are the same
+        self.jitter = max(seen) - min(seen)
+        self._least = max(_LEAST, 20 * self.jitter)
+        if self._least > _MOST / 2:
+            raise UserError(
+                f"the Tinker service gives one token log-probabilities {self.jitter:.2g} apart when it is asked again: "
+                "what it does with gradients cannot be seen in them"
+            )
+        self._last = seen[-1]
 
-    def moved(self, rate: float, times: int = 1, length: int = _LENGTH, advantage: float = 1.0, **adam: Any) -> float:
-        """How far the token goes in a step, from so many equal rows."""
-        row = _row(length, advantage)
-        for _ in range(times):  # one call each: a service may compile anew for two rows in one
-            self._service.backward([row], "importance_sampling", trainer=self._trainer)
+    def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, **adam: Any) -> float:
+        """How far the token goes in a step, from so many calls of so many equal rows."""
+        for _ in range(calls):
+            self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
         self._service.step(
             Adam(**{"learning_rate": rate, "beta1": 0.0, "beta2": 0.0, "eps": _EPSILON, **adam}), self._trainer
         )
@@ -109,9 +124,9 @@ class _Trial:
         """A learning rate that moves the token visibly."""
         rate = 1e-5 * _EPSILON
         for _ in range(9):
-            if abs(moved := self.moved(rate)) >= _LEAST:
-                return rate if abs(moved) <= _MOST else rate * _LEAST / abs(moved)
-            rate *= 3 if abs(moved) > _LEAST / 10 else 10
+            if abs(moved := self.moved(rate)) >= self._least:
+                return rate * self._least / abs(moved)  # the least: further away nothing is in proportion
+            rate *= 3 if abs(moved) > self._least / 10 else 10
         raise UserError("the Tinker service did not change a token's likelihood in nine steps: it does not train")
 
     def _logprob(self) -> float:

@@ -30,6 +30,7 @@ from outrider.record import Ids
 T = TypeVar("T")
 _KEY = "TINKER_API_KEY"
 _HEALTH_SECONDS = 20.0
+_SKYRL = "0.24.1"
 _INTRODUCTIONS = 4  # answers before the first likelihood
 
 
@@ -81,7 +82,8 @@ class TinkerService:
         url = options.url or os.environ.get("TINKER_BASE_URL") or None
         _refuse_silence(url)
         # the key of a service of one's own is never looked at, but the package wants one
-        key = os.environ.get(_KEY) or ("tml-none" if url else "")
+        key = os.environ.get(_KEY, "").strip() or ("tml-none" if url else "")
+        self._key = key
         if not key:
             raise UserError(f"the hosted Tinker service wants a key, in the environment variable {_KEY}")
         self._client = self.ask("to be let in", lambda: self._sdk.ServiceClient(base_url=url, api_key=key))
@@ -104,7 +106,7 @@ class TinkerService:
             "for an adapter",
             lambda: _settled(
                 self._client.create_lora_training_client(
-                    base_model=self.model, rank=self._rank, seed=self._seed % 2**31
+                    base_model=self.model, rank=self._rank, seed=self._seed % 2**31, train_unembed=False
                 )
             ),
         )
@@ -140,7 +142,8 @@ class TinkerService:
             )
             raise EngineLostError(self._silent) from error
         except Exception as error:  # whatever the package raises
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            # some services repeat the key that they refuse
+            reason = " ".join(str(error).replace(self._key, "***").split())[:300] or type(error).__name__
             raise EngineLostError(
                 f"the Tinker service {self.address} was asked {what} and failed ({reason}){self._hint()}"
             ) from error
@@ -149,9 +152,9 @@ class TinkerService:
 
     def _hint(self) -> str:
         """A package of another version than the service's may wait for ever for the answer to its first questions."""
-        if self._answers > _INTRODUCTIONS:
+        if self._answers > _INTRODUCTIONS or self._sdk.__version__ == _SKYRL:
             return ""
-        return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 speaks 0.24.1 (outrider[skyrl])"
+        return f"; the package tinker here is {self._sdk.__version__}, and SkyRL 0.3 speaks {_SKYRL} (outrider[skyrl])"
 
     # ------------------------------------------------------------------------------------------------- training
 
@@ -240,8 +243,13 @@ class TinkerService:
             lambda: rest.get_checkpoint_archive_url(run, "/".join([*kind, name])).result(),
         )
         packed = self.ask("for the adapter's files", lambda: _read(found.url))
-        with tarfile.open(fileobj=BytesIO(packed)) as files:
-            files.extractall(folder, filter="data")
+        try:
+            with tarfile.open(fileobj=BytesIO(packed)) as files:
+                files.extractall(folder, filter="data")
+        except tarfile.TarError as error:
+            raise EngineLostError(
+                f"the adapter that the Tinker service {self.address} gave is no archive ({error})"
+            ) from error
 
 
 def _logprobs_of(given: Any, rows: Sequence[ServiceRow]) -> list[NDArray[np.float64]]:
@@ -267,6 +275,8 @@ def _refuse_silence(url: str | None) -> None:
         return
     try:
         _read(f"{url.rstrip('/')}/api/v1/healthz")
+    except urllib.error.HTTPError:
+        return  # somebody is there
     except (OSError, ValueError) as error:
         raise UserError(f"there is no Tinker service at {url} ({error})") from error
 

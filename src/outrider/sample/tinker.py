@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from outrider.errors import UserError
+from outrider.errors import EngineLostError
 from outrider.model.load import Policy
 from outrider.model.tinker_service import ServiceRollout, TinkerService
 from outrider.record import RAW, Rollout, SampleRequest, SamplingParams, StopReason
@@ -65,7 +66,7 @@ class TinkerSampler:
         self._prompt_tokens += sum(len(prompt) for prompt, *_ in asked)
         for request, room, members in zip(requests, rooms, self._service.sample(asked), strict=True):
             if len(members) != request.n:
-                raise UserError(f"the Tinker service gave {len(members)} rollouts where {request.n} were asked for")
+                raise EngineLostError(f"the Tinker service gave {len(members)} rollouts instead of {request.n}")
             drawn = {(0, k): self._tokens(one, room) for k, one in enumerate(members)}
             yield rollouts_of([request], drawn, [RAW], self.version, self._tokenizer)
 
@@ -88,15 +89,18 @@ class TinkerSampler:
 
     def _tokens(self, one: ServiceRollout, room: Room) -> SampledTokens:
         if not one.ids or len(one.ids) != len(one.logprobs):
-            raise UserError(
+            raise EngineLostError(
                 f"the Tinker service gives {len(one.ids)} tokens and {len(one.logprobs)} log-probabilities of a rollout"
             )
-        if one.ended != (one.ids[-1] in self._ends):
-            raise UserError(
+        ended = one.ids[-1] in self._ends  # also where the last token that fits is one
+        if any(token in self._ends for token in one.ids[:-1]) or not (ended or len(one.ids) == room.tokens):
+            raise EngineLostError(
                 "the Tinker service ended a response at no end token, or went on behind one: it stops at other tokens "
                 "than it was told"
             )
-        reason = StopReason.STOP if one.ended else room.reason
+        if not all(map(math.isfinite, one.logprobs)):
+            raise EngineLostError("the Tinker service gives a log-probability that is no number")
+        reason = StopReason.STOP if ended else room.reason
         return SampledTokens(np.array(one.ids, np.int32), np.array(one.logprobs, np.float32), None, reason)
 
 
