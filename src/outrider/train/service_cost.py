@@ -1,9 +1,9 @@
 """What a run asks of a service that is paid by the token, before anything is spent.
 
 Three counts. *Sampled*: generated tokens. *Prefilled*: tokens that are read and not trained on, once for each request,
-whatever the number of its rollouts: prompts, and for corrections and for objectives that a service does not know by
-name the whole rows. *Trained*: rows with their prompts, in every pass with a gradient. All are upper bounds, for
-responses of ``sample.max_tokens``.
+whatever the number of its rollouts: prompts, what a branch continues, and for corrections and for objectives that a
+service does not know by name the whole rows. *Trained*: rows with their prompts, in every pass with a gradient. All are
+upper bounds: responses of ``sample.max_tokens``, and a request for each rollout.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from outrider.config import Recipe
-from outrider.learn.options import Tinker
+from outrider.learn.options import Prices, Tinker
 from outrider.learn.service_loss import named_loss
 from outrider.train.memory import most_rollouts
 
@@ -30,12 +30,14 @@ class Tokens(NamedTuple):
 def step_tokens(recipe: Recipe, prompt: float) -> Tokens:
     """At most, of a step with prompts of this mean length."""
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
+    first, _ = most_rollouts(recipe.explore[:1], recipe.train.problems)
+    continued = (rollouts - first) * recipe.sample.max_tokens  # later stages may branch anywhere
     row = prompt + recipe.sample.max_tokens
     # one more pass before the first update, and before each update of a loss that the service does not know
     forward = (recipe.objective.correction is not None) + (named_loss(recipe.objective) is None) * recipe.learn.epochs
     return Tokens(
         sampled=rollouts * recipe.sample.max_tokens,
-        prefilled=round(rollouts * prompt + forward * rollouts * row),
+        prefilled=round(rollouts * prompt + continued + forward * rollouts * row),
         trained=round(recipe.learn.epochs * rollouts * row),
     )
 
@@ -59,34 +61,31 @@ def service_lines(recipe: Recipe, write: Callable[[str], int] | None) -> list[st
     prompts = [recipe.task.train(i).prompt for i in range(_PROMPTS)] if write else []
     prompt = sum(write(text) for text in prompts) / len(prompts) if write else 0.0
     step, evaluation = step_tokens(recipe, prompt), evaluation_tokens(recipe, prompt)
-    lines = [
-        f"of the Tinker service {engine.address()}, at most: {_said(step)} a step; {_said(evaluation)} an evaluation",
-    ]
+    _, unbounded = most_rollouts(recipe.explore, recipe.train.problems)
+    more = f", and what {unbounded[0]} adds" if unbounded else ""
+    said = f"{_said(step)} a step{more}; {_said(evaluation)} an evaluation"
+    lines = [f"of the Tinker service {engine.address()}, at most: {said}"]
     if not write:
         lines.append("  without a tokenizer on this machine, prompts are counted as nothing")
     if engine.prices is None:
         return [*lines, "  with engine.learner.tinker.prices this would be a sum of money"]
-    a_step, an_evaluation = (_price(tokens, engine) for tokens in (step, evaluation))
-    times = recipe.evaluate.before + recipe.evaluate.after + len(recipe.train.evaluate_at)
-    if recipe.train.steps is not None:
-        times += recipe.train.steps // recipe.train.evaluate_every if recipe.train.evaluate_every else 0
-        all_steps = recipe.train.steps * a_step
-    else:
-        # rows are as long as what was sampled for them, so a budget of tokens is a share of the largest step
-        all_steps = a_step * (recipe.train.tokens or 0) / step.sampled if step.sampled else 0.0
-    if recipe.train.steps is None and recipe.train.tokens is None:
-        return [*lines, f"  at these prices {a_step:.4g} a step and {an_evaluation:.4g} an evaluation"]
-    total = all_steps + times * an_evaluation
-    return [
-        *lines,
-        f"  at these prices {a_step:.4g} a step and {an_evaluation:.4g} an evaluation: {total:.4g} for the run, with "
-        f"{times} evaluations",
-    ]
+    a_step, an_evaluation = (_price(tokens, engine.prices) for tokens in (step, evaluation))
+    lines.append(f"  at these prices at most {a_step:.4g} a step{more}, and {an_evaluation:.4g} an evaluation")
+    if recipe.train.steps is not None and not unbounded:
+        times = evaluations(recipe)
+        total = recipe.train.steps * a_step + times * an_evaluation
+        lines.append(f"  at most {total:.4g} for {recipe.train.steps} steps and {times} evaluations")
+    return lines
 
 
-def _price(tokens: Tokens, engine: Tinker) -> float:
-    prices = engine.prices
-    assert prices is not None
+def evaluations(recipe: Recipe) -> int:
+    """Of a run whose steps are limited: before, after, and in between."""
+    train, steps = recipe.train, recipe.train.steps or 0
+    between = (steps - 1) // train.evaluate_every if train.evaluate_every and steps else 0
+    return recipe.evaluate.before + recipe.evaluate.after + len(train.evaluate_at) + between
+
+
+def _price(tokens: Tokens, prices: Prices) -> float:
     return (
         tokens.sampled * prices.sample + tokens.prefilled * prices.prefill + tokens.trained * prices.train
     ) / 1_000_000
