@@ -68,6 +68,7 @@ def test_a_rank_that_waits_in_vain_for_a_dead_one_is_ended_with_a_sentence() -> 
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_wait_may_end_what_it_does() -> None:
     assert started("verify_long").stdout == "saved"
 

@@ -158,7 +158,12 @@ OBJECTIVES: dict[str, tuple[str | None, dict[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+# a loss by name, one with a correction, and one that services do not know; the others are more of the same
+QUICK = ("clip", "clip, corrected", "gspo")
+MARKED = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in OBJECTIVES]
+
+
+@pytest.mark.parametrize("name", MARKED)
 def test_a_step_is_the_local_learners(service: TinkerService, model_folder: str, tmp_path: Path, name: str) -> None:
     """Two updates: the second from averages. A step of AdamW is as large as the learning rate, a hundred bounds."""
     named, objective = OBJECTIVES[name]
