@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from outrider.config import load_recipe
 from outrider.errors import EngineLostError, UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions, Tinker
@@ -27,11 +29,13 @@ from outrider.model.options import LoraOptions
 from outrider.model.tinker_service import ServiceRollout, TinkerService
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import Problem, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.record import Outcome, Problem, Rollout, SampleRequest, SamplingParams, StopReason, Verdict
 from outrider.record.row import TrainingRow
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import Room
 from outrider.sample.tinker import TinkerSampler
+from outrider.train.clock import Clock
+from outrider.train.collect import Collector
 from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
 from policy_rows import STREAMS, ragged_rows
@@ -342,18 +346,45 @@ def test_the_exported_adapter_loads(service: TinkerService, policy: Policy, mode
         assert np.abs(a - b).max() < 1e-4
 
 
-def test_rollouts_are_judged_while_others_are_drawn(model_folder: str, policy: Policy) -> None:
-    """Two requests: the first is back before the second is answered, and is judged then."""
+def held(model_folder: str, policy: Policy, **options: object) -> tuple[ScriptedTinker, TinkerSampler]:
+    """A service that keeps the answers for the second prompt back, and a sampler there."""
     scripted = ScriptedTinker(model_folder)
-    service = opened(scripted.address, model_folder)
-    sampler = TinkerSampler(policy, SampleOptions(max_tokens=4), service)
+    sampler = TinkerSampler(policy, SampleOptions(max_tokens=4), opened(scripted.address, model_folder, **options))
     sampler.take(0, lambda folder: None)
     scripted.slow = PROMPTS[1]
-    found = []
-    for rollouts in sampler.arriving([request(f"p{i}", prompt, n=2) for i, prompt in enumerate(PROMPTS[:2])]):
-        found.append(len(rollouts))
-        scripted.holds.set()  # only now the second is answered: a sampler that waits for all would wait for ever
-    assert found == [2, 2]
+    return scripted, sampler
+
+
+def test_rollouts_are_judged_while_others_are_drawn(
+    model_folder: str, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted, sampler = held(model_folder, policy)
+    recipe, sizes = load_recipe("grpo"), list[int]()
+
+    def judging(items: list[object]) -> list[Verdict]:
+        sizes.append(len(items))
+        scripted.holds.set()  # only now the second answer comes: who waits for all waits a minute
+        return [Verdict(Outcome.INCORRECT, 0.0) for _ in items]
+
+    monkeypatch.setattr(type(recipe.task), "verify_all", lambda task, items: judging(items))
+    begin = time.monotonic()
+    collect = Collector(sampler, recipe.task, recipe.reward, Ranks(), Clock())
+    rollouts = collect([request(f"p{i}", prompt, n=2) for i, prompt in enumerate(PROMPTS[:2])])
+    assert sizes == [2, 2]
+    assert [r.problem_id for r in rollouts] == ["p0", "p0", "p1", "p1"]
+    assert time.monotonic() - begin < 30
+    scripted.close()
+
+
+def test_so_many_requests_are_under_way(model_folder: str, policy: Policy) -> None:
+    scripted, sampler = held(model_folder, policy, in_flight=2)
+    drawn = threading.Thread(target=lambda: sampler.sample([request(f"p{i}", PROMPTS[1]) for i in range(5)]))
+    drawn.start()
+    time.sleep(0.5)
+    assert scripted.asked.count("asample") == 2
+    scripted.holds.set()
+    drawn.join()
+    assert scripted.asked.count("asample") == 5
     scripted.close()
 
 
