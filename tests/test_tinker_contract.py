@@ -244,6 +244,32 @@ def test_a_resumed_learner_goes_on_as_the_other(address: str, model_folder: str,
     assert "tml-" not in (tmp_path / "tinker.json").read_text()
 
 
+@needs_skyrl
+def test_a_restarted_server_goes_on_as_the_other(model_folder: str, tmp_path: Path) -> None:
+    """The averages of the optimizer and its count of steps too; the same two updates, with and without a kill."""
+    server = SkyrlServer(model_folder, tmp_path / "server", adapters=8).wait()
+    try:
+        first = opened(server.address, model_folder)
+        learner, here = learner_at(first, {}), beside(first, model_folder, tmp_path, {})
+        batches = [rows_of(here, seed) for seed in range(4)]
+        for batch in batches[:2]:
+            learner.update(batch)
+        (tmp_path / "kept").mkdir()
+        learner.save(tmp_path / "kept")
+        learner.update(batches[2])
+        want = learner.logprobs(batches[3])
+        server.kill()
+        server.start()
+        server.wait()
+        again = learner_at(opened(server.address, model_folder), {})
+        again.load(tmp_path / "kept")
+        again.update(batches[2])
+        for a, b in zip(want, again.logprobs(batches[3]), strict=True):
+            assert np.abs(a - b).max() < 1e-5
+    finally:
+        server.kill()
+
+
 def test_no_signal_moves_nothing(service: TinkerService, model_folder: str, tmp_path: Path) -> None:
     there, here = learner_at(service, {}), beside(service, model_folder, tmp_path, {})
     rows = [replace(row, advantages_N=np.zeros(len(row.token_ids))) for row in rows_of(here)]
