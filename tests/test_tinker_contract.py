@@ -85,8 +85,20 @@ def policy(model_folder: str) -> Policy:
     return load_policy(model_folder, device=torch.device("meta"))
 
 
+_OPEN: list[TinkerService] = []
+
+
 def opened(address: str, model: str, **options: object) -> TinkerService:
-    return TinkerService(model, LoraOptions(rank=RANK), 3, Tinker(**{"url": address, "rows": ROWS, **options}))
+    _OPEN.append(TinkerService(model, LoraOptions(rank=RANK), 3, Tinker(**{"url": address, "rows": ROWS, **options})))
+    return _OPEN[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Or a session would go on telling servers that are gone that it lives."""
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
 
 
 def learner_at(service: TinkerService, objective: dict[str, object], **options: object) -> TinkerLearner:

@@ -92,6 +92,10 @@ class TinkerService:
         self._trainer = self.new_adapter()
         self._sampler: Any = None
 
+    def close(self) -> None:
+        """Tell the service nothing more: it forgets a session that is silent, with its adapters."""
+        self._client.holder.close()
+
     def _refuse_other_model(self) -> None:
         served = self.ask("for its models", lambda: self._client.get_server_capabilities()).supported_models
         names = [one.model_name for one in served if one.model_name]

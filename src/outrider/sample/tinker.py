@@ -71,7 +71,8 @@ class TinkerSampler:
             yield rollouts_of([request], drawn, [RAW], self.version, self._tokenizer)
 
     def close(self) -> None:
-        """The service keeps what it holds until the session ends."""
+        """End the session; the learner has no other."""
+        self._service.close()
 
     def _asked(self, request: SampleRequest, room: Room) -> dict[str, Any]:
         params = self._params(request)
