@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def tried(service: TinkerService) -> dict[str, Any]:
     [crowded] = draw(service, 7, 1, OTHER, OTHER)
     [logprobs] = service.logprobs([whole(first)])
     own = logprobs[len(PROMPT) - 1 :]
-    found: dict[str, Any] = abilities_of(service).as_dict() | {
+    found: dict[str, Any] = asdict(abilities_of(service)) | {
         "seeds_count_up": first.ids == alone.ids and second.ids == next_one.ids,
         "same_in_any_batch": crowded.ids == alone.ids,
         "sampler_and_trainer_apart": float(np.abs(own - first.logprobs).max()),

@@ -33,7 +33,7 @@ from outrider.errors import EngineLostError, UserError
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
 from outrider.learn.options import LearnOptions
 from outrider.learn.service_loss import NamedLoss
-from outrider.learn.tinker_abilities import Abilities, abilities_of, refuse_inability
+from outrider.learn.tinker_abilities import Abilities, abilities_of
 from outrider.model.load import Policy
 from outrider.model.lora import ADAPTER
 from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
@@ -64,14 +64,11 @@ class TinkerLearner:
         self.service, self.options, self.loss, self._named = service, options, loss, named
         self.steps = self.optimizer_steps = 0
         self.abilities = abilities_of(service)
-        refuse_inability(
-            service.address,
-            self.abilities,
-            [
-                ("epsilon", True, "nothing can be written instead"),
-                ("clipping", options.clip_norm is not None, "learn.clip_norm=null clips nothing"),
-            ],
-        )
+        ignores = f"the Tinker service {service.address} ignores"
+        if not self.abilities.epsilon:
+            raise UserError(f"{ignores} epsilon without a word, and perhaps all of Adam's parameters but the rate")
+        if options.clip_norm is not None and not self.abilities.clipping:
+            raise UserError(f"{ignores} clipping without a word, which learn.clip_norm asks for: learn.clip_norm=null")
 
     def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
         updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
@@ -139,7 +136,9 @@ class TinkerLearner:
         told = self.service.step(Adam(rate, beta1, beta2, grad_clip_norm=self.options.clip_norm or 0.0))
         self.optimizer_steps += 1
         norms = {name.rpartition("/")[2]: value for name, value in told.items() if name.endswith("grad_norm")}
-        sent = {"trained_tokens": float(sum(row.length for row in trained))}
+        idle = self._filled(len(trained)) - len(trained)  # rows that train nothing are sent and paid all the same
+        lengths = [row.length for row in trained]
+        sent = {"trained_tokens": float(sum(lengths) + idle * min(lengths))}
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
     def _exactly(self, trained: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float]:
@@ -180,13 +179,19 @@ class TinkerLearner:
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
         """The rows as the service takes them, filled up to a number for which it has compiled."""
-        total = -(-len(rows) // self.service.options.rows) * self.service.options.rows
+        total = self._filled(len(rows))
         sent = [
             _service_row(row, old, advantage, self.abilities, total)
             for row, old, advantage in zip(rows, old_logprobs, advantages, strict=True)
         ]
-        idle = sent[0]._replace(advantages=np.zeros_like(sent[0].advantages))
+        shortest = min(sent, key=lambda row: len(row.ids))
+        idle = shortest._replace(advantages=np.zeros_like(shortest.advantages))
         return sent + [idle] * (total - len(rows))
+
+    def _filled(self, rows: int) -> int:
+        """The least multiple of ``engine.learner.tinker.rows`` that holds so many."""
+        each = self.service.options.rows
+        return -(-rows // each) * each
 
 
 def _factors(weighted: WeightedRow) -> NDArray[np.float64]:

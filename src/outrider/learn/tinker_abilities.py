@@ -11,9 +11,7 @@ gradient, so that the token moves in proportion to what the service made of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,10 +47,6 @@ class Abilities:
         """
         return float((length if self.row_mean else 1) * (rows if self.batch_mean else 1))
 
-    def as_dict(self) -> dict[str, bool]:
-        """By name."""
-        return asdict(self)
-
 
 def abilities_of(service: TinkerService) -> Abilities:
     """Try a service out.
@@ -76,7 +70,7 @@ def abilities_of(service: TinkerService) -> Abilities:
             "can train there"
         )
     longer = trial.moved(rate, length=2 * _LENGTH) / one
-    clipped = trial.moved(rate, grad_clip_norm=1e-6) / one
+    clipped = trial.moved(rate, clip=1e-6) / one
     return Abilities(
         row_mean=_nearest("a longer row", longer, {1.0: False, (_LENGTH - 1) / (2 * _LENGTH - 1): True}),
         batch_mean=_nearest("two rows", twice, {2.0: False, 1.0: True}),
@@ -110,13 +104,11 @@ class _Trial:
             )
         self._last = seen[-1]
 
-    def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, **adam: Any) -> float:
+    def moved(self, rate: float, calls: int = 1, rows: int = 1, length: int = _LENGTH, clip: float = 0.0) -> float:
         """How far the token goes in a step, from so many calls of so many equal rows."""
         for _ in range(calls):
             self._service.backward([_row(length, 1.0)] * rows, "importance_sampling", trainer=self._trainer)
-        self._service.step(
-            Adam(**{"learning_rate": rate, "beta1": 0.0, "beta2": 0.0, "eps": _EPSILON, **adam}), self._trainer
-        )
+        self._service.step(Adam(rate, beta1=0.0, beta2=0.0, eps=_EPSILON, grad_clip_norm=clip), self._trainer)
         before, self._last = self._last, self._logprob()
         return self._last - before
 
@@ -141,14 +133,3 @@ def _row(length: int, advantage: float) -> ServiceRow:
     advantages[_LENGTH - 2] = advantage
     # old log-probabilities of 0 would scale the ratio by the probability itself: in proportion all the same
     return ServiceRow(ids, np.zeros(length - 1), advantages)
-
-
-def refuse_inability(who: str, abilities: Abilities, needed: Sequence[tuple[str, bool, str]]) -> None:
-    """Raise UserError where a service does not do what a recipe needs: name of the ability, whether it is needed, and
-    what to write instead."""
-    has = abilities.as_dict()
-    for name, is_needed, remedy in needed:
-        if is_needed and not has[name]:
-            raise UserError(
-                f"the Tinker service {who} ignores {name} without a word, which this recipe asks for: {remedy}"
-            )

@@ -82,11 +82,10 @@ class TinkerService:
         url = options.url or os.environ.get("TINKER_BASE_URL") or None
         _refuse_silence(url)
         # the key of a service of one's own is never looked at, but the package wants one
-        key = os.environ.get(_KEY, "").strip() or ("tml-none" if url else "")
-        self._key = key
-        if not key:
+        self._key = os.environ.get(_KEY, "").strip() or ("tml-none" if url else "")
+        if not self._key:
             raise UserError(f"the hosted Tinker service wants a key, in the environment variable {_KEY}")
-        self._client = self.ask("to be let in", lambda: self._sdk.ServiceClient(base_url=url, api_key=key))
+        self._client = self.ask("to be let in", lambda: self._sdk.ServiceClient(base_url=url, api_key=self._key))
         self._refuse_other_model()
         self._rank, self._seed = lora.rank, seed
         self._trainer = self.new_adapter()
@@ -204,7 +203,7 @@ class TinkerService:
         config = self._sdk.lib.retry_handler.RetryConfig(progress_timeout=self.options.seconds)
         self._sampler = self.ask(
             "to sample with new weights",
-            lambda: self._trainer.save_weights_and_get_sampling_client(retry_config=config),
+            lambda: _settled(self._trainer.save_weights_and_get_sampling_client(retry_config=config)),
         )
 
     def sample(self, asked: Iterable[tuple[Ids, int, dict[str, Any]]]) -> Iterator[list[ServiceRollout]]:

@@ -78,9 +78,12 @@ def _open_engines(recipe: Recipe, policy: Policy, ranks: Ranks) -> tuple[Sampler
             raise UserError(f"one process talks to a Tinker service, and {ranks.size} were started: leave torchrun out")
         service = TinkerService(recipe.model, recipe.policy.lora, recipe.seed, recipe.engine.learner)
         loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
-        return TinkerSampler(policy, recipe.sample, service), TinkerLearner(
-            service, recipe.learn, loss, named_loss(recipe.objective)
-        )
+        try:
+            learner = TinkerLearner(service, recipe.learn, loss, named_loss(recipe.objective))
+        except BaseException:
+            service.close()  # nobody else knows of it
+            raise
+        return TinkerSampler(policy, recipe.sample, service), learner
     sampler = open_sampler(recipe, policy, ranks)
     try:
         return sampler, open_learner(recipe, policy, ranks)
