@@ -191,8 +191,9 @@ def test_a_step_is_the_local_learners(service: TinkerService, model_folder: str,
     for seed in range(2):
         rows = rows_of(here, seed)
         mine, theirs = here.update(rows).metrics, there.update(rows).metrics
-        shared = mine.keys() & theirs.keys() - {"grad_norm"}
-        assert {"loss", "kl_old", "updates"} <= shared
+        shared = mine.keys() & theirs.keys()
+        # the norm alone shows a factor that all rows share, since Adam's step does not depend on it
+        assert {"loss", "kl_old", "updates", "grad_norm"} <= shared
         assert {k: theirs[k] for k in shared} == pytest.approx({k: mine[k] for k in shared}, rel=1e-3, abs=1e-5)
     found = adapter_of(service, tmp_path)
     moved = 0.0
@@ -258,6 +259,19 @@ def test_a_resumed_learner_goes_on_as_the_other(address: str, model_folder: str,
     for a, b in zip(learner.logprobs(batches[2]), again.logprobs(batches[2]), strict=True):
         assert np.abs(a - b).max() < 1e-6
     assert "tml-" not in (tmp_path / "tinker.json").read_text()
+
+
+@pytest.mark.parametrize("objective", [{}, {"surrogate": "sapo"}])
+def test_a_loss_that_is_not_finite_changes_nothing(model_folder: str, tmp_path: Path, objective) -> None:
+    """It is skipped and counted, as by the local learner; a gradient that the service has could not be taken back."""
+    scripted = ScriptedTinker(model_folder)
+    service = opened(scripted.address, model_folder)
+    there, here = learner_at(service, objective), beside(service, model_folder, tmp_path, objective)
+    rows, before = rows_of(here), scripted.asked.count("optim_step")
+    rows = [replace(row, advantages_N=np.where(row.advantages_N != 0, np.inf, 0.0)) for row in rows]
+    assert there.update(rows).metrics["skipped_nonfinite"] == 1
+    assert scripted.asked.count("optim_step") == before
+    scripted.close()
 
 
 @needs_skyrl

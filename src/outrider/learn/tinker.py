@@ -141,10 +141,13 @@ class TinkerLearner:
         sent = {"trained_tokens": float(sum(lengths) + idle * min(lengths))}
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
-    def _exactly(self, trained: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float]:
-        """The gradient of a loss of the service's own, and the sums of the diagnostics."""
+    def _exactly(self, trained: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
+        """The gradient of a loss of the service's own, and the sums of the diagnostics; None where what it is made of
+        is not finite, which is then not sent."""
         rows = [weighted.row for weighted in trained]
         factors = [_factors(weighted) for weighted in trained]
+        if not all(np.isfinite(factors_N).all() for factors_N in factors):
+            return None
         sent = self._sent(rows, [row.old_logprobs_N for row in rows], factors)
         logprobs = _own(self.service.backward(sent, named.name, named.config), rows)
         with torch.no_grad():
