@@ -21,8 +21,8 @@ demo: .venv/installed ## train the shipped base model, evaluate before and after
 	$(BIN)/outrider $(DEMO) --out "runs/demo-$$n"
 
 test: .venv/installed ## the whole test suite, doctests included
-	@echo "== test: pytest, a process of one thread per core, at most 4"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST)
+	@echo "== test: pytest, processes of one thread, one more than cores, at most 4"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST)
 
 test-all: .venv/installed ## the same with the slow cases: every moment of a kill or a signal
 	@$(MAKE) --no-print-directory test PYTEST="-m '' $(PYTEST)"

@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from outrider.train.cores import usable_cores
+
 # A slow moment of the machine is no failure, and equal code has equal results; `--hypothesis-profile=search` looks for
 # new examples.
 settings.register_profile("suite", deadline=None, derandomize=True)
@@ -17,9 +19,15 @@ torch.set_num_threads(1)
 
 # Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
 LONG = [
-    *("test_signals.py", "test_stages.py", "test_run.py", "test_bench_run.py"),
+    *("test_signals.py", "test_sharded_runs.py", "test_stages.py", "test_run.py", "test_bench_run.py"),
     *("test_verify_deeds.py", "test_models_page.py", "test_verify_pool.py"),
 ]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores, at most four: a fifth of the time is spent waiting for servers and for other
+    processes."""
+    return min(4, len(usable_cores()) + 1)
 
 
 @pytest.hookimpl(trylast=True)

@@ -68,6 +68,7 @@ class ScriptedVllm:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 1 << 16  # one packet for an answer: the second of two would wait for the first's receipt
 
             def do_GET(self) -> None:
                 if outer.dead:

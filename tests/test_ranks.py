@@ -16,6 +16,7 @@ from outrider.config import load_recipe
 from outrider.credit.assign import assign
 from outrider.errors import UserError
 from outrider.record import Group
+from outrider.train import warm
 from outrider.train.cores import usable_cores
 from outrider.train.launch import launch
 from outrider.train.warm import warm_processes
@@ -95,6 +96,32 @@ def test_a_folder_of_temporary_files_may_have_a_long_name(tmp_path: Path, monkey
     process.start()
     process.join()
     assert (process.exitcode, warm_processes("json").get_start_method()) == (0, "spawn")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cores", "gpu", "launcher", "warmed"),
+    [
+        (0, 2, False, False, ["m"]),
+        (2, 1, False, False, ["m"]),
+        (0, 1, False, False, []),
+        (1, 2, False, False, []),
+        (0, 2, True, False, []),  # one process has the GPU
+        (2, 2, True, False, ["m"]),
+        (2, 2, False, True, []),  # torchrun has started them
+    ],
+)
+def test_others_import_while_this_process_does_where_there_will_be_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ranks: int, cores: int, gpu: bool, launcher: bool, warmed
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(warm, "warm_processes", seen.append)
+    monkeypatch.setattr(warm, "usable_cores", lambda: list(range(cores)))
+    monkeypatch.setattr(warm, "_GPUS", (str(tmp_path) if gpu else "no/such/device",))
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    if launcher:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+    warm.warm_ahead("m", ranks)
+    assert seen == warmed
 
 
 def test_one_rank_checks_for_all_what_will_be_shared_out_and_nobody_copies_it(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.model.load import load_policy
 from outrider.runs.folder import RunFolder
+from processes import Started, begun
 from scripted_vllm import SamplingVllm
 
 README = Path(__file__).parents[1] / "README.md"
@@ -35,17 +35,16 @@ def server() -> Iterator[SamplingVllm]:
     started.close()
 
 
-def started(learner: str, ranks: int, server: SamplingVllm, out: Path, *more: str) -> subprocess.Popen[str]:
+def started(learner: str, ranks: int, server: SamplingVllm, out: Path, *more: str) -> Started:
     engine = {"sampler": {"vllm": {"servers": [server.address]}}, "learner": learner}
     words = ["train", "grpo", *SHORT, f"train.ranks={ranks}", f"engine={json.dumps(engine)}", "--out", str(out), *more]
-    return subprocess.Popen([sys.executable, "-m", "outrider", *words], stderr=subprocess.PIPE, text=True)
+    return begun(words, out.with_name("errors.txt"))
 
 
 def run(learner: str, ranks: int, server: SamplingVllm, out: Path, *more: str) -> str:
     process = started(learner, ranks, server, out, *more)
-    errors = process.communicate(timeout=300)[1]
-    assert process.returncode == 0, errors
-    return errors
+    assert process.wait() == 0, process.errors()
+    return process.errors()
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -70,14 +69,10 @@ def test_two_processes_with_shares_train_what_one_trains_and_go_on_where_they_we
     # SIGTERM in mid-step: it is saved by all, and a resumed run ends where the other did, to the last bit
     out = tmp_path / "ended"
     process = started("fsdp2", 2, server, out)
-    while not (out / "metrics.jsonl").exists() or not RunFolder(out).metrics():
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    errors = process.communicate(timeout=120)[1]
-    assert process.returncode == 143, errors
-    assert "goes on after step" in errors
-    assert "Traceback" not in errors
+    process.wait_for(lambda: (out / "metrics.jsonl").exists() and RunFolder(out).metrics())
+    process.send(signal.SIGTERM)
+    assert process.wait() == 143, process.errors()
+    assert "goes on after step" in process.last_words()
     run("fsdp2", 2, server, out, "--resume")
     assert furthest(weights(tmp_path / "shares"), weights(out)) == 0.0
 
@@ -86,8 +81,8 @@ def test_two_processes_with_shares_train_what_one_trains_and_go_on_where_they_we
 def test_a_run_goes_on_on_another_number_of_processes_if_told_to(server: SamplingVllm, tmp_path: Path) -> None:
     run("fsdp2", 2, server, tmp_path / "run")
     refused = started("fsdp2", 3, server, tmp_path / "run", "--resume", "train.steps=5")
-    assert "ranks: 2 -> 3" in refused.communicate(timeout=300)[1]
-    assert refused.returncode == 2
+    assert refused.wait() == 2
+    assert "ranks: 2 -> 3" in refused.errors()
     errors = run("fsdp2", 3, server, tmp_path / "run", "--resume", "--force", "train.steps=5")
     assert "ranks: 2 -> 3" in errors
     assert [row["step"] for row in RunFolder(tmp_path / "run").metrics()] == [1, 2, 3, 4, 5]

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +14,7 @@ import pytest
 from outrider.cli import main
 from outrider.model.tiny import character_tokenizer
 from outrider.runs.folder import RunFolder
+from processes import begun
 from scripted_tinker import ScriptedTinker
 from small import random_model
 
@@ -84,15 +81,10 @@ def test_methods_run(service: ScriptedTinker, tmp_path: Path, recipe: str, more:
 
 def test_a_killed_run_goes_on_exactly(service: ScriptedTinker, tmp_path: Path) -> None:
     assert main(words(service, tmp_path / "whole")) == 0
-    command = [sys.executable, "-c", "import sys; from outrider.cli import main; sys.exit(main())"]
-    source = str(Path(__file__).parents[1] / "src")
-    process = subprocess.Popen(
-        [*command, *words(service, tmp_path / "cut")], env={**os.environ, "PYTHONPATH": source}, start_new_session=True
-    )
-    while process.poll() is None and not (tmp_path / "cut" / "checkpoints" / "step-00000001").exists():
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process = begun(words(service, tmp_path / "cut"), tmp_path / "errors.txt")
+    process.wait_for((tmp_path / "cut" / "checkpoints" / "step-00000001").exists)
+    process.send(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
     assert main([*words(service, tmp_path / "cut"), "--resume"]) == 0
     whole, cut = metrics(tmp_path / "whole"), metrics(tmp_path / "cut")
     assert [row["step_tokens"] for row in cut] == [row["step_tokens"] for row in whole]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from outrider.screen.screen import Screen
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 from outrider.train.run import Run
+from processes import begun
 from scripted_vllm import SamplingVllm
 
 SHORT = ["train.tokens=null", "train.steps=6", "train.problems=4", "train.save_every=10", "sample.max_tokens=24"]
@@ -47,10 +46,8 @@ def servers() -> Iterator[list[SamplingVllm]]:
 def run(servers: list[SamplingVllm], out: Path, *more: str) -> tuple[int, str]:
     engine = {"sampler": {"vllm": {"servers": [server.address for server in servers]}}}
     words = ["train", "grpo", *SHORT, *EVALUATED, f"engine={json.dumps(engine)}", "--out", str(out), *more]
-    process = subprocess.run(
-        [sys.executable, "-m", "outrider", *words], capture_output=True, text=True, timeout=200, check=False
-    )
-    return process.returncode, process.stderr
+    process = begun(words, out.with_name("errors.txt"))
+    return process.wait(), process.errors()
 
 
 @pytest.mark.parametrize(

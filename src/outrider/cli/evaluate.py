@@ -46,6 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         evaluation = evaluation.model_copy(update={"evaluate": evaluation.evaluate.model_copy(update=everything)})
     if arguments.dry_run:
         return print_yaml(evaluation.model_dump(mode="json"))
+    from outrider.train.warm import warm_ahead
+
+    warm_ahead("outrider.train.evaluate_command", ranks=0)
     from outrider.train.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)

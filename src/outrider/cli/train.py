@@ -34,6 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_yaml(recipe.resolved())
         return _print_estimate(recipe)
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
+    from outrider.train.warm import warm_ahead
+
+    warm_ahead("outrider.train.train_command", recipe.train.ranks)
     from outrider.train.train_command import train_command
 
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
