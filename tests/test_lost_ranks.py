@@ -51,7 +51,8 @@ def test_what_ended_one_rank_is_told_though_no_collective_carried_it() -> None:
 
 def started(main: str) -> subprocess.CompletedProcess[str]:
     program = (
-        "from outrider.train.warm import warm_ahead\nwarm_ahead('rank_mains', 2)\nimport sys, rank_mains\nfrom outrider.errors import UserError\nfrom outrider.train import launch\n"
+        "from outrider.train.warm import warm_ahead\nwarm_ahead('rank_mains', 2)\n"
+        "import sys, rank_mains\nfrom outrider.errors import UserError\nfrom outrider.train import launch\n"
         f"launch._NOTICE_SECONDS = 0.5\ntry: launch.launch(2, rank_mains.{main})\n"
         "except UserError as error: sys.stdout.write(f'said: {error}')"
     )
