@@ -20,9 +20,10 @@ demo: .venv/installed ## train the shipped base model, evaluate before and after
 	echo "== demo: outrider $(DEMO) --out runs/demo-$$n"; \
 	$(BIN)/outrider $(DEMO) --out "runs/demo-$$n"
 
+# Dozens of the tests' processes import the package: what the first has compiled is kept for the others.
 test: .venv/installed ## the whole test suite, doctests included
 	@echo "== test: pytest, processes of one thread, one more than cores, at most 4"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST)
+	@OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST)
 
 test-all: .venv/installed ## the same with the slow cases: every moment of a kill or a signal
 	@$(MAKE) --no-print-directory test PYTEST="-m '' $(PYTEST)"

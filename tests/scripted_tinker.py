@@ -183,6 +183,8 @@ class ScriptedTinker:
         while "model_id" not in body:
             time.sleep(0.001)
         lora = body["lora_config"]
+        if lora["train_unembed"]:
+            raise ValueError("no layer of the vocabulary here: an adapter on it could not be handed over everywhere")
         self.adapters[body["model_id"]] = _Adapter(self.folder, lora["rank"], lora.get("seed") or 0)
         return {"model_id": body["model_id"], "base_model": self.folder, "lora_config": lora}
 

@@ -133,9 +133,8 @@ def as_on_a_cpu(block: str, server: SamplingVllm, folder: Path) -> list[str]:
     return [line for line in block.splitlines() if "outrider serve" not in line]
 
 
-@pytest.mark.parametrize(
-    ("words", "machines"), [pytest.param("--nproc-per-node 6", 1, marks=pytest.mark.slow), ("--nnodes 2", 2)]
-)
+@pytest.mark.slow  # torchrun and its ranks import for half a minute
+@pytest.mark.parametrize(("words", "machines"), [("--nproc-per-node 6", 1), ("--nnodes 2", 2)])
 def test_the_blocks_of_the_readme_train(words: str, machines: int, server: SamplingVllm, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "extends: grpo\nmodel: base:countdown\ntask: {countdown: {}}\nsample: {max_tokens: 24}\n"

@@ -128,7 +128,7 @@ def test_sigterm_saves_the_last_step_and_the_resumed_run_is_the_undisturbed_one(
         moments = ["step"]
     for number, moment in enumerate(moments, len(moments) == 1):
         file, delay, step = MOMENTS[moment]
-        if ranks.endswith("2"):
+        if ranks.endswith("2") and number > 1:  # its start takes seconds, of every process
             process = begun_by_the_interpreter(words_of(folder, ranks), tmp_path / "errors.txt")
         else:
             process = begin(folder, ranks)
@@ -158,7 +158,7 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
     assert said == f"outrider: rank 1 was killed by signal 9, as when memory runs out; {AGAIN} from the last checkpoint"
     assert process.wait() == 2
     assert newest(folder) >= 2
-    process = begun_by_the_interpreter(words_of(folder, ranks), tmp_path / "errors.txt")
+    process = begin(folder, ranks)
     process.wait_for((folder / "rollouts" / "train-00000004.parquet").exists)
     other = rank_1(process)
     process.send(signal.SIGKILL)
@@ -175,7 +175,7 @@ def test_ctrl_c_is_heard_while_the_other_ranks_get_ready(tmp_path: Path) -> None
     process.wait_for(lambda: [pid for pid in servers(process.pid) if has_torch(pid)])
     os.killpg(process.pid, signal.SIGINT)
     assert process.last_words() == "outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint"
-    assert process.wait() == 130
+    assert process.wait() in (130, -signal.SIGINT)  # CPython, where the signal comes while an import executes a text
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])

@@ -497,6 +497,16 @@ def test_an_end_token_at_the_limit_ends_a_rollout(service_of_none: TinkerSampler
     assert service_of_none._tokens(one, Room(4, StopReason.LENGTH)).stop is StopReason.STOP
 
 
+def test_an_adapter_that_is_no_archive_is_said(
+    model_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted = ScriptedTinker(model_folder)
+    monkeypatch.setattr("scripted_tinker._packed", lambda adapter: b"<html>503</html>")
+    with pytest.raises(EngineLostError, match="the adapter that the Tinker service .* gave is no archive"):
+        opened(scripted.address, model_folder).download("a", tmp_path / "a")
+    scripted.close()
+
+
 @pytest.fixture
 def service_of_none(policy: Policy) -> TinkerSampler:
     return TinkerSampler(policy, SampleOptions(max_tokens=4), None)  # type: ignore[arg-type]  # asks nothing

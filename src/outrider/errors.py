@@ -25,7 +25,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
     "did you mean 'uniform'?"
     >>> nearest("zzz", ["uniform", "refill"])
     'known: refill, uniform'
+    >>> nearest("gpro", ["gspo", "grpo"])
+    "did you mean 'grpo'?"
     """
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1)
+    # letters that changed places are one slip of the fingers, and two edits
+    close = [name for name in names if sorted(name) == sorted(word)] or difflib.get_close_matches(word, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
