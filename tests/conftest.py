@@ -19,8 +19,9 @@ torch.set_num_threads(1)
 
 # Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
 LONG = [
-    *("test_signals.py", "test_sharded_runs.py", "test_stages.py", "test_run.py", "test_bench_run.py"),
-    *("test_verify_deeds.py", "test_models_page.py", "test_verify_pool.py"),
+    *("test_signals.py", "test_run.py", "test_stages.py", "test_tinker_contract.py", "test_learner_contract.py"),
+    *("test_bench_run.py", "test_verify_deeds.py", "test_memory.py", "test_lost_ranks.py", "test_sharded_runs.py"),
+    *("test_tinker_runs.py", "test_verify_pool.py", "test_models_page.py", "test_gpu_benchmark.py"),
 ]
 
 

@@ -67,13 +67,19 @@ def status(key: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
+def _storages() -> dict[int, int]:
+    """The bytes of all storages by their place."""
+    tensors = (one for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter) and not one.is_meta)
+    return {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}
+
+
 def hold_and_gather(ranks: Ranks, out: Path) -> int:
     """Beside an adapter, with a reference: bytes of all storages by kind, and what an adapter's hand-over gathers."""
+    of_others = _storages()  # rank 0 is the tests' own process
     learner = learner_of(Trial(lora=True, kl=0.1), ranks, sharded=True, size={"hidden_size": 64})
     learner.update(rows_of(Trial(), 0))
     gc.collect()
-    found = (one for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter) and not one.is_meta)
-    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in found}
+    storages = {place: size for place, size in _storages().items() if place not in of_others}
     model = sum(local(parameter).nbytes for parameter in learner.model.parameters())
     trained = sum(local(parameter).nbytes for parameter in learner.parameters)
     gathered = 0

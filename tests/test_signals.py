@@ -158,7 +158,7 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
     assert said == f"outrider: rank 1 was killed by signal 9, as when memory runs out; {AGAIN} from the last checkpoint"
     assert process.wait() == 2
     assert newest(folder) >= 2
-    process = begin(folder, ranks)
+    process = begun_by_the_interpreter(words_of(folder, ranks), tmp_path / "errors.txt")
     process.wait_for((folder / "rollouts" / "train-00000004.parquet").exists)
     other = rank_1(process)
     process.send(signal.SIGKILL)

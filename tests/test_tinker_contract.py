@@ -66,7 +66,10 @@ def skyrl(model_folder: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     server.kill()
 
 
-@pytest.fixture(params=["sums", "means", pytest.param("skyrl", marks=needs_skyrl)])
+# "means" has the factors that "sums" has none of, and both are told apart below
+@pytest.fixture(
+    params=[pytest.param("sums", marks=pytest.mark.slow), "means", pytest.param("skyrl", marks=needs_skyrl)]
+)
 def address(request: pytest.FixtureRequest, model_folder: str) -> Iterator[str]:
     if request.param == "skyrl":
         yield request.getfixturevalue("skyrl").address
@@ -502,7 +505,7 @@ def test_an_adapter_that_is_no_archive_is_said(
 ) -> None:
     scripted = ScriptedTinker(model_folder)
     monkeypatch.setattr("scripted_tinker._packed", lambda adapter: b"<html>503</html>")
-    with pytest.raises(EngineLostError, match="the adapter that the Tinker service .* gave is no archive"):
+    with pytest.raises(EngineLostError, match=r"the adapter that the Tinker service .* gave is no archive"):
         opened(scripted.address, model_folder).download("a", tmp_path / "a")
     scripted.close()
 

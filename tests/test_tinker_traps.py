@@ -1,4 +1,4 @@
-"""Nine traps of Tinker services, each with the test that falls into it if the code does.
+"""Ten traps of Tinker services, each with the test that falls into it if the code does.
 
 They are known from the protocol's packages and servers; a trap that other tests show is named here.
 """
@@ -60,6 +60,7 @@ SHOWN = {
         (TRAPS, "test_what_a_loss_holds_fixed_stays_fixed[detach]"),
         (TRAPS, "test_what_a_loss_holds_fixed_stays_fixed[no_grad]"),
     ],
+    "(10) a resumed adapter is of more layers": [(CONTRACT, "test_a_resumed_learner_goes_on_as_the_other")],
 }
 
 

@@ -230,10 +230,9 @@ class TinkerService:
 
     def load(self, place: str) -> None:
         """Go on from what :meth:`save` kept."""
-        self._trainer = self.ask(
-            f"to go on from {place}",
-            lambda: _settled(self._client.create_training_client_from_state_with_optimizer(place)),
-        )
+        # not by the package's client "from state": where a service does not say which layers were trained, that takes
+        # all of them, the vocabulary's too
+        self.ask(f"to go on from {place}", lambda: self._trainer.load_state_with_optimizer(place).result())
 
     def download(self, name: str, folder: Path) -> None:
         """Write the adapter into a folder, as the service packs it."""
