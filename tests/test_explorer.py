@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,7 +139,8 @@ class Scripted:
     """A sampler that counts its calls."""
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
-        return [rollout(r, k, tokens=10 if r.problem.level == "1" else 1) for r in requests for k in range(r.n)]
+        drawn = [rollout(r, k, tokens=10 if r.problem.level == "1" else 1) for r in requests for k in range(r.n)]
+        return [replace(one, verdict=None, reward=None) for one in drawn]  # a verdict would be an environment's
 
     def updated(self, version: int) -> None: ...
 

@@ -39,12 +39,14 @@ LAYERS: dict[str, set[str]] = {
     "measure": VOCABULARY,
     # judging an answer in a killable process, and problems with the rule that judges them
     "verify": VOCABULARY,
-    "tasks": VOCABULARY | {"verify"},
+    # what answers a policy between its turns
+    "environments": VOCABULARY,
+    "tasks": VOCABULARY | {"verify", "environments"},
     # the engines: they execute plans and advantages, and never ask which method made them
     "*.options": VOCABULARY | {"credit", "objective"},
     "model": VOCABULARY | {"*.options"},
     "objective": VOCABULARY | {"*.options", "credit"},
-    "sample": VOCABULARY | {"*.options", "model"},
+    "sample": VOCABULARY | {"*.options", "model", "environments"},
     "learn": VOCABULARY | {"*.options", "credit", "model", "objective", "tasks"},  # tasks: worked solutions for SFT
     # rollouts of other frameworks, read as one plain table
     "importers": VOCABULARY,

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import UserError
+from outrider.explore.segment import sampled
 from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import Engine, View
-from outrider.record import Group, Problem, Rollout, SampleRequest, group_id
+from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, group_id
 
 T = TypeVar("T")
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
@@ -174,6 +175,7 @@ class Explorer:
             completed.append(
                 replace(
                     request,
+                    prefix=_with_turns(request.prefix, groups.get(problem.id)),
                     prompt_ids=self._engine.encode(problem) if request.prompt_ids is None else request.prompt_ids,
                     stage=stage,
                     group_id=group_id(step, problem),
@@ -182,6 +184,14 @@ class Explorer:
                 )
             )
         return completed
+
+
+def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
+    """The prefix, and which of its tokens were sampled, where not all were."""
+    if prefix is None or group is None or all(rollout.trainable_T is None for rollout in group.rollouts):
+        return prefix
+    by_id = {rollout.id: rollout for rollout in group.rollouts}
+    return replace(prefix, sampled_P=sampled(by_id[prefix.parent], by_id)[: len(prefix.ids)])
 
 
 def _name(stage: Stage, index: int) -> str:

@@ -14,6 +14,7 @@ from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Problem
 from outrider.record.row import TrainingRow, imitation_row
 from outrider.tasks.task import Task
+from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
@@ -24,11 +25,33 @@ def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
     return imitation_row(context, np.array([*solution, encode.eos_token_id], np.int32))
 
 
+def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> TrainingRow:
+    """Prompt as context, a demonstration as own tokens, with what the environment says to it as observed ones."""
+
+    def encode(text: str) -> list[int]:
+        return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    world = task.environment()
+    parts = [(False, encode(world.begin(problem, 0)))]
+    for turn in task.demonstration(problem) or []:
+        parts += [(True, encode(turn)), (False, encode(world.step(turn).observation))]
+    world.close()
+    ids = [token for _, part in parts for token in part]
+    flags = [sampled for sampled, part in parts for _ in part]
+    return imitation_row(policy.encode(problem), np.array(ids, np.int32), np.array(flags, np.bool_))
+
+
 def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[[int, dict[str, float]], None]) -> None:
     """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens."""
     use_plans(policy.model)
     learner = LocalLearner(policy.model, options.learn, ImitationLoss())
     for step in range(options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
-        rows = [solution_row(policy, task.train(index)) for index in indices]
+        rows = [_row(policy, task, task.train(index)) for index in indices]
         report(step, learner.update(rows, progress=step / options.steps).metrics)
+
+
+def _row(policy: Policy, task: Task, problem: Problem) -> TrainingRow:
+    if isinstance(task, TurnTask):
+        return demonstration_row(policy, task, problem)
+    return solution_row(policy, problem)

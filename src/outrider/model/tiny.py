@@ -41,14 +41,14 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
     return tokenizer
 
 
-def tiny_policy(seed: int, context: int = 256) -> Policy:
+def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> Policy:
     """An untrained Qwen2 of 448,128 parameters: 3 layers of width 128, head dimension 32, tied embeddings.
 
     Head dimension 32, because serving engines have no smaller attention kernel.
     """
-    tokenizer = character_tokenizer()
+    tokenizer = character_tokenizer(characters)
     config = Qwen2Config(
-        vocab_size=32,
+        vocab_size=len(tokenizer),
         hidden_size=128,
         intermediate_size=256,
         num_hidden_layers=3,

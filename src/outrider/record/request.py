@@ -81,10 +81,12 @@ class Prefix:
     Attributes:
         parent: id of that rollout.
         ids: the kept response tokens, from the first token of the *path* (the parent's own prefix included).
+        sampled_P: bool, which of them a policy sampled; the others were observed. None: the explorer knows.
     """
 
     parent: str
     ids: Ids
+    sampled_P: NDArray[np.bool_] | None = None
 
     @property
     def branch_at(self) -> int:

@@ -15,17 +15,22 @@ from outrider.record.verdict import Verdict
 
 class StopReason(StrEnum):
     """Why a rollout ended: ``STOP`` by its end-of-sequence token, ``TEXT`` by a stop text in its own tokens,
-    ``LENGTH`` by its token budget, ``CONTEXT`` because the model's context was full. The last two are truncations."""
+    ``LENGTH`` by its token budget, ``CONTEXT`` because the model's context was full; with an environment ``DONE``
+    because that said so, ``TURNS`` at the most turns, ``ENVIRONMENT`` because it failed. ``LENGTH``, ``CONTEXT`` and
+    ``TURNS`` are truncations."""
 
     STOP = "stop"
     TEXT = "text"
     LENGTH = "length"
     CONTEXT = "context"
+    DONE = "done"
+    TURNS = "turns"
+    ENVIRONMENT = "environment"
 
     @property
     def truncates(self) -> bool:
         """Whether a limit ended the rollout, and not the policy."""
-        return self in (StopReason.LENGTH, StopReason.CONTEXT)
+        return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by

@@ -92,8 +92,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     )
 
 
-def imitation_row(context_ids: Ids, token_ids: Ids) -> TrainingRow:
-    """A row for supervised training: every own token has advantage 1."""
-    own = len(token_ids)
-    zeros = np.zeros(own, np.float32)
-    return TrainingRow(context_ids, token_ids, zeros, np.ones(own), np.ones(own, np.bool_))
+def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> TrainingRow:
+    """A row for supervised training: every own token has advantage 1, but for those that were observed."""
+    trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
+    zeros = np.zeros(len(token_ids), np.float32)
+    return TrainingRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

@@ -2,10 +2,11 @@
 
 from outrider.tasks.countdown import Countdown
 from outrider.tasks.gym import Gym
+from outrider.tasks.hops import Hops
 from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
 from outrider.tasks.task import Task
 
-TASKS = {"countdown": Countdown, "table": Table, "gym": Gym, "suite": Suite}
+TASKS = {"countdown": Countdown, "table": Table, "gym": Gym, "hops": Hops, "suite": Suite}
 
-__all__ = ["TASKS", "Countdown", "Gym", "Suite", "Table", "Task"]
+__all__ = ["TASKS", "Countdown", "Gym", "Hops", "Suite", "Table", "Task"]

@@ -20,6 +20,9 @@ class Task(Options):
     turns: ClassVar[bool] = False
     """Whether a rollout may have several turns, with messages of the environment between them."""
 
+    characters: ClassVar[str | None] = None
+    """All that its problems and their solutions are written with, where a base may be made for it alone."""
+
     @property
     def name(self) -> str:
         raise NotImplementedError

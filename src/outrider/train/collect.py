@@ -110,9 +110,12 @@ class Collector:
         return judged
 
     def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
+        """Where an environment has judged, that stands."""
         problems = [request.problem for request in requests for _ in range(request.n)]
-        items = [(p, r.response_text, not r.truncated) for p, r in zip(problems, rollouts, strict=True)]
-        verdicts = self.task.verify_all(items)
+        both = list(zip(problems, rollouts, strict=True))
+        items = [(p, r.response_text, not r.truncated) for p, r in both if r.verdict is None]
+        judged = iter(self.task.verify_all(items))
+        verdicts = [next(judged) if r.verdict is None else r.verdict for r in rollouts]
         return [r.judged(v, self.reward.of(v)) for r, v in zip(rollouts, verdicts, strict=True)]
 
 

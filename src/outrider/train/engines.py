@@ -21,6 +21,7 @@ from outrider.sample.options import Vllm
 from outrider.sample.ready import on_path, ready
 from outrider.sample.sampler import Sampler
 from outrider.train.ranks import Ranks
+from outrider.train.turns import turn_options
 
 
 def processes_of(recipe: Recipe) -> int:
@@ -102,19 +103,24 @@ def open_sampler(recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
         return _vllm(recipe.engine.sampler, recipe, policy, ranks)
     from outrider.sample.local import LocalSampler
 
-    return LocalSampler(policy, recipe.sample)
+    return LocalSampler(policy, turn_options(recipe.sample, recipe.task))
 
 
 def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler:
+    options = turn_options(recipe.sample, recipe.task)
     if engine.servers:
         from outrider.sample.vllm import VllmSampler
 
-        return VllmSampler(policy, recipe.sample, engine, ranks.from_main, ranks.rank)
+        return VllmSampler(policy, options, engine, ranks.from_main, ranks.rank)
     from outrider.sample.vllm_engine import VllmEngine
     from outrider.sample.vllm_inside import VllmInside
 
     weights = HandedWeights(engine.folder, ranks.from_main)
-    return VllmInside(policy, recipe.sample, VllmEngine(policy, weights, engine.memory, ranks.rank, ranks.size))
+    return VllmInside(
+        policy,
+        turn_options(recipe.sample, recipe.task),
+        VllmEngine(policy, weights, engine.memory, ranks.rank, ranks.size),
+    )
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:

@@ -21,6 +21,7 @@ from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, heldout, write_evaluated
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
+from outrider.train.turns import turn_options, with_turns
 
 
 def evaluate_command(options: Evaluate, out: Path | None) -> int:
@@ -40,7 +41,9 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
         problems = ranks.from_main(lambda: heldout(options.task, options.evaluate))
         if out is not None and ranks.main:  # here and not earlier: a mistake in the options must leave no folder
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
-        collect = Collector(LocalSampler(policy, options.sample), options.task, RewardOptions(), ranks, Clock())
+        drawing = LocalSampler(policy, turn_options(options.sample, options.task))
+        sampler = with_turns(drawing, options.task, policy, options.sample)
+        collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock())
         for sentence in [f"computing on {computes}", path_sentence, counted(options.task)] if ranks.main else []:
             if sentence:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)

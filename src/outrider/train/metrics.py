@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outrider.record import Group, Outcome
+from outrider.record import Group, Outcome, Rollout
 
 
 def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
@@ -15,7 +15,8 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
 
     ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
     ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in tokens;
-    ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`. Where the sampler gives no entropies,
+    ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`.
+    ``observed_tokens`` and ``turns`` of a rollout are there with environments alone. Without entropies,
     ``surprisal``, the mean of ``-log p`` of the sampled tokens, estimates their mean without bias.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -32,7 +33,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     unused = Counter(r.unused for r in rollouts if r.unused)
     return {
         "tokens": tokens,
-        "step_tokens": sum(len(r.token_ids) for r in rollouts),
+        "step_tokens": sum(r.trainable_tokens for r in rollouts),
         "groups": len(sampled),
         "rollouts": len(rollouts),
         "reward": _mean([r.reward for r in rollouts if r.reward is not None and np.isfinite(r.reward)]),
@@ -46,10 +47,21 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
         "unsolved": unsolved / len(sampled) if sampled else np.nan,
         "length": _mean([float(len(r.token_ids)) for r in rollouts]),
         "truncated": _mean([float(r.truncated) for r in rollouts]),
+        **_turns(rollouts),
         **{f"verdict/{outcome.value}": float(outcomes[outcome]) for outcome in Outcome},
         **{f"unused/{reason.replace(' ', '_')}": float(count) for reason, count in sorted(unused.items())},
         **spent(groups),
     }
+
+
+def _turns(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    flags = [r.trainable_T for r in rollouts if r.trainable_T is not None]
+    if not flags:
+        return {}
+    observed = sum(int((~flags_T).sum()) for flags_T in flags)
+    # an observation begins where the token before it, if there is one, was sampled
+    observations = sum(int((~flags_T & np.insert(flags_T[:-1], 0, True)).sum()) for flags_T in flags)
+    return {"observed_tokens": float(observed), "turns": 1 + observations / len(rollouts)}
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:

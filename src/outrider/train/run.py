@@ -29,6 +29,7 @@ from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
+from outrider.train.turns import with_turns
 from outrider.train.verdict_warnings import VerdictWatch
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
     prompts = [(problem, policy.encode(problem)) for problem in map(recipe.task.train, range(_PROBES))]
     entropies = learner.entropies if recipe.reads_entropies and not sampler.gives_entropies else None
     exact = recipe.policy.dtype == "float32"
+    whole = with_turns(sampler, recipe.task, policy, recipe.sample)
     return Trainer(
         recipe=recipe,
         ranks=ranks,
@@ -54,7 +56,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
             share=ranks.from_main,
             prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
         ),
-        collect=Collector(sampler, recipe.task, recipe.reward, ranks, clock, entropies),
+        collect=Collector(whole, recipe.task, recipe.reward, ranks, clock, entropies),
         learner=learner,
         hand_over=HandOver(sampler, learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,

@@ -14,8 +14,9 @@ from outrider.config import Sft
 from outrider.errors import UserError
 from outrider.learn.sft import fine_tune
 from outrider.model.load import save_policy
-from outrider.model.tiny import tiny_policy
+from outrider.model.tiny import CHARACTERS, tiny_policy
 from outrider.screen.progress import Progress
+from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
 
@@ -27,11 +28,13 @@ def sft_command(sft: Sft, out: Path) -> int:
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
-    if "solution" not in sft.task.train(0).metadata:
+    first = sft.task.train(0)
+    shown = sft.task.demonstration(first) if isinstance(sft.task, TurnTask) else first.metadata.get("solution")
+    if shown is None:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
     # the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1)
-    policy = tiny_policy(sft.seed)
+    policy = tiny_policy(sft.seed, characters=sft.task.characters or CHARACTERS)
     losses = _Losses()
     with Progress(sft.steps, "steps") as progress:
         progress.phase("learn")

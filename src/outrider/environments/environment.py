@@ -1,0 +1,44 @@
+"""The contract of an environment: what a policy's turns do, and what it sees of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from outrider.record import Problem, Verdict
+
+
+class Reply(NamedTuple):
+    """What an environment makes of a turn.
+
+    Attributes:
+        observation: what the policy reads before its next turn.
+        done: whether there is no next turn; the observation is then left out.
+        verdict: of the whole rollout, with the last turn; None: there is none yet.
+        error: whether the turn asked for something that cannot be had: a malformed call, an unknown name. Counted.
+    """
+
+    observation: str = ""
+    done: bool = False
+    verdict: Verdict | None = None
+    error: bool = False
+
+
+class Environment(ABC):
+    """One world of one rollout. What it says depends on the problem, the seed and the turns so far alone.
+
+    A branch goes on from a turn of another rollout: there the world is made anew, given the same turns, and has to say
+    the same again.
+    """
+
+    @abstractmethod
+    def begin(self, problem: Problem, seed: int) -> str:
+        """Make the world of a problem; returns what the policy reads before its first turn beside the prompt, mostly
+        nothing. All rollouts of a problem in a step have one seed."""
+
+    @abstractmethod
+    def step(self, text: str) -> Reply:
+        """What the text of a turn does."""
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Let go of what it holds."""

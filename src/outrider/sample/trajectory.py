@@ -1,0 +1,142 @@
+"""One rollout of several turns while it is drawn: its tokens, and where it stands in its world."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.environments.worlds import Failed
+from outrider.record import (
+    RAW,
+    Ids,
+    Mode,
+    Outcome,
+    Prefix,
+    Rollout,
+    SampleRequest,
+    StopReason,
+    Verdict,
+)
+from outrider.sample.requests import SampledTokens, prefix_of
+
+_NONE = np.zeros(0, np.int32)
+
+
+class Segment(NamedTuple):
+    """Tokens in a row that were all sampled, or all observed."""
+
+    sampled: bool
+    ids: Ids
+
+
+def segments_of(ids: Ids, sampled_P: NDArray[np.bool_]) -> list[Segment]:
+    """The tokens of a response cut where it changes who wrote them.
+
+    >>> flags = np.array([True, True, False, True])
+    >>> [(part.sampled, part.ids.tolist()) for part in segments_of(np.arange(4, dtype=np.int32), flags)]
+    [(True, [0, 1]), (False, [2]), (True, [3])]
+    """
+    if not len(ids):
+        return []
+    cuts = np.flatnonzero(np.diff(sampled_P.astype(np.int8))) + 1
+    flags = sampled_P[np.concatenate([[0], cuts])]
+    return [Segment(bool(flag), part) for flag, part in zip(flags, np.split(ids, cuts), strict=True)]
+
+
+class Trajectory:
+    """A rollout that is being drawn.
+
+    Attributes:
+        request: with ``n`` 1, for this rollout alone.
+        replayed: what is still to be repeated of the turns before a branch: each turn, and what was observed after it.
+        turn: the tokens of the present turn, also those that a branch continues.
+        turns: how many the world has seen.
+        stop: why it has ended; None: it has not.
+        errors: turns that asked for what cannot be had.
+    """
+
+    def __init__(self, request: SampleRequest, member: int) -> None:
+        self.request = replace(request, n=1, first_member=request.first_member + member)
+        self._own: list[Segment] = []
+        self._drawn: list[Rollout] = []
+        self.stop: StopReason | None = None
+        self.verdict: Verdict | None = None
+        self.turns = self.errors = 0
+        parts = deque(segments_of(prefix_of(request), _sampled(request.prefix)))
+        self.opening = parts.popleft().ids if parts and not parts[0].sampled else _NONE
+        self.replayed: deque[tuple[Ids, Ids]] = deque()
+        while len(parts) > 1:
+            self.replayed.append((parts.popleft().ids, parts.popleft().ids))
+        self.turn: list[Ids] = [part.ids for part in parts]
+
+    @property
+    def response(self) -> Ids:
+        return np.concatenate([prefix_of(self.request), *(part.ids for part in self._own)]).astype(np.int32)
+
+    @property
+    def draw(self) -> SampleRequest:
+        """The next turn. A later one is a branch of the rollout itself: so its seed is of its place alone."""
+        if not self._own:
+            return self.request
+        own = f"{self.request.group_id}/{self.request.first_member}"
+        return replace(self.request, prefix=Prefix(own, self.response))
+
+    def sampled(self, drawn: Rollout) -> None:
+        """Go on with the tokens of a turn."""
+        self._drawn.append(drawn)
+        self._own.append(Segment(True, drawn.token_ids))
+        self.turn.append(drawn.token_ids)
+        if drawn.truncated:
+            self.stop = drawn.stop
+
+    def observed(self, ids: Ids) -> None:
+        """Go on with what the world says."""
+        self.turn = []
+        if len(ids):
+            self._own.append(Segment(False, ids))
+
+    def end(self, stop: StopReason, verdict: Verdict | None = None) -> None:
+        self.stop, self.verdict = stop, verdict
+
+    def fail(self, failed: Failed) -> None:
+        """The world is gone, and says nothing of the policy."""
+        outcome = Outcome.TIMEOUT if failed.hung else Outcome.ERROR
+        self.end(StopReason.ENVIRONMENT, Verdict(outcome, math.nan, detail=f"the environment: {failed.why}"))
+
+    @property
+    def mode(self) -> Mode:
+        return self._drawn[0].mode if self._drawn else RAW
+
+    @property
+    def version(self) -> int:
+        return self._drawn[0].policy_version if self._drawn else 0
+
+    @property
+    def trainable_T(self) -> NDArray[np.bool_] | None:
+        flags = [np.full(len(part.ids), part.sampled) for part in self._own]
+        return None if all(part.sampled for part in self._own) else np.concatenate(flags)
+
+    def tokens(self) -> SampledTokens:
+        """All own tokens; what was observed has no log-probability and no entropy."""
+        drawn = iter(self._drawn)
+        logprobs, entropies = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
+        for part in self._own:
+            turn = next(drawn) if part.sampled else None
+            unknown = np.full(len(part.ids), np.nan, np.float32)
+            logprobs.append(unknown if turn is None else turn.logprobs_T)
+            entropies.append(unknown if turn is None or turn.entropies_T is None else turn.entropies_T)
+        given = all(turn.entropies_T is not None for turn in self._drawn)
+        ids = np.concatenate([_NONE, *(part.ids for part in self._own)]).astype(np.int32)
+        assert self.stop is not None
+        return SampledTokens(ids, np.concatenate(logprobs), np.concatenate(entropies) if given else None, self.stop)
+
+
+def _sampled(prefix: Prefix | None) -> NDArray[np.bool_]:
+    if prefix is None:
+        return np.zeros(0, np.bool_)
+    return np.ones(len(prefix.ids), np.bool_) if prefix.sampled_P is None else prefix.sampled_P

@@ -1,0 +1,143 @@
+"""Rollouts of several turns: any sampler draws the turns, and environments answer between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from outrider.environments.environment import Reply
+from outrider.environments.worlds import Failed, Key, Worlds
+from outrider.model.load import Policy
+from outrider.record import RAW, Ids, Rollout, SampleRequest, StopReason, identity_seed
+from outrider.sample.options import SampleOptions
+from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
+from outrider.sample.sampler import Export, Sampler
+from outrider.sample.trajectory import Trajectory
+
+
+class TurnSampler:
+    """Draws rollouts turn by turn.
+
+    What a policy samples until it ends or writes a stop text is a turn. Its text goes to the rollout's world, and what
+    that says is appended as observed tokens. Rows whose worlds have answered go on together, whatever turns they are
+    in; nobody waits for a slow world but its own rollout. Token ids are the truth: what was sampled is never encoded
+    again, and of what is observed only the new.
+
+    The first turn of a rollout has the rollout's seed, a later one that of a branch of itself at its tokens so far. The
+    world of a branch is made by replay: the turns before it are repeated, and the world has to say the same, token by
+    token. All rollouts of a group have worlds of one seed.
+
+    A response, observations included, has at most ``max_tokens``.
+
+    Args:
+        worlds: of the task's environment.
+        most_turns: of a rollout, those that a branch continues included.
+    """
+
+    def __init__(
+        self, sampler: Sampler, policy: Policy, options: SampleOptions, worlds: Worlds, most_turns: int
+    ) -> None:
+        self._sampler, self._options = sampler, options
+        self._worlds, self._most_turns = worlds, most_turns
+        self._tokenizer, self._limits = policy.tokenizer, PolicyLimits(policy)
+        self.engines, self.takes_adapter = sampler.engines, sampler.takes_adapter
+        self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        """``sum(n)`` rollouts, in order; those that a world has judged come with their verdicts."""
+        paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
+        try:
+            for key, path in paths.items():
+                seed = identity_seed(path.request.seed, path.request.group_id, "environment")
+                self._worlds.begin(key, path.request.problem, seed)
+            asked = len(paths)
+            while asked:
+                answered = list(self._worlds.answers())
+                asked += self._go_on(paths, answered) - len(answered)
+        finally:
+            self._worlds.close(paths)
+        return self._rollouts(requests, paths)
+
+    def _go_on(self, paths: Mapping[Key, Trajectory], answered: Sequence[tuple[Key, Reply | Failed]]) -> int:
+        """Draw the next turns where worlds have answered; how many worlds were asked again."""
+        acting: list[tuple[Key, Ids]] = []
+        ready: dict[Key, Trajectory] = {}
+        for key, answer in answered:
+            path = paths[key]
+            self._heard(path, answer)
+            if path.stop is None and path.replayed:
+                acting.append((key, path.replayed[0][0]))
+            elif path.stop is None:
+                ready[key] = path
+        drawn = self._sampler.sample([path.draw for path in ready.values()]) if ready else []
+        for (key, path), turn in zip(ready.items(), drawn, strict=True):
+            path.sampled(turn)
+            if path.stop is None:
+                acting.append((key, np.concatenate(path.turn)))
+        self._worlds.close([key for key, _ in answered if paths[key].stop is not None])
+        for (key, _), text in zip(acting, decode(self._tokenizer, [ids for _, ids in acting]), strict=True):
+            paths[key].turns += 1
+            self._worlds.act(key, text)
+        return len(acting)
+
+    @property
+    def engines_used(self) -> int:
+        return self._sampler.engines_used
+
+    def take(self, version: int, export: Export) -> dict[str, int]:
+        return self._sampler.take(version, export)
+
+    def close(self) -> None:
+        self._sampler.close()
+
+    def _heard(self, path: Trajectory, answer: Reply | Failed) -> None:
+        """Go on with what the world of a path says."""
+        if isinstance(answer, Failed):
+            return path.fail(answer)
+        path.errors += answer.error
+        said = self._encoded(answer.observation)
+        if path.turns == 0 and path.request.prefix is not None:
+            return self._compare(path, said, path.opening)
+        if path.replayed:
+            _, observed = path.replayed.popleft()
+            return path.fail(Failed("it ends where it went on")) if answer.done else self._compare(path, said, observed)
+        if answer.done:
+            if answer.verdict is None:
+                return path.fail(Failed("it ended without a verdict"))
+            return path.end(StopReason.DONE, answer.verdict)
+        if path.turns == self._most_turns:
+            return path.end(StopReason.TURNS)
+        if (limit := self._no_room(path, said)) is not None:
+            return path.end(limit)
+        return path.observed(said)
+
+    def _compare(self, path: Trajectory, said: Ids, observed: Ids) -> None:
+        if not np.array_equal(said, observed):
+            path.fail(Failed(f"the same turns are answered otherwise after turn {path.turns}: no branch can begin"))
+
+    def _no_room(self, path: Trajectory, said: Ids) -> StopReason | None:
+        """The limit that leaves no room for an observation and one token more; the observation is then left out."""
+        params = path.request.params or self._options.params()
+        response = len(path.response) + len(said)
+        if response >= params.max_tokens:
+            return StopReason.LENGTH
+        if len(prompt_of(path.request)) + response >= self._limits.context:
+            return StopReason.CONTEXT
+        return None
+
+    def _encoded(self, observation: str) -> Ids:
+        if not observation:
+            return np.zeros(0, np.int32)
+        return np.array(self._tokenizer(observation, add_special_tokens=False)["input_ids"], np.int32)
+
+    def _rollouts(self, requests: Sequence[SampleRequest], paths: dict[Key, Trajectory]) -> list[Rollout]:
+        tokens = {key: path.tokens() for key, path in paths.items()}
+        drawn = rollouts_of(requests, tokens, [RAW] * len(requests), 0, self._tokenizer)
+        return [
+            replace(
+                one, trainable_T=path.trainable_T, verdict=path.verdict, mode=path.mode, policy_version=path.version
+            )
+            for one, path in zip(drawn, paths.values(), strict=True)
+        ]

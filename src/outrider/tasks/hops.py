@@ -1,0 +1,164 @@
+"""Questions of several hops about made-up worlds, asked with a tool: the embedded agent.
+
+::
+
+    prompt      K.bd?
+    turn        K.b;    what does K's relation b lead to?
+    observed    RT;     to R and T
+    turn        R.d;
+    observed    -;      nowhere: a dead end
+    turn        T.d;
+    observed    M;
+    turn        =M;     the answer
+
+Every question has one answer. Of the entities that a hop leads to, one is on the way and the others are not; these end
+at once, or one hop later. A question cannot be answered without asking.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import re
+from collections.abc import Callable
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from outrider.environments.environment import Environment, Reply
+from outrider.record import Problem, correct, identity_seed, incorrect, unparseable
+from outrider.tasks.turn_task import TurnTask
+
+ENTITIES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+RELATIONS = "abcdef"
+CHARACTERS = ENTITIES + RELATIONS + ".?;=-"
+_CALL = re.compile(r"([A-Z])\.([a-z]);")
+_ANSWER = re.compile(r"=([A-Z]);")
+_HELDOUT_SHARE = 16  # one world in sixteen is held out
+
+Facts = dict[str, str]  # "K.b": the entities to which it leads, "RT"
+
+
+class Hops(TurnTask):
+    """Questions of every number of hops in ``hops``, drawn evenly: a level each.
+
+    Training and held-out worlds are disjoint: a hash of question and facts decides the side.
+
+    >>> task = Hops()
+    >>> problem = task.train(0)
+    >>> world = task.environment()
+    >>> world.begin(problem, 0)
+    ''
+    >>> [world.step(turn) for turn in task.demonstration(problem)][-1].verdict.success
+    True
+    """
+
+    characters: ClassVar[str | None] = CHARACTERS
+    turn_ends: ClassVar[tuple[str, ...]] = (";",)
+
+    hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
+        (1, 2, 3, 4, 5, 6), min_length=1, description="how many relations a question follows; each is a level"
+    )
+    astray: float = Field(0.5, ge=0, le=1, description="chance that a hop leads to another entity too")
+    seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+
+    @property
+    def name(self) -> str:
+        return "hops"
+
+    @property
+    def fingerprint(self) -> str:
+        return f"hops/{','.join(map(str, self.hops))}/{self.astray:g}/{self.seed}"
+
+    def train(self, index: int) -> Problem:
+        for attempt in itertools.count():
+            draw = random.Random(identity_seed(self.seed, "hops", index, attempt)).random
+            problem = self._draw(draw, self.hops[int(draw() * len(self.hops))])
+            if not is_heldout(problem.id):
+                return problem
+        raise AssertionError("unreachable")
+
+    def heldout(self, n: int) -> list[Problem]:
+        """The first ``n`` held-out problems, numbers of hops in turn."""
+        found: dict[str, Problem] = {}
+        for k in range(n):
+            for attempt in range(100_000):
+                # without the task's seed: runs of any seed are evaluated on the same problems
+                draw = random.Random(identity_seed("heldout hops", k, attempt)).random
+                problem = self._draw(draw, self.hops[k % len(self.hops)])
+                if is_heldout(problem.id) and problem.id not in found:
+                    found[problem.id] = problem
+                    break
+            else:
+                break  # of one hop there are few different worlds
+        return list(found.values())
+
+    def environment(self) -> Environment:
+        return HopsWorld()
+
+    def right(self, problem: Problem) -> str | None:
+        return f"={problem.answer['answer']};"
+
+    def demonstration(self, problem: Problem) -> list[str]:
+        """Depth first: of several entities each in turn, until the way goes on."""
+        start, _, relations = problem.prompt[:-1].partition(".")
+        calls: list[str] = []
+
+        def follow(entity: str, left: str) -> str:
+            if not left:
+                return entity
+            calls.append(f"{entity}.{left[0]};")
+            ends = (follow(one, left[1:]) for one in problem.answer["facts"].get(f"{entity}.{left[0]}", ""))
+            return next((end for end in ends if end), "")
+
+        found = follow(start, relations)
+        return [*calls, f"={found};"]
+
+    def _draw(self, draw: Callable[[], float], hops: int) -> Problem:
+        unused = list(ENTITIES)
+
+        def entity() -> str:
+            return unused.pop(int(draw() * len(unused)))
+
+        at = start = entity()
+        relations = "".join(RELATIONS[int(draw() * len(RELATIONS))] for _ in range(hops))
+        facts: Facts = {}
+        for hop, relation in enumerate(relations):
+            way, last = entity(), hop == hops - 1
+            others = [entity()] if not last and draw() < self.astray else []
+            for other in others:
+                if hop < hops - 2 and draw() < 0.5:  # it ends one hop later
+                    facts[f"{other}.{relations[hop + 1]}"] = entity()
+            leads = [way, *others]
+            if draw() < 0.5:
+                leads.reverse()
+            facts[f"{at}.{relation}"] = "".join(leads)
+            at = way
+        text = f"{start}.{relations}?"
+        written = " ".join(f"{call}>{ends}" for call, ends in sorted(facts.items()))
+        key = hashlib.blake2b(f"{text} {written}".encode(), digest_size=8).hexdigest()
+        return Problem(id=f"hops:{text}{key}", prompt=text, answer={"facts": facts, "answer": at}, level=str(hops))
+
+
+class HopsWorld(Environment):
+    """Answers calls by its facts, and judges the answer."""
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self._facts, self._answer = problem.answer["facts"], problem.answer["answer"]
+        return ""
+
+    def step(self, text: str) -> Reply:
+        if call := _CALL.fullmatch(text):
+            return Reply(f"{self._facts.get(f'{call[1]}.{call[2]}', '-')};")
+        if answer := _ANSWER.fullmatch(text):
+            right = answer[1] == self._answer
+            return Reply(done=True, verdict=correct(answer[1]) if right else incorrect(answer[1], "another entity"))
+        if not text.endswith(";"):  # it ended itself
+            return Reply(done=True, verdict=unparseable("it ended without an answer"))
+        return Reply("?;", error=True)
+
+
+def is_heldout(problem_id: str) -> bool:
+    """Whether a world is held out."""
+    return int(problem_id[-2:], 16) % _HELDOUT_SHARE == 0

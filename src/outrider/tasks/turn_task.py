@@ -1,0 +1,36 @@
+"""The contract of a task whose rollouts have turns: a task with an environment."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from outrider.environments.environment import Environment
+from outrider.record import Problem, Verdict, incorrect
+from outrider.tasks.task import Task
+
+
+class TurnTask(Task):
+    """A task in which an environment answers every turn, and judges.
+
+    A turn ends where the policy ends, or with one of ``turn_ends``, texts that stay in it.
+    """
+
+    turns: ClassVar[bool] = True
+    turn_ends: ClassVar[tuple[str, ...]] = ()
+
+    most_turns: int = Field(16, ge=1, description="turns of a rollout, after which it is cut off")
+    seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
+
+    def environment(self) -> Environment:
+        """A new one, not begun."""
+        raise NotImplementedError
+
+    def demonstration(self, problem: Problem) -> list[str] | None:
+        """The turns of a rollout that has to be judged correct; None where none can be made."""
+        return None
+
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        """A rollout that its environment has not judged was cut off by a limit, which is incorrect."""
+        return incorrect(detail="cut off")

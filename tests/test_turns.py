@@ -1,0 +1,269 @@
+"""Rollouts of several turns, drawn by a small model with an environment in the loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.environments.environment import Environment, Reply
+from outrider.environments.worlds import WorldsHere
+from outrider.explore.segment import Turns
+from outrider.model.load import Policy
+from outrider.model.tiny import tiny_policy
+from outrider.record import Outcome, Prefix, Problem, Rollout, SampleRequest, StopReason, correct, incorrect
+from outrider.sample.local import LocalSampler
+from outrider.sample.options import SampleOptions
+from outrider.sample.ready import ready
+from outrider.sample.trajectory import segments_of
+from outrider.sample.turns import TurnSampler
+
+PROBLEMS = [Problem(f"p{i}", prompt) for i, prompt in enumerate(["7 5>12:", "3>3:", "11 6 8 9>22:"])]
+OPTIONS = SampleOptions(max_tokens=48, stop=[";", "1", "+", "A", " ", "("])
+
+
+class Counting(Environment):
+    """Says the number of the turn and the length of its text; ends at a text that has a 7 in it."""
+
+    opening = ""
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self.problem, self.seed, self.turns = problem, seed, 0
+        return self.opening
+
+    def step(self, text: str) -> Reply:
+        self.turns += 1
+        if "7" in text:
+            return Reply(done=True, verdict=correct(text) if self.turns > 1 else incorrect(text))
+        return Reply(f"{self.turns}:{len(text)},", error=len(text) == 1)
+
+
+def random_policy() -> Policy:
+    policy = tiny_policy(3)
+    with torch.no_grad():
+        policy.model.get_output_embeddings().weight.mul_(2.5)  # or all tokens are equally likely everywhere
+    return policy
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return ready(random_policy(), "packed")[0]
+
+
+def sampler(policy: Policy, make=Counting, most: int = 6, options: SampleOptions = OPTIONS, **more) -> TurnSampler:
+    worlds = WorldsHere(make, more.pop("seconds", 10.0))
+    return TurnSampler(LocalSampler(policy, options), policy, options, worlds, most)
+
+
+def requests_of(policy: Policy, n: int = 12) -> list[SampleRequest]:
+    return [SampleRequest(p, n=n, prompt_ids=policy.encode(p), group_id=f"1/{p.id}", seed=5) for p in PROBLEMS]
+
+
+def flags(rollout: Rollout) -> np.ndarray:
+    return np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
+
+
+def told(policy: Policy, rollout: Rollout) -> list[tuple[bool, str]]:
+    """Who wrote what."""
+    parts = segments_of(rollout.token_ids, flags(rollout))
+    return [(part.sampled, policy.tokenizer.decode(part.ids, skip_special_tokens=True)) for part in parts]
+
+
+def same(a: Rollout, b: Rollout) -> bool:
+    arrays = ((a.token_ids, b.token_ids), (a.logprobs_T, b.logprobs_T), (flags(a), flags(b)))
+    return all(np.allclose(x, y, atol=1e-5, equal_nan=True) for x, y in arrays) and a.stop is b.stop
+
+
+def test_every_turn_is_answered_and_nothing_is_written_for_the_world(policy: Policy) -> None:
+    rollouts = sampler(policy).sample(requests_of(policy))
+    turns = []
+    for rollout in rollouts:
+        world = Counting()
+        world.begin(PROBLEMS[0], 0)
+        parts = told(policy, rollout)
+        turns.append(sum(mine for mine, _ in parts))
+        for (mine, text), (others, said) in zip(parts[::2], parts[1::2], strict=False):
+            assert mine
+            assert not others
+            assert world.step(text).observation == said
+        if rollout.stop is StopReason.DONE:
+            assert world.step(parts[-1][1]).verdict == rollout.verdict
+        else:
+            assert rollout.truncated
+            assert rollout.verdict is None
+        assert len(rollout.token_ids) <= OPTIONS.max_tokens
+        assert sum(mine for mine, _ in parts) <= 6
+        assert np.isnan(rollout.logprobs_T[~flags(rollout)]).all()
+        assert np.isfinite(rollout.logprobs_T[flags(rollout)]).all()
+    assert {1, 2, 3} <= set(turns), "or nothing of this was seen"
+    assert {StopReason.DONE, StopReason.LENGTH} <= {rollout.stop for rollout in rollouts}
+
+
+def test_log_probabilities_are_those_of_the_model_after_all_that_it_has_seen(policy: Policy) -> None:
+    plain = random_policy().model
+    for rollout in sampler(policy).sample(requests_of(policy)):
+        ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))[None]
+        with torch.no_grad():
+            logps = plain(input_ids=ids).logits[0].log_softmax(-1)
+        first = len(rollout.prompt_ids)
+        own = logps[torch.arange(first - 1, ids.shape[1] - 1), ids[0, first:]].numpy()
+        mine = flags(rollout)
+        assert np.abs(own - rollout.logprobs_T)[mine].max(initial=0.0) < 1e-4
+
+
+def test_a_rollout_is_a_function_of_its_identity(policy: Policy) -> None:
+    """Whatever else is drawn with it, and in whatever turns the others are."""
+    requests = requests_of(policy)
+    whole = {rollout.id: rollout for rollout in sampler(policy).sample(requests)}
+    for request in requests:
+        alone = replace(request, n=2, first_member=5)
+        for rollout in sampler(policy).sample([alone]):
+            assert same(rollout, whole[rollout.id])
+
+
+def branches_of(policy: Policy, rollout: Rollout, make=Counting, n: int = 3) -> list[tuple[int, Rollout]]:
+    own = flags(rollout)
+    drawn = []
+    for at in Turns().bounds([], own):
+        prefix = Prefix(rollout.id, rollout.token_ids[:at], own[:at])
+        problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
+        request = SampleRequest(
+            problem, n, prefix, prompt_ids=rollout.prompt_ids, group_id=rollout.group_id, first_member=50, seed=5
+        )
+        drawn += [(at, branch) for branch in sampler(policy, make).sample([request])]
+    return drawn
+
+
+def test_a_branch_goes_on_in_the_world_of_its_turns(policy: Policy) -> None:
+    """Its world counts on where the other's was, and its turns before count too."""
+    seen = 0
+    for rollout in sampler(policy).sample(requests_of(policy)):
+        for at, branch in branches_of(policy, rollout):
+            assert np.array_equal(branch.prefix_ids, rollout.token_ids[:at])
+            before = sum(not part.sampled for part in segments_of(branch.prefix_ids, flags(rollout)[:at]))
+            said = [text for mine, text in told(policy, branch) if not mine]
+            assert [int(text.partition(":")[0]) for text in said] == [before + 1 + i for i in range(len(said))]
+            assert before + len(said) < 6
+            seen += len(said)
+    assert seen > 20
+
+
+def test_a_branch_in_the_middle_of_a_turn_acts_with_the_whole_turn(policy: Policy) -> None:
+    rollout = next(r for r in sampler(policy).sample(requests_of(policy)) if len(told(policy, r)[0][1]) > 4)
+    prefix = Prefix(rollout.id, rollout.token_ids[:2], np.ones(2, np.bool_))
+    problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
+    request = SampleRequest(problem, 8, prefix, prompt_ids=rollout.prompt_ids, group_id="g", seed=5)
+    lengths = 0
+    for branch in sampler(policy).sample([request]):
+        parts = told(policy, branch)
+        if len(parts) > 1:
+            turn = policy.tokenizer.decode(rollout.token_ids[:2], skip_special_tokens=True) + parts[0][1]
+            assert parts[1][1] == f"1:{len(turn)},"
+            lengths += 1
+    assert lengths
+
+
+class Fickle(Counting):
+    """Begins otherwise every time that it is made."""
+
+    made = 0
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        Fickle.made += 1
+        self.salt = Fickle.made
+        return super().begin(problem, seed)
+
+    def step(self, text: str) -> Reply:
+        reply = super().step(text)
+        return reply._replace(observation=f"{reply.observation}{self.salt},")
+
+
+def test_a_world_that_answers_otherwise_refuses_the_branch(policy: Policy) -> None:
+    """Unscorable, without a token, and with the reason."""
+    rollout = next(r for r in sampler(policy, Fickle).sample(requests_of(policy)) if len(told(policy, r)) > 2)
+    drawn = branches_of(policy, rollout, Fickle)
+    assert drawn
+    for _, branch in drawn:
+        assert branch.stop is StopReason.ENVIRONMENT
+        assert len(branch.token_ids) == 0
+        assert branch.verdict is not None
+        assert branch.verdict.outcome is Outcome.ERROR
+        assert math.isnan(branch.verdict.score)
+        assert "the same turns are answered otherwise after turn 1" in branch.verdict.detail
+
+
+class Failing(Counting):
+    def step(self, text: str) -> Reply:
+        if self.problem.id == "p1" and self.turns == 1:
+            raise OSError("the disk is gone")
+        return super().step(text)
+
+
+class Silent(Counting):
+    def step(self, text: str) -> Reply:
+        return Reply(done=True)
+
+
+def test_a_world_that_fails_costs_its_own_rollout(policy: Policy) -> None:
+    good = {rollout.id: rollout for rollout in sampler(policy).sample(requests_of(policy))}
+    failed = 0
+    for rollout in sampler(policy, Failing).sample(requests_of(policy)):
+        if rollout.stop is StopReason.ENVIRONMENT:
+            failed += 1
+            assert rollout.problem_id == "p1"
+            assert rollout.verdict is not None
+            assert rollout.verdict.detail == "the environment: OSError: the disk is gone"
+            assert len(rollout.token_ids), "what was drawn before is kept"
+        else:
+            assert same(rollout, good[rollout.id])
+    assert failed
+    [*_, silent] = sampler(policy, Silent).sample(requests_of(policy, 1))
+    assert silent.verdict is None or "ended without a verdict" in silent.verdict.detail
+
+
+def test_one_that_is_slow_is_hung(policy: Policy) -> None:
+    for rollout in sampler(policy, seconds=0.0).sample(requests_of(policy, 1)):
+        assert rollout.verdict is not None
+        assert rollout.verdict.outcome is Outcome.TIMEOUT
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_at_the_most_turns_a_rollout_is_cut(policy: Policy, most: int) -> None:
+    rollouts = sampler(policy, most=most).sample(requests_of(policy))
+    cut = [rollout for rollout in rollouts if rollout.stop is StopReason.TURNS]
+    assert cut
+    for rollout in cut:
+        assert sum(mine for mine, _ in told(policy, rollout)) == most
+        assert rollout.truncated
+        assert told(policy, rollout)[-1][0], "what it would have said is left out"
+
+
+class Opening(Counting):
+    opening = "12:"
+
+
+class Flooding(Counting):
+    opening = "1" * 47
+
+
+class Overflowing(Counting):
+    opening = "1" * 48
+
+
+def test_a_world_may_speak_first(policy: Policy) -> None:
+    for rollout in sampler(policy, Opening).sample(requests_of(policy)):
+        assert told(policy, rollout)[0] == (False, "12:")
+    for rollout in sampler(policy, Flooding).sample(requests_of(policy, 2)):
+        assert (rollout.stop, rollout.trainable_tokens, len(rollout.token_ids)) == (StopReason.LENGTH, 1, 48)
+    for rollout in sampler(policy, Overflowing).sample(requests_of(policy, 2)):
+        assert (rollout.stop, len(rollout.token_ids)) == (StopReason.LENGTH, 0)
+
+
+def test_in_the_order_of_the_requests(policy: Policy) -> None:
+    rollouts: Sequence[Rollout] = sampler(policy).sample(requests_of(policy, 3))
+    assert [rollout.id for rollout in rollouts] == [f"1/p{i}/{k}" for i in range(3) for k in range(3)]
+    assert sampler(policy).sample([]) == []
