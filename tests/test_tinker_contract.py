@@ -185,10 +185,11 @@ MARKED = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) fo
 
 @pytest.mark.parametrize("name", MARKED)
 def test_a_step_is_the_local_learners(service: TinkerService, model_folder: str, tmp_path: Path, name: str) -> None:
-    """Two updates: the second from averages. A step of AdamW is as large as the learning rate, a hundred bounds."""
+    """Two updates: the second from averages. A step of AdamW is as large as the learning rate, fifty bounds; where a
+    gradient is of the size of its rounding, a step may be any share of that."""
     named, objective = OBJECTIVES[name]
-    there = learner_at(service, objective)
-    here = beside(service, model_folder, tmp_path, objective)
+    there = learner_at(service, objective, lr=5e-3)
+    here = beside(service, model_folder, tmp_path, objective, lr=5e-3)
     assert (there._named.name if there._named else None) == named
     begin = {n: p.detach().clone() for n, p in here.model.named_parameters() if p.requires_grad}
     for seed in range(2):
@@ -204,7 +205,7 @@ def test_a_step_is_the_local_learners(service: TinkerService, model_folder: str,
         if parameter.requires_grad:
             moved = max(moved, float((parameter.detach() - begin[full]).abs().max()))
             assert (parameter - found[full.replace(".default", "")]).abs().max() < 1e-4, full
-    assert moved > 1e-2
+    assert moved > 5e-3
 
 
 def test_what_is_told_to_the_optimizer(address: str, model_folder: str, tmp_path: Path) -> None:
