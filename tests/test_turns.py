@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.worlds import WorldsHere
+from outrider.environments.worlds import WorldLimits, WorldsHere
 from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import tiny_policy
@@ -54,9 +54,11 @@ def policy() -> Policy:
     return ready(random_policy(), "packed")[0]
 
 
-def sampler(policy: Policy, make=Counting, most: int = 6, options: SampleOptions = OPTIONS, **more) -> TurnSampler:
-    worlds = WorldsHere(make, more.pop("seconds", 10.0))
-    return TurnSampler(LocalSampler(policy, options), policy, options, worlds, most)
+def sampler(
+    policy: Policy, make=Counting, most: int = 6, options: SampleOptions = OPTIONS, seconds: float = 10.0
+) -> TurnSampler:
+    worlds = WorldsHere(make, WorldLimits(seconds=seconds))
+    return TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, most)
 
 
 def requests_of(policy: Policy, n: int = 12) -> list[SampleRequest]:

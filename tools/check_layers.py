@@ -40,7 +40,7 @@ LAYERS: dict[str, set[str]] = {
     # judging an answer in a killable process, and problems with the rule that judges them
     "verify": VOCABULARY,
     # what answers a policy between its turns
-    "environments": VOCABULARY,
+    "environments": VOCABULARY | {"verify"},
     "tasks": VOCABULARY | {"verify", "environments"},
     # the engines: they execute plans and advantages, and never ask which method made them
     "*.options": VOCABULARY | {"credit", "objective"},

@@ -16,12 +16,14 @@ class Reply(NamedTuple):
         done: whether there is no next turn; the observation is then left out.
         verdict: of the whole rollout, with the last turn; None: there is none yet.
         error: whether the turn asked for something that cannot be had: a malformed call, an unknown name. Counted.
+        cut: whether the observation was longer than it may be. Whoever asks says that.
     """
 
     observation: str = ""
     done: bool = False
     verdict: Verdict | None = None
     error: bool = False
+    cut: bool = False
 
 
 class Environment(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from outrider.environments.environment import Environment, Reply
 from outrider.record import Problem
@@ -20,11 +20,23 @@ class Failed(NamedTuple):
     hung: bool = False
 
 
+class WorldLimits(NamedTuple):
+    """What a world may take for one turn.
+
+    Attributes:
+        seconds: of wall time, after which it has failed.
+        most_bytes: of an observation in UTF-8; the rest of a longer one is cut off.
+    """
+
+    seconds: float = 10.0
+    most_bytes: int = 4096
+
+
 class Worlds(Protocol):
     """Worlds by the key of their rollout. A question is asked at once, and answered when it is."""
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
-        """Ask for a world; its first answer is a step with what it says at the start."""
+        """Ask for a world; its first answer is a reply with what it says at the start."""
         ...
 
     def act(self, key: Key, text: str) -> None:
@@ -36,26 +48,39 @@ class Worlds(Protocol):
         ...
 
     def close(self, keys: Iterable[Key]) -> None:
-        """End some worlds."""
+        """End some worlds; those that are gone are passed over."""
         ...
 
 
+def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
+    """What an environment says, made plain and as long as it may be; whatever it raises is its failure."""
+    try:
+        said = question()
+        reply = said if isinstance(said, Reply) else Reply(said)
+        if not isinstance(reply.observation, str):
+            raise TypeError(f"it said {type(reply.observation).__name__}, not a text")
+        raw = reply.observation.encode("utf-8", "replace")
+        cut = len(raw) > limits.most_bytes
+        # a character that the cut goes through is left out
+        text = raw[: limits.most_bytes].decode("utf-8", "ignore") if cut else raw.decode()
+        return reply._replace(observation=text, cut=cut)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return Failed(f"{type(error).__name__}: {error}"[:300].encode("utf-8", "replace").decode())
+
+
 class WorldsHere:
-    """Worlds in this process, for environments that are trusted to return soon: they answer at once.
+    """Worlds in this process, for environments that are trusted to return: they answer at once."""
 
-    Args:
-        make: an environment, not begun.
-        seconds: after which an answer is a failure; it cannot be cut short here.
-    """
-
-    def __init__(self, make: Make, seconds: float) -> None:
-        self._make, self._seconds = make, seconds
+    def __init__(self, make: Make, limits: WorldLimits) -> None:
+        self._make, self._limits = make, limits
         self._worlds: dict[Key, Environment] = {}
         self._answers: list[tuple[Key, Reply | Failed]] = []
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
         world = self._worlds[key] = self._make()
-        self._ask(key, lambda: Reply(world.begin(problem, seed)))
+        self._ask(key, lambda: world.begin(problem, seed))
 
     def act(self, key: Key, text: str) -> None:
         self._ask(key, lambda: self._worlds[key].step(text))
@@ -69,14 +94,11 @@ class WorldsHere:
             if (world := self._worlds.pop(key, None)) is not None:
                 world.close()
 
-    def _ask(self, key: Key, question: Callable[[], Reply]) -> None:
+    def _ask(self, key: Key, question: Callable[[], Any]) -> None:
         begun = time.monotonic()
-        try:
-            answer: Reply | Failed = question()
-        except Exception as error:  # noqa: BLE001 - whatever an environment raises costs its own rollout
-            answer = Failed(f"{type(error).__name__}: {error}"[:200])
-        if (took := time.monotonic() - begun) > self._seconds:
-            answer = Failed(f"it took {took:.1f} s, more than {self._seconds:g}", hung=True)
+        answer = asked(question, self._limits)
+        if (took := time.monotonic() - begun) > self._limits.seconds:
+            answer = Failed(f"it took {took:.1f} s, more than {self._limits.seconds:g}", hung=True)
         if isinstance(answer, Failed):
             self.close([key])
         self._answers.append((key, answer))

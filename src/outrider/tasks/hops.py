@@ -55,6 +55,7 @@ class Hops(TurnTask):
     """
 
     characters: ClassVar[str | None] = CHARACTERS
+    trusted: ClassVar[bool] = True
     turn_ends: ClassVar[tuple[str, ...]] = (";",)
 
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(

@@ -19,9 +19,15 @@ class TurnTask(Task):
 
     turns: ClassVar[bool] = True
     turn_ends: ClassVar[tuple[str, ...]] = ()
+    trusted: ClassVar[bool] = False
+    """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
 
     most_turns: int = Field(16, ge=1, description="turns of a rollout, after which it is cut off")
     seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
+    most_bytes: int = Field(
+        4096, ge=1, description="of an observation; the rest of a longer one is cut off, and counted"
+    )
+    memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")
 
     def environment(self) -> Environment:
         """A new one, not begun."""

@@ -21,7 +21,7 @@ from outrider.errors import UserError
 from outrider.record import Outcome, Verdict
 from outrider.verify.processes import Item as Item
 from outrider.verify.processes import TemplateDiedError, TemplateProcess, Worker
-from outrider.verify.worker import Verify
+from outrider.verify.worker import Verify, run_worker
 
 LARGEST_BATCH = 64  # items handed to a worker at once
 MOST_DEATHS = 3  # of the template with the same item in work, or with none: then this is the cause
@@ -50,7 +50,7 @@ class VerifierPool:
     def __init__(self, verify: Verify, workers: int = 2, seconds: float = 5.0, memory_gb: float = 2.0) -> None:
         if getattr(verify, "__module__", None) == "__main__":
             raise UserError(f"move the verifier {verify!r} to a module: workers do not import the main script")
-        self._payload = pickle.dumps(verify)
+        self._payload = pickle.dumps((run_worker, verify))
         self._size = workers
         self._seconds = seconds
         self._memory_gb = memory_gb

@@ -26,9 +26,10 @@ Verify = Callable[[Problem, str, bool], Verdict]
 
 
 def run_template(control: Connection, memory_gb: float) -> None:
-    """Receive the verifier, then orders: ``"fork"`` and a channel, answered by a pid; or a pid, by its exit status."""
+    """Receive what serves a channel, such as :func:`run_worker`, and its verifier; then orders: ``"fork"`` and a
+    channel, answered by a pid; or a pid, by its exit status."""
     try:
-        verify = pickle.loads(control.recv_bytes())
+        serve, served = pickle.loads(control.recv_bytes())
     except BaseException as error:  # noqa: BLE001 - the parent raises it
         control.send((UserError, str(error)) if isinstance(error, UserError) else (RuntimeError, repr(error)))
         return
@@ -46,7 +47,7 @@ def run_template(control: Connection, memory_gb: float) -> None:
             os.setsid()  # a group of its own: whatever the verifier starts is killed with it
             control.close()
             threading.Thread(target=_end_with, args=(template,), daemon=True).start()
-            run_worker(verify, channel, memory_gb)
+            serve(served, channel, memory_gb)
             return
         channel.close()
         control.send(pid)
@@ -60,7 +61,7 @@ def run_worker(verify: Verify, channel: Connection, memory_gb: float) -> None:
     worker = os.getpid()
     # a process that the verifier forks must not be able to send verdicts
     os.register_at_fork(after_in_child=channel.close)
-    _limit_memory(memory_gb)
+    limit_memory(memory_gb)
     usable = True
     while usable:
         items = channel.recv()
@@ -99,7 +100,7 @@ def _plain(text: str) -> str:
     return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
-def _limit_memory(gigabytes: float) -> None:
+def limit_memory(gigabytes: float) -> None:
     """Let the address space grow by at most so much from now on. Only Linux enforces it."""
     if sys.platform == "linux":
         with open("/proc/self/statm") as statm:
