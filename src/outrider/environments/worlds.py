@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -92,7 +93,8 @@ class WorldsHere:
     def close(self, keys: Iterable[Key]) -> None:
         for key in keys:
             if (world := self._worlds.pop(key, None)) is not None:
-                world.close()
+                with contextlib.suppress(Exception):
+                    world.close()
 
     def _ask(self, key: Key, question: Callable[[], Any]) -> None:
         begun = time.monotonic()

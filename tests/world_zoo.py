@@ -1,0 +1,64 @@
+"""Environments that behave badly, in a module of their own: their processes import it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from outrider.environments.environment import Environment, Reply
+from outrider.record import Problem, correct
+
+
+class Zoo(Environment):
+    """Does what it is told."""
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self.problem, self.seed, self.turns = problem, seed, 0
+        return f"{problem.prompt}{seed}"
+
+    def step(self, text: str) -> Reply:
+        self.turns += 1
+        match text:
+            case "raise":
+                raise OSError("the disk is gone")
+            case "exit":
+                sys.exit(3)
+            case "die":
+                os._exit(0)
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                time.sleep(1000)
+            case "grow":
+                return Reply(str(len(bytearray(8 * 2**30))))
+            case "flood":
+                return Reply("ä" * 10**7)
+            case "number":
+                return Reply(7)  # type: ignore[arg-type]
+            case "nothing":
+                return None  # type: ignore[return-value]
+            case "surrogate":
+                return Reply("a\ud800b")
+            case "fork":
+                if os.fork() == 0:
+                    return Reply("from a child")
+            case "child":
+                if os.fork() == 0:
+                    time.sleep(1000)
+            case "print":
+                os.write(1, b"x" * 100_000)
+            case "done":
+                return Reply("left out", done=True, verdict=correct("7"))
+        return Reply(f"{self.turns}:{text}")
+
+    def close(self) -> None:
+        if self.problem.answer is not None:
+            Path(self.problem.answer).write_text(f"closed after {self.turns}")
+
+
+class Unbegun(Zoo):
+    def begin(self, problem: Problem, seed: int) -> str:
+        raise ValueError(f"no world for {problem.id}")
