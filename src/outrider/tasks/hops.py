@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import random
 import re
 from collections.abc import Callable
+from random import Random
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -63,6 +63,7 @@ class Hops(TurnTask):
     )
     astray: float = Field(0.5, ge=0, le=1, description="chance that a hop leads to another entity too")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+    careless: float = Field(0.0, ge=0, le=0.9, description="chance that a demonstration takes a turn without thought")
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class Hops(TurnTask):
 
     def train(self, index: int) -> Problem:
         for attempt in itertools.count():
-            draw = random.Random(identity_seed(self.seed, "hops", index, attempt)).random
+            draw = Random(identity_seed(self.seed, "hops", index, attempt)).random
             problem = self._draw(draw, self.hops[int(draw() * len(self.hops))])
             if not is_heldout(problem.id):
                 return problem
@@ -86,7 +87,7 @@ class Hops(TurnTask):
         for k in range(n):
             for attempt in range(100_000):
                 # without the task's seed: runs of any seed are evaluated on the same problems
-                draw = random.Random(identity_seed("heldout hops", k, attempt)).random
+                draw = Random(identity_seed("heldout hops", k, attempt)).random
                 problem = self._draw(draw, self.hops[k % len(self.hops)])
                 if is_heldout(problem.id) and problem.id not in found:
                     found[problem.id] = problem
@@ -102,19 +103,28 @@ class Hops(TurnTask):
         return f"={problem.answer['answer']};"
 
     def demonstration(self, problem: Problem) -> list[str]:
-        """Depth first: of several entities each in turn, until the way goes on."""
+        """Depth first: of several entities each in turn, until the way goes on.
+
+        A careless turn is about any entity read so far: it is the answer, or asked for any relation of the question,
+        evenly. So a careless demonstration may be wrong, and long. It depends on the problem alone.
+        """
         start, _, relations = problem.prompt[:-1].partition(".")
-        calls: list[str] = []
-
-        def follow(entity: str, left: str) -> str:
-            if not left:
-                return entity
-            calls.append(f"{entity}.{left[0]};")
-            ends = (follow(one, left[1:]) for one in problem.answer["facts"].get(f"{entity}.{left[0]}", ""))
-            return next((end for end in ends if end), "")
-
-        found = follow(start, relations)
-        return [*calls, f"={found};"]
+        random = Random(identity_seed("demonstration", problem.id))
+        turns: list[str] = []
+        read, left = [start], [(start, relations)]
+        while True:
+            careless = random.random() < self.careless
+            if careless:
+                entity, ahead = random.choice(read), random.choice(["", random.choice(relations)])
+            else:
+                entity, ahead = left.pop()
+            if not ahead:
+                return [*turns, f"={entity};"]
+            turns.append(f"{entity}.{ahead[0]};")
+            ends = problem.answer["facts"].get(f"{entity}.{ahead[0]}", "")
+            read += [end for end in ends if end not in read]
+            if not careless:
+                left += [(end, ahead[1:]) for end in reversed(ends)]
 
     def _draw(self, draw: Callable[[], float], hops: int) -> Problem:
         unused = list(ENTITIES)
