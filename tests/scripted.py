@@ -11,6 +11,7 @@ import numpy as np
 
 from outrider.explore import Stage, View
 from outrider.explore.explorer import Explorer
+from outrider.explore.segment import sampled
 from outrider.explore.stream import ProblemStream
 from outrider.record import (
     Group,
@@ -33,6 +34,7 @@ class World(NamedTuple):
     before: Callable[[], Stage]
     ending: Callable[[SampleRequest, int], Outcome]
     truncated: bool = False
+    turns: bool = False
 
 
 class Ragged(Stage):
@@ -90,6 +92,25 @@ def perverse(success: bool, member: int) -> float:
     return -2.0 * success + 0.1 * member
 
 
+def observed(member: int, length: int) -> np.ndarray | None:
+    """Which tokens were sampled: all; all but the first, the last, or some between; every other; none."""
+    flags_T = np.ones(length, np.bool_)
+    match member % 6:
+        case 0:
+            return None
+        case 1:
+            flags_T[0] = False
+        case 2:
+            flags_T[-1] = False
+        case 3:
+            flags_T[1:-1] = False
+        case 4:
+            flags_T[::2] = False
+        case 5:
+            flags_T[:] = False
+    return flags_T
+
+
 @dataclass
 class Run:
     """Steps of an explorer, and everything that its last stage decided.
@@ -136,6 +157,10 @@ class Run:
             assert kept.tolist() == parent.response_ids[: len(kept)].tolist(), "a branch continues its parent"
             assert parent.group_id == request.group_id, "a branch stays in its group"
             assert request.prompt_ids.tolist() == parent.prompt_ids.tolist(), "and in its context"
+            flags = sampled(parent, self.drawn)
+            assert flags[len(kept)], "a branch writes nothing for the world"
+            known = request.prefix.sampled_P
+            assert flags[: len(kept)].all() if known is None else (known == flags[: len(kept)]).all()
         prefix = None if request.prefix is None else (request.prefix.parent, request.prefix.ids.tobytes())
         place = (
             request.group_id,
@@ -155,15 +180,18 @@ class Run:
         numbers_T = numbers(seed, length)
         ending = self.world.ending(request, member)
         verdict = Verdict(ending, 1.0 if ending is Outcome.CORRECT else 0.0)
+        seen_T = observed(member, length) if self.world.turns else None
+        numbers_T = numbers_T if seen_T is None else np.where(seen_T, numbers_T, np.nan)
         scorable = ending in (Outcome.CORRECT, Outcome.INCORRECT)
         return Rollout(
             problem_id=request.problem.id,
             group_id=request.group_id,
             member=member,
             prompt_ids=request.prompt_ids,
-            token_ids=(3 + 27 * numbers_T).astype(np.int32),
+            token_ids=(3 + 27 * numbers(seed, length)).astype(np.int32),
             logprobs_T=np.log(numbers_T).astype(np.float32),
-            entropies_T=(3 * numbers_T[::-1]).astype(np.float32),
+            entropies_T=(3 * (numbers_T if seen_T is not None else numbers_T[::-1])).astype(np.float32),
+            trainable_T=seen_T,
             prefix_ids=np.zeros(0, np.int32) if request.prefix is None else request.prefix.ids,
             parent=None if request.prefix is None else request.prefix.parent,
             context=request.context,

@@ -54,6 +54,7 @@ WORLDS = {
     "all unscorable": World(4, Ragged, always(Outcome.TIMEOUT)),
     "some unscorable": World(6, Ragged, with_errors),
     "half left out": World(8, Halved, by_rate),
+    "turns": World(6, Ragged, by_rate, turns=True),
 }
 
 EPOCH = 20  # problems; a run of 8 steps has two or three epochs
