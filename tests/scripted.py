@@ -11,7 +11,6 @@ import numpy as np
 
 from outrider.explore import Stage, View
 from outrider.explore.explorer import Explorer
-from outrider.explore.segment import sampled
 from outrider.explore.stream import ProblemStream
 from outrider.record import (
     Group,
@@ -24,6 +23,7 @@ from outrider.record import (
     identity_seed,
     uniforms,
 )
+from outrider.record.turns import sampled
 from small import LONG, ScriptedEngine
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from forests import rollouts
-from outrider.explore.segment import Chunk, Delimiter, Segmenter, Turns, sampled
+from outrider.explore.segment import Chunk, Delimiter, Segmenter, Turns
 from outrider.record import Rollout
+from outrider.record.turns import sampled
 from small import ScriptedEngine
 
 texts = st.lists(st.text("ab.\n#", min_size=0, max_size=4), max_size=12)

@@ -16,6 +16,7 @@ from rich.console import Console
 
 import outrider
 from outrider.cli import main
+from outrider.model.tiny import character_tokenizer
 from outrider.record import incorrect
 from outrider.screen.show_command import rollout_table
 from runs import python, rollout, run_of
@@ -28,6 +29,29 @@ def text_of(table: object, width: int = 100) -> str:
     return console.file.getvalue()
 
 
+TOKENIZER = character_tokenizer().backend_tokenizer
+
+
+def ids_of(text: str) -> np.ndarray:
+    return np.array(TOKENIZER.encode(text, add_special_tokens=False).ids, np.int32)
+
+
+def test_what_was_observed_is_told_apart_also_before_a_branch() -> None:
+    """Of a branch the tokens before it are dim, and its parent knows which of them were observed."""
+    flags = np.array([True, True, False, False, True])
+    parent = replace(rollout(0), token_ids=ids_of("1+2=3"), trainable_T=flags, text="1+2=3")
+    branch = replace(
+        rollout(1), parent=parent.id, prefix_ids=parent.token_ids[:4], token_ids=ids_of("4>5"), text="4>5",
+        trainable_T=np.array([True, False, True]),
+    )  # fmt: skip
+    output = text_of(rollout_table([parent, branch], 5, TOKENIZER))
+    assert "2 of 2 rollouts; «…» was observed" in output
+    assert "1+«2=»3 " in output
+    assert "1+«2=»4«>»5 " in output
+    assert "«" not in text_of(rollout_table([rollout(0)], 5, TOKENIZER))
+    assert "1+2=3 " in text_of(rollout_table([parent], 5))
+
+
 def test_rollouts_are_shown_with_their_judgement_and_harmless_text() -> None:
     wrong = replace(
         rollout(0),
@@ -37,8 +61,9 @@ def test_rollouts_are_shown_with_their_judgement_and_harmless_text() -> None:
         reward=math.nan,
         advantage=-0.25,
         unused="unscorable",
+        prompt_ids=ids_of("1 2 3 4>8:"),
     )
-    output = text_of(rollout_table([wrong], 5, {"p": "1 2 3 4>8:"}))
+    output = text_of(rollout_table([wrong], 5, TOKENIZER))
     for part in (
         *("1 of 1 rollouts", "1 2 3 4>8:", r"1+2=3;\x1b[2J3+4=8 [bold]", "incorrect", "3+4 is 7"),
         *("reward NaN, advantage -0.25", "2 tokens, stop", "unused: unscorable"),

@@ -16,10 +16,10 @@ from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import tiny_policy
 from outrider.record import Outcome, Prefix, Problem, Rollout, SampleRequest, StopReason, correct, incorrect
+from outrider.record.turns import segments_of
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
-from outrider.sample.trajectory import segments_of
 from outrider.sample.turns import TurnSampler
 
 PROBLEMS = [Problem(f"p{i}", prompt) for i, prompt in enumerate(["7 5>12:", "3>3:", "11 6 8 9>22:"])]

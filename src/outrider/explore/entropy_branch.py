@@ -12,11 +12,12 @@ from pydantic import Field, PrivateAttr
 from outrider.errors import UserError
 from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
 from outrider.explore.outcome import trainable
-from outrider.explore.segment import SegmentedRollout, Turns, sampled
+from outrider.explore.segment import SegmentedRollout, Turns
 from outrider.explore.select import Pivot
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
+from outrider.record.turns import sampled
 
 
 class EntropyBranch(Stage):

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import UserError
-from outrider.explore.segment import sampled
 from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, group_id
+from outrider.record.turns import sampled
 
 T = TypeVar("T")
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]

@@ -15,6 +15,7 @@ from outrider.explore.stage import Surroundings
 from outrider.explore.view import Engine
 from outrider.options import Options
 from outrider.record import Rollout
+from outrider.record.turns import sampled
 
 Mark = Annotated[str, Field(min_length=1)]
 
@@ -150,14 +151,6 @@ class Turns(Segmenter):
 
 
 SEGMENTERS: dict[str, type[Segmenter]] = {"chunk": Chunk, "delimiter": Delimiter, "turns": Turns}
-
-
-def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
-    """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say."""
-    own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
-    if rollout.parent is None:
-        return own_T
-    return np.concatenate([sampled(relatives[rollout.parent], relatives)[: rollout.branch_at], own_T])
 
 
 def _ends(pieces: Sequence[str], marks: Sequence[str]) -> list[int]:

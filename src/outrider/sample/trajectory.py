@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,30 +21,10 @@ from outrider.record import (
     StopReason,
     Verdict,
 )
+from outrider.record.turns import Segment, segments_of
 from outrider.sample.requests import SampledTokens, prefix_of
 
 _NONE = np.zeros(0, np.int32)
-
-
-class Segment(NamedTuple):
-    """Tokens in a row that were all sampled, or all observed."""
-
-    sampled: bool
-    ids: Ids
-
-
-def segments_of(ids: Ids, sampled_P: NDArray[np.bool_]) -> list[Segment]:
-    """The tokens of a response cut where it changes who wrote them.
-
-    >>> flags = np.array([True, True, False, True])
-    >>> [(part.sampled, part.ids.tolist()) for part in segments_of(np.arange(4, dtype=np.int32), flags)]
-    [(True, [0, 1]), (False, [2]), (True, [3])]
-    """
-    if not len(ids):
-        return []
-    cuts = np.flatnonzero(np.diff(sampled_P.astype(np.int8))) + 1
-    flags = sampled_P[np.concatenate([[0], cuts])]
-    return [Segment(bool(flag), part) for flag, part in zip(flags, np.split(ids, cuts), strict=True)]
 
 
 class Trajectory:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +14,8 @@ from rich.text import Text
 from tokenizers import Tokenizer
 
 from outrider.errors import UserError, nearest
-from outrider.record import Outcome, Rollout
+from outrider.record import Ids, Outcome, Rollout
+from outrider.record.turns import sampled, segments_of
 from outrider.runs.folder import RunFolder
 
 _LONGEST = 400
@@ -44,44 +47,54 @@ def show_command(run: Path, step: int | None, n: int, name: str) -> int:
         close = min(steps, key=lambda known: abs(known - step))
         raise UserError(f"{run} holds no {name} rollouts of step {step}; the nearest is step {close}")
     rollouts = folder.rollouts.read(step, name)
-    table = rollout_table(rollouts, n, _prompts(rollouts, folder.model / "tokenizer.json"))
+    file = folder.model / "tokenizer.json"
+    # the tokenizer's own file, since transformers takes seconds to import
+    tokenizer = Tokenizer.from_file(str(file)) if file.is_file() else None
+    table = rollout_table(rollouts, n, tokenizer)
     table.title = f"{name}, step {step}: {table.title}"
     Console().print(table)
     return 0
 
 
-def rollout_table(rollouts: Sequence[Rollout], n: int, prompts: Mapping[str, str] | None = None) -> Table:
+def rollout_table(rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | None = None) -> Table:
     """At most ``n`` rollouts, evenly spread over those given, as a table for ``rich.print``.
 
-    The prefix of a branch is dim, its own tokens are not. Long texts are cut, saying by how much; characters that
-    would command the terminal are shown as escapes. No reward is a dash, no advantage is left out, NaN is ``NaN``.
+    The prefix of a branch is dim, its own tokens are not; «…» is what an environment said. Long texts are cut, saying
+    by how much; characters that would command the terminal are shown as escapes. No reward is a dash, no advantage is
+    left out, NaN is ``NaN``.
 
     Args:
         rollouts: in any order; none make an empty table.
         n: how many rows at most.
-        prompts: text by problem id; without it the id is shown.
+        tokenizer: of the run; without it a problem is shown by its id, and what was observed is not told apart.
     """
     shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
     table.title = f"{len(shown)} of {len(rollouts)} rollouts"
+    by_id = {rollout.id: rollout for rollout in rollouts}
+    turns = any(rollout.trainable_T is not None for rollout in rollouts)
+    if turns and tokenizer is not None:
+        table.title += "; «…» was observed"
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")
     table.add_column("verdict", width=_JUDGEMENT, overflow="fold")
     for r in shown:
-        problem = _visible((prompts or {}).get(r.problem_id, r.problem_id))
-        response = Text.assemble((_visible(r.prefix_text), "dim"), _visible(r.text))
+        problem = _visible(r.problem_id if tokenizer is None else tokenizer.decode(r.prompt_ids.tolist()))
+        prefix, own = (r.prefix_text, r.text) if tokenizer is None or not turns else _turns(r, by_id, tokenizer)
+        response = Text.assemble((_visible(prefix), "dim"), _visible(own))
         table.add_row(Text(problem), response, _judgement(r))
     return table
 
 
-def _prompts(rollouts: Sequence[Rollout], tokenizer: Path) -> dict[str, str]:
-    """Prompts by problem id."""
-    if not tokenizer.is_file():
-        return {}
-    # the tokenizer's own file, since transformers takes seconds to import
-    ids = {r.problem_id: r.prompt_ids.tolist() for r in rollouts}
-    texts = Tokenizer.from_file(str(tokenizer)).decode_batch(list(ids.values()))
-    return dict(zip(ids, texts, strict=True))
+def _turns(rollout: Rollout, by_id: Mapping[str, Rollout], tokenizer: Tokenizer) -> tuple[str, str]:
+    """The prefix and the own tokens of a rollout, with marks around what was observed."""
+    at, flags_T = rollout.branch_at, sampled(rollout, by_id)
+
+    def told(ids: Ids, flags: NDArray[np.bool_]) -> str:
+        parts = [(part.sampled, tokenizer.decode(part.ids.tolist())) for part in segments_of(ids, flags)]
+        return "".join(text if mine else f"«{text}»" for mine, text in parts)
+
+    return told(rollout.prefix_ids, flags_T[:at]), told(rollout.token_ids, flags_T[at:])
 
 
 def _judgement(rollout: Rollout) -> Text:

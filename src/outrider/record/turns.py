@@ -1,0 +1,41 @@
+"""Who wrote which token of a rollout with turns: the policy that sampled it, or the world that it observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.record.request import Ids
+from outrider.record.rollout import Rollout
+
+
+class Segment(NamedTuple):
+    """Tokens in a row that were all sampled, or all observed."""
+
+    sampled: bool
+    ids: Ids
+
+
+def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
+    """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say."""
+    own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
+    if rollout.parent is None:
+        return own_T
+    return np.concatenate([sampled(relatives[rollout.parent], relatives)[: rollout.branch_at], own_T])
+
+
+def segments_of(ids: Ids, sampled_T: NDArray[np.bool_]) -> list[Segment]:
+    """Tokens cut where it changes who wrote them.
+
+    >>> flags = np.array([True, True, False, True])
+    >>> [(part.sampled, part.ids.tolist()) for part in segments_of(np.arange(4, dtype=np.int32), flags)]
+    [(True, [0, 1]), (False, [2]), (True, [3])]
+    """
+    if not len(ids):
+        return []
+    cuts = np.flatnonzero(np.diff(sampled_T.astype(np.int8))) + 1
+    flags = sampled_T[np.concatenate([[0], cuts])]
+    return [Segment(bool(flag), part) for flag, part in zip(flags, np.split(ids, cuts), strict=True)]
