@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from outrider.analyse.arguments import Intervene
-from outrider.analyse.intervene_command import Interventions
+from outrider.analyse.intervene_command import Interventions, intervene_command
+from outrider.analyse.selection import AnalysisPlan
 from outrider.analyse.sites import KEPT, REPLACED, Site, chosen_positions, site_table
+from outrider.errors import UserError
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.record import Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict, correct, incorrect
 from outrider.sample.local import LocalSampler
-from outrider.tasks import Countdown
+from outrider.tasks import Countdown, Hops
 from outrider.tasks.task import Task
 from small import random_model, request
 
@@ -243,3 +246,10 @@ def test_positions_are_one_of_each_stretch_of_the_sampled_tokens() -> None:
     random = asked(positions=2, choose="random")
     members = {tuple(chosen_positions(replace(rollout, member=m), entropies, random)) for m in range(30)}
     assert members == drawn  # one seed does not choose the same place everywhere
+
+
+def test_a_task_with_turns_is_refused(tmp_path: Path) -> None:
+    """A continuation would go on without its environment."""
+    options = Intervene.model_construct(task=Hops())
+    with pytest.raises(UserError, match="rollouts of task 'hops' have turns"):
+        intervene_command(tmp_path, options, AnalysisPlan("train", None, [], "", 0), tmp_path / "out")

@@ -41,6 +41,7 @@ def test_methods_fit(recipe: str) -> None:
         ("grpo", "engine={learner: tinker}", "sampler and learner are both tinker"),
         ("grpo", "engine={sampler: tinker, learner: {tinker: {url: here}}}", "engine.learner.tinker.url"),
         ("grpo", "engine=tinkr", "engine"),
+        ("grpo", "task=hops", "turns of task 'hops' end at texts"),
         ("attnrl", "explore.0.n=8", "explore.1 measures the policy's attention, for which .* a Tinker service tells"),
         ("forking-tokens", "explore.0.n=8", "a Tinker service tells no entropies"),
         ("arpo", "explore.0.n=8", "a Tinker service tells no entropies"),

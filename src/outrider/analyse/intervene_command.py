@@ -18,6 +18,7 @@ from outrider.analyse.problems import problems_of
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, intervention_parts
 from outrider.analyse.sites import KEPT, REPLACED, ContinuationCounts, Site, chosen_positions, site_table
 from outrider.analyse.tokens_command import about_of, print_line, print_place, processes
+from outrider.errors import UserError
 from outrider.interrupts import SAME_COMMAND
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
@@ -108,8 +109,12 @@ def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Pa
     """Replace chosen tokens of the chosen rollouts, write successes per position, and print their means.
 
     Raises:
-        UserError: no such model, rollouts of another model or task, or ``out`` holds something else.
+        UserError: no such model, rollouts of another model or task, or ``out`` holds something else; a task with turns.
     """
+    if options.task.turns:
+        raise UserError(
+            f"rollouts of task {options.task.name!r} have turns, and a continuation here has no environment"
+        )
     return launch(processes(intervention_parts(plan, options)), _intervene, run, options, plan, out, hint=SAME_COMMAND)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outrider.learn.options import Fsdp2, Tinker
+from outrider.tasks.turn_task import TurnTask
 
 if TYPE_CHECKING:
     from outrider.config.recipe import Recipe
@@ -50,6 +51,11 @@ def _refuse_tinker(recipe: Recipe) -> None:
         raise ValueError(
             f"sample.temperature is {sample.temperature}, and a Tinker service has its own for the likelihoods that "
             "are trained: sample.temperature=1"
+        )
+    if isinstance(recipe.task, TurnTask) and recipe.task.ends:
+        raise ValueError(
+            f"turns of task {recipe.task.name!r} end at texts ({', '.join(map(repr, recipe.task.ends))}); a Tinker "
+            "service stops at tokens or at texts, and end tokens come first"
         )
     if sample.stop:
         raise ValueError(

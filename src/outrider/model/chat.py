@@ -4,9 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+from transformers import PreTrainedTokenizerBase
+
 from outrider.errors import UserError
 from outrider.model.options import PolicyOptions
 from outrider.record import Problem
+
+_ANSWER = "OUTRIDER-ANSWER"  # stands for a turn of the policy, to find what a template writes behind it
+
+
+def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str) -> str:
+    """What a chat template writes between a turn of the policy and the next one, when the user says a text there.
+
+    Only what is new is written: a template may show earlier turns otherwise than they were sampled (Qwen3's leaves
+    their thinking out), and what was sampled stays as it is.
+
+    Args:
+        last: the text of the turn's last token, which the template may write too, as the end of the turn.
+
+    Raises:
+        UserError: the template does not show the policy's turns.
+    """
+    turns = [("user", "?"), ("assistant", _ANSWER), ("user", text)]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    written = str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+    _, found, after = written.rpartition(_ANSWER)
+    if not found:
+        raise UserError("the chat template does not show the turns of the assistant, so no observation can follow one")
+    return after.removeprefix(last) if last else after
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:

@@ -25,7 +25,7 @@ from transformers import (
 from transformers.utils import logging
 
 from outrider.errors import UserError
-from outrider.model.chat import chat_of
+from outrider.model.chat import chat_of, observation_text
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
 from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
@@ -65,6 +65,20 @@ class Policy(NamedTuple):
         if not ids["input_ids"]:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
         return np.array(ids["input_ids"], np.int32)
+
+    def observation(self, text: str, last: int | None = None) -> Ids:
+        """What an environment says after a turn, as token ids, int32; with ``options.chat`` a message of the user, and
+        the next turn is begun.
+
+        Args:
+            last: the last token of the turn; None before the first one.
+
+        Raises:
+            UserError: as :func:`outrider.model.chat.observation_text`.
+        """
+        if self.options.chat:
+            text = observation_text(self.tokenizer, text, "" if last is None else self.pieces(np.array([last]))[0])
+        return np.array(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
 
     def pieces(self, ids: Ids) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""

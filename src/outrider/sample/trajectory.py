@@ -88,6 +88,13 @@ class Trajectory:
         self.end(StopReason.ENVIRONMENT, Verdict(outcome, math.nan, detail=f"the environment: {failed.why}"))
 
     @property
+    def last(self) -> int | None:
+        """The last token of the turn that the world was asked about; None before the first."""
+        if self.replayed:
+            return int(self.replayed[0][0][-1]) if self.turns else None
+        return int(self.turn[-1][-1]) if self.turns else None
+
+    @property
     def mode(self) -> Mode:
         return self._drawn[0].mode if self._drawn else RAW
 

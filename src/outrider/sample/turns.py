@@ -41,7 +41,7 @@ class TurnSampler:
     ) -> None:
         self._sampler, self._options = sampler, options
         self._worlds, self._most_turns = worlds, most_turns
-        self._tokenizer, self._limits = policy.tokenizer, PolicyLimits(policy)
+        self._policy, self._limits = policy, PolicyLimits(policy)
         self.engines, self.takes_adapter = sampler.engines, sampler.takes_adapter
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
@@ -77,7 +77,7 @@ class TurnSampler:
             if path.stop is None:
                 acting.append((key, np.concatenate(path.turn)))
         self._worlds.close([key for key, _ in answered if paths[key].stop is not None])
-        for (key, _), text in zip(acting, decode(self._tokenizer, [ids for _, ids in acting]), strict=True):
+        for (key, _), text in zip(acting, decode(self._policy.tokenizer, [ids for _, ids in acting]), strict=True):
             paths[key].turns += 1
             self._worlds.act(key, text)
         return len(acting)
@@ -96,8 +96,10 @@ class TurnSampler:
         """Go on with what the world of a path says."""
         if isinstance(answer, Failed):
             return path.fail(answer)
+        if path.last is None and answer.observation and self._policy.options.chat:
+            return path.fail(Failed("it speaks first, which a chat template has no place for; let the prompt say it"))
         path.errors += answer.error
-        said = self._encoded(answer.observation)
+        said = self._encoded(path, answer.observation)
         if path.turns == 0 and path.request.prefix is not None:
             return self._compare(path, said, path.opening)
         if path.replayed:
@@ -127,14 +129,15 @@ class TurnSampler:
             return StopReason.CONTEXT
         return None
 
-    def _encoded(self, observation: str) -> Ids:
-        if not observation:
+    def _encoded(self, path: Trajectory, observation: str) -> Ids:
+        """With a chat template also an empty answer is a message: it ends a turn and begins the next."""
+        if not observation and (path.last is None or not self._policy.options.chat):
             return np.zeros(0, np.int32)
-        return np.array(self._tokenizer(observation, add_special_tokens=False)["input_ids"], np.int32)
+        return self._policy.observation(observation, path.last)
 
     def _rollouts(self, requests: Sequence[SampleRequest], paths: dict[Key, Trajectory]) -> list[Rollout]:
         tokens = {key: path.tokens() for key, path in paths.items()}
-        drawn = rollouts_of(requests, tokens, [RAW] * len(requests), 0, self._tokenizer)
+        drawn = rollouts_of(requests, tokens, [RAW] * len(requests), 0, self._policy.tokenizer)
         return [
             replace(
                 one, trainable_T=path.trainable_T, verdict=path.verdict, mode=path.mode, policy_version=path.version

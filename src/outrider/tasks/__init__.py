@@ -6,7 +6,8 @@ from outrider.tasks.hops import Hops
 from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
 from outrider.tasks.task import Task
+from outrider.tasks.world import World
 
-TASKS = {"countdown": Countdown, "table": Table, "gym": Gym, "hops": Hops, "suite": Suite}
+TASKS = {"countdown": Countdown, "table": Table, "gym": Gym, "hops": Hops, "suite": Suite, "world": World}
 
-__all__ = ["TASKS", "Countdown", "Gym", "Hops", "Suite", "Table", "Task"]
+__all__ = ["TASKS", "Countdown", "Gym", "Hops", "Suite", "Table", "Task", "World"]

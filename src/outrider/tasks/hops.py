@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -56,7 +56,6 @@ class Hops(TurnTask):
 
     characters: ClassVar[str | None] = CHARACTERS
     trusted: ClassVar[bool] = True
-    turn_ends: ClassVar[tuple[str, ...]] = (";",)
 
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
         (1, 2, 3, 4, 5, 6), min_length=1, description="how many relations a question follows; each is a level"
@@ -96,11 +95,12 @@ class Hops(TurnTask):
                 break  # of one hop there are few different worlds
         return list(found.values())
 
+    @property
+    def ends(self) -> Sequence[str]:
+        return (";",)
+
     def environment(self) -> Environment:
         return HopsWorld()
-
-    def right(self, problem: Problem) -> str | None:
-        return f"={problem.answer['answer']};"
 
     def demonstration(self, problem: Problem) -> list[str]:
         """Depth first: of several entities each in turn, until the way goes on.

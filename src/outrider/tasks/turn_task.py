@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pydantic import Field
 
 from outrider.environments.environment import Environment
+from outrider.environments.worlds import Make
 from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
 
@@ -14,11 +16,10 @@ from outrider.tasks.task import Task
 class TurnTask(Task):
     """A task in which an environment answers every turn, and judges.
 
-    A turn ends where the policy ends, or with one of ``turn_ends``, texts that stay in it.
+    A turn ends where the policy ends, or with one of ``ends``, texts that stay in it.
     """
 
     turns: ClassVar[bool] = True
-    turn_ends: ClassVar[tuple[str, ...]] = ()
     trusted: ClassVar[bool] = False
     """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
 
@@ -29,12 +30,25 @@ class TurnTask(Task):
     )
     memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")
 
+    @property
+    def ends(self) -> Sequence[str]:
+        """Texts that end a turn."""
+        return ()
+
     def environment(self) -> Environment:
         """A new one, not begun."""
         raise NotImplementedError
 
+    def makes(self) -> Make:
+        """What makes environments; unpickled once, where they are forked from."""
+        return self.environment
+
     def demonstration(self, problem: Problem) -> list[str] | None:
         """The turns of a rollout that has to be judged correct; None where none can be made."""
+        return None
+
+    def right(self, problem: Problem) -> str | None:
+        """None: a right rollout has what the environment says in it."""
         return None
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:

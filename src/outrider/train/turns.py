@@ -14,7 +14,7 @@ from outrider.tasks.turn_task import TurnTask
 
 def turn_options(options: SampleOptions, task: Task) -> SampleOptions:
     """The options with which a task's turns are drawn."""
-    ends = task.turn_ends if isinstance(task, TurnTask) else ()
+    ends = task.ends if isinstance(task, TurnTask) else ()
     return options.model_copy(update={"stop": [*options.stop, *(end for end in ends if end not in options.stop)]})
 
 
@@ -23,7 +23,7 @@ def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOpti
     if not isinstance(task, TurnTask):
         return sampler
     limits = WorldLimits(task.seconds, task.most_bytes)
-    worlds: Worlds = WorldsHere(task.environment, limits)
+    worlds: Worlds = WorldsHere(task.makes(), limits)
     if not task.trusted:
-        worlds = WorldsApart(task.environment, limits, task.memory_gb)
+        worlds = WorldsApart(task.makes(), limits, task.memory_gb)
     return TurnSampler(sampler, policy, options, worlds, task.most_turns)

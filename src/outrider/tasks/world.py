@@ -1,0 +1,139 @@
+"""An environment of one's own as a task: a Python class, and problems of another task."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from outrider.environments.environment import Environment, Reply
+from outrider.environments.worlds import Make
+from outrider.errors import UserError
+from outrider.record import Problem, Verdict
+from outrider.tasks.table import Table
+from outrider.tasks.turn_task import TurnTask
+from outrider.verify.judge import Judge
+from outrider.verify.load_function import load_function
+
+
+class World(TurnTask):
+    """Problems of a table, in the world of a class that is an :class:`outrider.environments.environment.Environment`.
+
+    Where the world ends a rollout without a verdict, the table's judge judges the text of the last turn. Worlds run in
+    processes of their own, whose memory and time are bounded; they are no sandbox.
+
+    Raises:
+        UserError: the class is not there, cannot be imported, or is no environment.
+    """
+
+    world: str = Field(description="module:Class, or path/to/file.py:Class")
+    problems: Table = Field(description="the table with its options, as in task: {table: …}")
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="texts that end a turn, beside end tokens; they stay in it"
+    )
+
+    @field_validator("world")
+    @classmethod
+    def _says_where(cls, world: str) -> str:
+        place, _, name = world.rpartition(":")
+        if not place or not name.isidentifier():
+            raise ValueError(f"{world!r} is not written module:Class or path/to/file.py:Class")
+        return world
+
+    @property
+    def name(self) -> str:
+        return f"{self.world.rpartition(':')[2]} on {self.problems.name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        made = load_world(self.world)
+        source = hashlib.blake2b(inspect.getsource(made).encode(), digest_size=8).hexdigest()
+        return f"world/{self.world}/{source}/{self.problems.fingerprint}"
+
+    @property
+    def counts(self) -> Any:
+        return self.problems.counts
+
+    @property
+    def conversational(self) -> bool:
+        return self.problems.conversational
+
+    @property
+    def ends(self) -> Sequence[str]:
+        return self.stop
+
+    def train(self, index: int) -> Problem:
+        return self.problems.train(index)
+
+    def heldout(self, n: int) -> list[Problem]:
+        return self.problems.heldout(n)
+
+    def environment(self) -> Environment:
+        return self.makes()()
+
+    def makes(self) -> Make:
+        return MakeWorld(self.world, self.problems.judge)
+
+    def close(self) -> None:
+        self.problems.close()
+
+
+class MakeWorld:
+    """Makes worlds of a class, which is imported where this is unpickled."""
+
+    def __init__(self, where: str, judge: Judge) -> None:
+        self.where, self.judge = where, judge
+        self._class = load_world(where)
+
+    def __getstate__(self) -> tuple[str, Judge]:
+        return self.where, self.judge
+
+    def __setstate__(self, state: tuple[str, Judge]) -> None:
+        self.where, self.judge = state
+        self.judge.prepare()
+        self._class = load_world(self.where)
+
+    def __call__(self) -> Environment:
+        return JudgedWorld(self._class(), self.judge)
+
+
+class JudgedWorld(Environment):
+    """A world that leaves the last word to a judge where it says nothing."""
+
+    def __init__(self, world: Environment, judge: Judge) -> None:
+        self._world, self._judge = world, judge
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self._problem = problem
+        return self._world.begin(problem, seed)
+
+    def step(self, text: str) -> Reply:
+        reply = self._world.step(text)
+        if not reply.done or reply.verdict is not None:
+            return reply
+        verdict: Verdict = self._judge.judge(self._problem, text, True)
+        return reply._replace(verdict=verdict)
+
+    def close(self) -> None:
+        self._world.close()
+
+
+def load_world(where: str) -> type[Environment]:
+    """The class of that name.
+
+    Raises:
+        UserError: it is not there, or is no environment.
+    """
+    found = load_function(where)
+    if not (inspect.isclass(found) and issubclass(found, Environment)):
+        raise UserError(
+            f"{where} is no environment: a class with begin and step, derived from "
+            "outrider.environments.environment.Environment"
+        )
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise UserError(f"{where} has no {missing[0]}, which an environment has")
+    return found
