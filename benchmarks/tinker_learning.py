@@ -5,11 +5,13 @@ Countdown from the task's solutions first (``base`` in the folder; some minutes)
 protocol, each with an adapter of rank 8 and 300,000 generated tokens. A third into its budget the run is killed
 (SIGKILL) and resumed; two thirds in, the server is, the run ends with a sentence, and both are started again. pass@1
 and pass@16 before and after on the same 100 held-out problems, 16 samples each, with paired bootstrap intervals. Needs
-``OUTRIDER_SKYRL_PYTHON``, an interpreter with SkyRL (``make engines`` makes one). Arguments: a folder, and recipes.
+``OUTRIDER_SKYRL_PYTHON``, an interpreter with SkyRL (``make engines`` makes one). Arguments: a folder, and recipes;
+the results of others are kept, each with its date.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import time
 from pathlib import Path
 
 from _learning import changes, kill, versions, wait_until
-from _machine import keep
+from _machine import RESULTS, keep
 
 from outrider.runs.folder import RunFolder
 
@@ -95,10 +97,11 @@ def main() -> None:
     if not base.exists():
         teach(base)
     server = SkyrlServer(str(base), folder / "server", adapters=12).wait()
-    found: dict[str, object] = {}
+    kept = RESULTS / "tinker_learning.json"
+    found: dict[str, object] = json.loads(kept.read_text())["recipes"] if kept.exists() else {}
     try:
         for recipe in sys.argv[2:] or RECIPES:
-            found[recipe] = trained(recipe, server, folder / recipe)
+            found[recipe] = {"date": str(datetime.date.today())} | trained(recipe, server, folder / recipe)
             print(recipe, json.dumps(found[recipe]), flush=True)
     finally:
         server.kill()
