@@ -3,11 +3,20 @@
 from outrider.tasks.countdown import Countdown
 from outrider.tasks.gym import Gym
 from outrider.tasks.hops import Hops
+from outrider.tasks.search import Search
 from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
 from outrider.tasks.task import Task
 from outrider.tasks.world import World
 
-TASKS = {"countdown": Countdown, "table": Table, "gym": Gym, "hops": Hops, "suite": Suite, "world": World}
+TASKS = {
+    "countdown": Countdown,
+    "table": Table,
+    "gym": Gym,
+    "hops": Hops,
+    "search": Search,
+    "suite": Suite,
+    "world": World,
+}
 
-__all__ = ["TASKS", "Countdown", "Gym", "Hops", "Suite", "Table", "Task", "World"]
+__all__ = ["TASKS", "Countdown", "Gym", "Hops", "Search", "Suite", "Table", "Task", "World"]

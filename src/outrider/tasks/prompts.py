@@ -36,6 +36,11 @@ TEMPLATES = {
         "the answer between <answer> and </answer>, its result within \\boxed{{}}.\nUser: {question}\n"
         "Assistant: <think>"
     ),
+    "search": (
+        "Answer the question. Think first, between <think> and </think>. What you do not know you may search for: "
+        "write <search>, a query, and </search>, and what is found is shown between <information> and </information>. "
+        "Search as often as you need. Give the answer alone between <answer> and </answer>.\nQuestion: {question}\n"
+    ),
     "r1-distill": f"<{_BAR}User{_BAR}>{{question}}\n{_BOXED}<{_BAR}Assistant{_BAR}><think>\n",
 }
 """By name; ``{question}`` stands for the problem, and ``{{`` and ``}}`` for braces."""

@@ -1,0 +1,134 @@
+"""Questions of several hops, answered with a search engine: the search agents of the literature."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field
+
+from outrider.environments.environment import Environment, Reply
+from outrider.environments.retriever import Bm25, Index, Passage, read_corpus
+from outrider.environments.worlds import Make
+from outrider.record import Problem, unparseable
+from outrider.tasks.table import Table
+from outrider.tasks.turn_task import TurnTask
+from outrider.verify.judge import Judge
+
+_QUERY = re.compile(r".*<search>(.*?)</search>\s*", re.DOTALL)
+
+
+class Search(TurnTask):
+    """Questions of a table, with a corpus to search. A turn ends with ``</search>`` or ``</answer>``.
+
+    ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …) …</information>``;
+    when no search is left, by a text that says so. ``<answer>…</answer>`` ends the rollout, and the table's judge
+    (mostly ``qa``, exact match with aliases) judges that turn alone: an answer that stands in a prompt or a passage is
+    none. A turn with neither ends the rollout too, without an answer.
+
+    Source: Search-R1 (arXiv 2503.09516) for tags and form, three passages; Tree-GRPO and DEEP-GRPO use the same.
+    Deviation: there a turn that is neither is told so and goes on; here its end token was sampled, so it has ended.
+
+    Raises:
+        UserError: the corpus cannot be read, ``index`` holds another one, or a package is missing.
+    """
+
+    problems: Table = Field(description="the table with its options; judge: qa")
+    corpus: list[str] = Field(min_length=1, description="files of JSON lines with title and text, or with context")
+    index: str | None = Field(None, description="folder that keeps the index; null: made anew in every run")
+    retriever: Bm25 = Field(default_factory=Bm25, description="how passages are found")
+    passages: int = Field(3, ge=1, description="that answer a search")
+    searches: int = Field(4, ge=1, description="most searches of a rollout")
+    longest: int = Field(2000, ge=1, description="most characters of the passages of one search")
+
+    @property
+    def name(self) -> str:
+        return f"search on {self.problems.name}"
+
+    @cached_property
+    def _passages(self) -> list[Passage]:
+        return read_corpus(self.corpus)
+
+    @property
+    def fingerprint(self) -> str:
+        shown = f"{self.passages}/{self.searches}/{self.longest}"
+        return f"search/{shown}/{self.retriever.fingerprint(self._passages)}/{self.problems.fingerprint}"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return {**self.problems.counts, "passages": len(self._passages)}
+
+    @property
+    def conversational(self) -> bool:
+        return self.problems.conversational
+
+    @property
+    def ends(self) -> Sequence[str]:
+        return ("</search>", "</answer>")
+
+    def train(self, index: int) -> Problem:
+        return self.problems.train(index)
+
+    def heldout(self, n: int) -> list[Problem]:
+        return self.problems.heldout(n)
+
+    def environment(self) -> Environment:
+        return self.makes()()
+
+    def makes(self) -> Make:
+        return MakeSearch(self)
+
+    def close(self) -> None:
+        self.problems.close()
+
+
+class MakeSearch:
+    """Makes worlds that share one index, which is read where this is unpickled."""
+
+    def __init__(self, task: Search) -> None:
+        self._task = task
+        task.retriever.index(task._passages, task.index)  # made once, and what cannot be is said in the run itself
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._task.model_dump(mode="json")  # without what was read
+
+    def __setstate__(self, options: dict[str, Any]) -> None:
+        self._task = Search.model_validate(options)
+        self._task.problems.judge.prepare()
+
+    @cached_property
+    def _index(self) -> Index:
+        return self._task.retriever.index(self._task._passages, self._task.index)
+
+    def __call__(self) -> Environment:
+        return SearchWorld(self._task, self._index, self._task.problems.judge)
+
+
+class SearchWorld(Environment):
+    """Answers searches, and has the answer judged."""
+
+    def __init__(self, task: Search, index: Index, judge: Judge) -> None:
+        self._task, self._index, self._judge = task, index, judge
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        self._problem, self._left = problem, self._task.searches
+        return ""
+
+    def step(self, text: str) -> Reply:
+        if query := _QUERY.fullmatch(text):
+            return self._searched(query[1].strip())
+        if "</answer>" in text:
+            return Reply(done=True, verdict=self._judge.judge(self._problem, text, True))
+        return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
+
+    def _searched(self, query: str) -> Reply:
+        if not self._left:
+            return Reply("\n<information>No search is left. Answer now.</information>\n", error=True)
+        self._left -= 1
+        found = self._index.search(query, self._task.passages)
+        if not found:
+            return Reply("\n<information>Nothing was found.</information>\n", error=not query)
+        shown = [f"Doc {i}(Title: {passage.title}) {passage.text}" for i, passage in enumerate(found, 1)]
+        return Reply(f"\n<information>{chr(10).join(shown)[: self._task.longest]}</information>\n")
