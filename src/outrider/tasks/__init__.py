@@ -3,6 +3,7 @@
 from outrider.tasks.countdown import Countdown
 from outrider.tasks.gym import Gym
 from outrider.tasks.hops import Hops
+from outrider.tasks.python_tool import PythonTool
 from outrider.tasks.search import Search
 from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
@@ -15,8 +16,9 @@ TASKS = {
     "gym": Gym,
     "hops": Hops,
     "search": Search,
+    "python_tool": PythonTool,
     "suite": Suite,
     "world": World,
 }
 
-__all__ = ["TASKS", "Countdown", "Gym", "Hops", "Search", "Suite", "Table", "Task", "World"]
+__all__ = ["TASKS", "Countdown", "Gym", "Hops", "PythonTool", "Search", "Suite", "Table", "Task", "World"]
