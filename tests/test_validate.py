@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -14,13 +15,16 @@ from hypothesis import strategies as st
 
 from outrider.cli import main
 from outrider.config import Validate
+from outrider.environments.environment import Environment, Reply
 from outrider.errors import UserError
-from outrider.record import Problem
+from outrider.record import Problem, correct
+from outrider.tasks.turn_task import TurnTask
 from outrider.validate import near as near_module
 from outrider.validate.check import check, repeats, texts_of
 from outrider.validate.near import NearPair, grams, jaccard, near, same
 from outrider.validate.page import as_data, as_markdown
 from outrider.validate.sides import SideEntry
+from outrider.validate.worlds import compare_worlds
 
 SETS = st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=9), max_size=12)
 LEAST = st.fractions(Fraction(1, 20), 1, max_denominator=20)
@@ -269,3 +273,61 @@ def test_mistakes_are_one_sentence(words, sentence, capsys):
 def test_a_field_that_no_row_has_is_told_once(files):
     with pytest.raises(UserError, match="line 1: no field 'problm'"):
         check(Validate(task=table(files, prompt="{problm}")))
+
+
+class Fickle(Environment):
+    """Says another number every time; fails at the problem that is told to."""
+
+    said = 0
+    step_size = 0
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        if problem.answer == "fail":
+            raise OSError("gone")
+        return ""
+
+    def step(self, text: str) -> Reply:
+        Fickle.said += self.step_size
+        return Reply(str(Fickle.said), done=text == "2", verdict=correct() if text == "2" else None)
+
+
+class Steady(Fickle):
+    step_size = 0
+
+
+class Moody(Fickle):
+    step_size = 1
+
+
+class Turning(TurnTask):
+    """Problems without demonstrations."""
+
+    trusted: ClassVar[bool] = True
+    made: Any = Steady
+
+    @property
+    def name(self) -> str:
+        return "turning"
+
+    def environment(self) -> Environment:
+        return self.made()
+
+
+def test_environments_are_given_the_same_turns_twice() -> None:
+    problems = [Problem(f"p{i}", "") for i in range(12)]
+    alike = compare_worlds(Turning(), problems)
+    assert alike == (8, [], [])
+    moody = compare_worlds(Turning(made=Moody), problems[:2])
+    assert moody == (2, ["p0", "p1"], [])
+    assert "2 went otherwise, such as p0: a recipe that branches finds no world" in moody.sentence
+    failing = compare_worlds(Turning(), [Problem("bad", "", "fail"), *problems[:2]])
+    assert failing == (3, [], ["bad (OSError: gone)"])
+    assert "1 failed, such as bad (OSError: gone)" in failing.sentence
+
+
+def test_the_questions_of_several_hops_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    """One question about two worlds is no repetition; every demonstration is played."""
+    assert main(["validate", "hops", "problems=40"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "environments: 8 problems were played twice, and the same was said to the same turns" in told
+    assert "0 of 40 as they are" in told

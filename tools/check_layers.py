@@ -62,7 +62,7 @@ for above in ["train", "analyse", "bench"]:
 # evidence reads what a run has left and knows nothing of the loop, so it serves rollouts of any trainer
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
 LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
-LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model"}
+LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model", "environments"}
 # parts of Outrider inside other trainers, which are imported when they are used; and the command line
 for above in ["integrations", "cli", "__main__"]:
     LAYERS[above] = set(LAYERS)

@@ -11,6 +11,7 @@ from outrider.environments.environment import Environment, Reply
 from outrider.environments.worlds import Make
 from outrider.record import Problem
 from outrider.tasks.table import Table
+from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 from outrider.verify.judge import Judge
 from outrider.verify.program import program_of
@@ -64,6 +65,10 @@ class PythonTool(TurnTask):
     @property
     def ends(self) -> Sequence[str]:
         return (_CLOSED,)
+
+    @property
+    def table(self) -> Task:
+        return self.problems
 
     def train(self, index: int) -> Problem:
         return self.problems.train(index)

@@ -14,6 +14,7 @@ from outrider.environments.retriever import Bm25, Index, Passage, read_corpus
 from outrider.environments.worlds import Make
 from outrider.record import Problem, unparseable
 from outrider.tasks.table import Table
+from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 from outrider.verify.judge import Judge
 
@@ -67,6 +68,10 @@ class Search(TurnTask):
     @property
     def ends(self) -> Sequence[str]:
         return ("</search>", "</answer>")
+
+    @property
+    def table(self) -> Task:
+        return self.problems
 
     def train(self, index: int) -> Problem:
         return self.problems.train(index)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Environment
-from outrider.environments.worlds import Make
+from outrider.environments.worlds import Make, WorldLimits, Worlds, WorldsHere
 from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
 
@@ -42,6 +43,16 @@ class TurnTask(Task):
     def makes(self) -> Make:
         """What makes environments; unpickled once, where they are forked from."""
         return self.environment
+
+    def worlds(self) -> Worlds:
+        """Where its environments run."""
+        limits = WorldLimits(self.seconds, self.most_bytes)
+        return WorldsHere(self.makes(), limits) if self.trusted else WorldsApart(self.makes(), limits, self.memory_gb)
+
+    @property
+    def table(self) -> Task:
+        """The task whose problems it has, if that is another one."""
+        return self
 
     def demonstration(self, problem: Problem) -> list[str] | None:
         """The turns of a rollout that has to be judged correct; None where none can be made."""

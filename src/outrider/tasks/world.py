@@ -15,6 +15,7 @@ from outrider.environments.worlds import Make
 from outrider.errors import UserError
 from outrider.record import Problem, Verdict
 from outrider.tasks.table import Table
+from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 from outrider.verify.judge import Judge
 from outrider.verify.load_function import load_function
@@ -65,6 +66,10 @@ class World(TurnTask):
     @property
     def ends(self) -> Sequence[str]:
         return self.stop
+
+    @property
+    def table(self) -> Task:
+        return self.problems
 
     def train(self, index: int) -> Problem:
         return self.problems.train(index)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from outrider.environments.apart import WorldsApart
-from outrider.environments.worlds import WorldLimits, Worlds, WorldsHere
 from outrider.model.load import Policy
 from outrider.sample.options import SampleOptions
 from outrider.sample.sampler import Sampler
@@ -22,8 +20,4 @@ def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOpti
     """A sampler that draws whole rollouts of a task from one that draws turns; the same where there are none."""
     if not isinstance(task, TurnTask):
         return sampler
-    limits = WorldLimits(task.seconds, task.most_bytes)
-    worlds: Worlds = WorldsHere(task.makes(), limits)
-    if not task.trusted:
-        worlds = WorldsApart(task.makes(), limits, task.memory_gb)
-    return TurnSampler(sampler, policy, options, worlds, task.most_turns)
+    return TurnSampler(sampler, policy, options, task.worlds(), task.most_turns)

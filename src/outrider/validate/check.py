@@ -10,10 +10,12 @@ from typing import NamedTuple
 from outrider.config import Validate
 from outrider.record.normalised import normalised
 from outrider.tasks import Suite, Table, Task
+from outrider.tasks.turn_task import TurnTask
 from outrider.validate.grade import Graded, grade
 from outrider.validate.lengths import PromptLengths, PromptMeasure
 from outrider.validate.near import Grams, NearPair, grams, near, same
 from outrider.validate.sides import Side, SideEntry, read_sides
+from outrider.validate.worlds import WorldsCompared, compare_worlds
 
 MOST_PAIRS = 100_000  # of near texts; a set with more is written from a template
 
@@ -55,12 +57,16 @@ class TaskReport(NamedTuple):
     options: Validate
     sides: list[Checked]
     across: Repeats | None
+    worlds: WorldsCompared | None = None
 
     @property
     def passes(self) -> bool:
-        """Whether every row can be used and few enough right answers are rejected, on each side."""
+        """Whether every row can be used and few enough right answers are rejected, on each side, and no world fails."""
         share = self.options.rejected
-        return all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
+        alive = self.worlds is None or not self.worlds.failed
+        return alive and all(
+            not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides
+        )
 
 
 def check(options: Validate) -> TaskReport:
@@ -70,16 +76,20 @@ def check(options: Validate) -> TaskReport:
         UserError: a file or the model cannot be read, or a side holds nothing.
     """
     measure = None if options.model is None else PromptMeasure(options.model, options.policy, options.max_tokens)
-    task = options.task
+    asked = options.task
+    task = asked.table if isinstance(asked, TurnTask) else asked
+    worlds = None
     try:
         sides = read_sides(task, options.problems)
         n = options.ngram if isinstance(task, Table | Suite) else None  # others generate texts by a pattern
         texts = [texts_of(side.entries, n) for side in sides]
         checked = [check_side(task, side, of, options.near, measure) for side, of in zip(sides, texts, strict=True)]
+        if isinstance(asked, TurnTask):
+            worlds = compare_worlds(asked, [entry.problem for entry in sides[0].entries])
     finally:
-        task.close()
+        asked.close()
     across = repeats(texts[0], texts[1], options.near) if len(texts) == 2 else None
-    return TaskReport(options, checked, across)
+    return TaskReport(options, checked, across, worlds)
 
 
 def check_side(task: Task, side: Side, texts: SideTexts, least: float, measure: PromptMeasure | None) -> Checked:

@@ -57,6 +57,8 @@ def as_markdown(report: TaskReport) -> str:
     ]
     for checked in report.sides:
         parts += side_sections(checked)
+    if report.worlds is not None:
+        parts += ["## Environments", f"{report.worlds.sentence}."]
     if report.across is not None:
         parts += ["## On both sides", overlap(report.across), *repeat_sections(report.across)]
     return "\n\n".join(parts) + "\n"
@@ -186,6 +188,7 @@ def as_data(report: TaskReport) -> dict[str, Any]:
         "passes": report.passes,
         "sides": [side_data(checked) for checked in report.sides],
         "across": None if report.across is None else repeat_data(report.across),
+        "worlds": None if report.worlds is None else report.worlds._asdict(),
     }
 
 

@@ -66,7 +66,10 @@ def read_side(task: Table, source: str, heldout: bool) -> Side:
 def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     if not problems:
         raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
-    return Side(name, task.name, [_entry(problem.id, problem) for problem in problems], [])
+    entries = [_entry(problem.id, problem) for problem in problems]
+    if task.turns:  # a question asks about a world, which its id tells
+        entries = [entry._replace(text=entry.place) for entry in entries]
+    return Side(name, task.name, entries, [])
 
 
 def _entry(place: str, problem: Problem) -> SideEntry:

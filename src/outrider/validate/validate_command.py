@@ -36,6 +36,8 @@ def validate_command(options: Validate, out: Path | None) -> int:
 def _print(report: TaskReport, out: Path | None) -> None:
     console = Console()
     console.print(as_table(report))
+    if report.worlds is not None:
+        console.print(report.worlds.sentence, markup=False, highlight=False, soft_wrap=True)
     for side, graded, *_ in report.sides:
         if side.skipped:
             console.print(f"{side.source}: {side.skipped:,} rows are skipped as empty", soft_wrap=True)
