@@ -101,6 +101,25 @@ def test_a_server_that_dies_in_mid_step_costs_nothing_and_the_last_one_saves_the
     assert [row["step"] for row in RunFolder(out).metrics()] == [*done, done[-1] + 1, done[-1] + 2]
 
 
+def test_rollouts_of_several_turns_come_from_servers(tmp_path: Path) -> None:
+    """Environments answer here, turns are drawn there, and what was read before is in the server's cache."""
+    started = [Server("base:hops", tmp_path / f"{i}.log") for i in range(2)]
+    try:
+        servers = [server.wait() for server in started]
+        for recipe in ("tree-grpo", "arpo"):
+            more = ["--setting", "hops", "train.tokens=null", "train.steps=2", "train.problems=6"]
+            run(command(recipe, servers, tmp_path / recipe, *more))
+            for row in RunFolder(tmp_path / recipe).metrics():
+                assert row["turns"] > 2
+                assert row["observed_tokens"] > 0
+                assert row["verdict/error"] == row["verdict/timeout"] == 0
+                assert row["sync/probe_max"] < 1e-4
+                assert 1 - 1e-3 < row["learn/weight_ess"] <= 1 + 1e-6, "likelihoods there are those here"
+    finally:
+        for server in started:
+            server.kill()
+
+
 def wait_for(out: Path, steps: int, process: subprocess.Popen[str]) -> None:
     file = out / "metrics.jsonl"
     while not file.exists() or len(RunFolder(out).metrics()) < steps:
