@@ -226,9 +226,13 @@ def test_the_tiny_policy_repeats() -> None:
     assert not all(torch.equal(x, y) for x, y in zip(a.model.parameters(), c.model.parameters(), strict=True))
 
 
-def test_prompts_that_make_no_tokens_are_refused() -> None:
+@pytest.mark.parametrize("start", ["", "<s> "])
+def test_prompts_that_make_no_tokens_are_refused(start: str) -> None:
+    """Also with a start token: of Countdown's problems, the base of another task reads nothing else."""
     policy = tiny_policy(0)
-    policy.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing("$A")  # no start token
+    policy.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        f"{start}$A", special_tokens=[("<s>", 1)]
+    )
     with pytest.raises(UserError, match="problem 'p': its prompt has no tokens"):
         policy.encode(Problem("p", "ü"))  # in no vocabulary of one token per character
 

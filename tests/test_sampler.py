@@ -34,10 +34,11 @@ def sampler(policy: Policy, path: str = "auto", rows: int = 64, **values: object
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("path", ["fused", "packed", "plain"])
-def test_logprobs_and_entropies_are_those_of_transformers(family: str, path: str) -> None:
+@pytest.mark.parametrize("prompts", [PROMPTS, [[1], [5]]], ids=["several", "of_one_token"])
+def test_logprobs_and_entropies_are_those_of_transformers(family: str, path: str, prompts: list[list[int]]) -> None:
     policy = random_policy(family)
     plain = copy.deepcopy(policy.model)
-    requests = [request(f"p{i}", prompt, n=3) for i, prompt in enumerate(PROMPTS)]
+    requests = [request(f"p{i}", prompt, n=3) for i, prompt in enumerate(prompts)]
     for rollout in sampler(policy, path).sample(requests):
         ids = torch.tensor([[*rollout.prompt_ids, *rollout.token_ids]])
         with torch.no_grad():

@@ -62,7 +62,13 @@ class Policy(NamedTuple):
             ids = self.tokenizer(problem.prompt) if turns is None else self._chat(turns)
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
-        if not ids["input_ids"]:
+        # a tokenizer of few characters leaves the others out, and puts its first token in front of nothing
+        lost = (
+            turns is None
+            and problem.prompt
+            and not self.tokenizer(problem.prompt, add_special_tokens=False)["input_ids"]
+        )
+        if not ids["input_ids"] or lost:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
         return np.array(ids["input_ids"], np.int32)
 

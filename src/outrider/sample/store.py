@@ -56,6 +56,8 @@ class Store:
     def attend_one(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         """The same for one token a row, without any copy: ``q [B * KV, H / KV, D]``, whose heads share a key, ``k``
         and ``v`` ``[B, KV, D]``, to ``[B * KV, H / KV, D]``."""
+        if self.keys[layer].numel() == 0:  # contexts of one token
+            self._allocate(layer, k.shape[1], k.shape[2], v.shape[2], k)
         keys, values, end = self.keys[layer], self.values[layer], self.column + 1
         keys[..., self.column] = k
         values[:, :, self.column] = v
