@@ -269,3 +269,27 @@ def test_in_the_order_of_the_requests(policy: Policy) -> None:
     rollouts: Sequence[Rollout] = sampler(policy).sample(requests_of(policy, 3))
     assert [rollout.id for rollout in rollouts] == [f"1/p{i}/{k}" for i in range(3) for k in range(3)]
     assert sampler(policy).sample([]) == []
+
+
+class Wordy(Counting):
+    def step(self, text: str) -> Reply:
+        return Reply("1:" * 60, error=True) if self.turns == 0 and not self._count() else super().step(text)
+
+    def _count(self) -> bool:
+        self.turns += 1
+        return False
+
+
+def test_what_was_cut_and_what_asked_for_the_impossible_is_counted_once(policy: Policy) -> None:
+    worlds = WorldsHere(Wordy, WorldLimits(most_bytes=4))
+    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6)
+    rollouts = drawing.sample(requests_of(policy))
+    first = [told(policy, rollout)[1][1] for rollout in rollouts if len(told(policy, rollout)) > 1]
+    assert set(first) == {"1:1:"}
+    counts = drawing.single.take(1, lambda folder: None)
+    assert counts["cut"] >= len(first) > 0
+    assert counts["turn_errors"] >= len(first)
+    assert drawing.take(2, lambda folder: None) == {"turn_errors": 0, "cut": 0}
+    [alone] = drawing.single.sample([replace(requests_of(policy, 1)[0])])
+    assert alone.trainable_T is None
+    assert alone.stop in (StopReason.TEXT, StopReason.STOP, StopReason.LENGTH)

@@ -36,7 +36,6 @@ class Trajectory:
         turn: the tokens of the present turn, also those that a branch continues.
         turns: how many the world has seen.
         stop: why it has ended; None: it has not.
-        errors: turns that asked for what cannot be had.
     """
 
     def __init__(self, request: SampleRequest, member: int) -> None:
@@ -45,7 +44,7 @@ class Trajectory:
         self._drawn: list[Rollout] = []
         self.stop: StopReason | None = None
         self.verdict: Verdict | None = None
-        self.turns = self.errors = 0
+        self.turns = 0
         parts = deque(segments_of(prefix_of(request), _sampled(request.prefix)))
         self.opening = parts.popleft().ids if parts and not parts[0].sampled else _NONE
         self.replayed: deque[tuple[Ids, Ids]] = deque()

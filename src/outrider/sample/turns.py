@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -44,6 +45,7 @@ class TurnSampler:
         self._policy, self._limits = policy, PolicyLimits(policy)
         self.engines, self.takes_adapter = sampler.engines, sampler.takes_adapter
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
+        self._counts = Counter[str]()
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         """``sum(n)`` rollouts, in order; those that a world has judged come with their verdicts."""
@@ -87,7 +89,16 @@ class TurnSampler:
         return self._sampler.engines_used
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        return self._sampler.take(version, export)
+        """As every sampler; and ``turn_errors``, the turns that asked for what cannot be had, and ``cut``, the
+        observations that were longer than they may be, since the last time."""
+        counts = {name: self._counts[name] for name in ("turn_errors", "cut")}
+        self._counts.clear()
+        return self._sampler.take(version, export) | counts
+
+    @property
+    def single(self) -> Sampler:
+        """The same weights and counts, and no environments: what a probe of the weights draws from."""
+        return SingleTurns(self, self._sampler)
 
     def close(self) -> None:
         self._sampler.close()
@@ -98,7 +109,7 @@ class TurnSampler:
             return path.fail(answer)
         if path.last is None and answer.observation and self._policy.options.chat:
             return path.fail(Failed("it speaks first, which a chat template has no place for; let the prompt say it"))
-        path.errors += answer.error
+        self._counts.update(turn_errors=int(answer.error), cut=int(answer.cut))
         said = self._encoded(path, answer.observation)
         if path.turns == 0 and path.request.prefix is not None:
             return self._compare(path, said, path.opening)
@@ -144,3 +155,25 @@ class TurnSampler:
             )
             for one, path in zip(drawn, paths.values(), strict=True)
         ]
+
+
+class SingleTurns:
+    """Draws one turn of each rollout, and hands weights over for all."""
+
+    def __init__(self, whole: TurnSampler, turns: Sampler) -> None:
+        self._whole, self._turns = whole, turns
+        self.engines, self.takes_adapter = turns.engines, turns.takes_adapter
+        self.gives_entropies, self.notices = turns.gives_entropies, turns.notices
+
+    @property
+    def engines_used(self) -> int:
+        return self._turns.engines_used
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        return self._turns.sample(requests)
+
+    def take(self, version: int, export: Export) -> dict[str, int]:
+        return self._whole.take(version, export)
+
+    def close(self) -> None:
+        self._turns.close()

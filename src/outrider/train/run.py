@@ -29,7 +29,7 @@ from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
-from outrider.train.turns import with_turns
+from outrider.train.turns import single_turns, with_turns
 from outrider.train.verdict_warnings import VerdictWatch
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         ),
         collect=Collector(whole, recipe.task, recipe.reward, ranks, clock, entropies),
         learner=learner,
-        hand_over=HandOver(sampler, learner, ranks, prompts, exact, refuse=recipe.policy.check),
+        hand_over=HandOver(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,
     )
 

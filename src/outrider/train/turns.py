@@ -21,3 +21,8 @@ def with_turns(sampler: Sampler, task: Task, policy: Policy, options: SampleOpti
     if not isinstance(task, TurnTask):
         return sampler
     return TurnSampler(sampler, policy, options, task.worlds(), task.most_turns)
+
+
+def single_turns(sampler: Sampler) -> Sampler:
+    """What a probe of the weights draws from: without environments."""
+    return sampler.single if isinstance(sampler, TurnSampler) else sampler
