@@ -40,7 +40,7 @@ def test_a_demonstration_is_right_and_as_short_as_the_limit_of_turns() -> None:
     for problem in [*PROBLEMS, *(Hops(astray=1).train(i) for i in range(300))]:
         turns, right = judged(TASK, problem)
         assert right
-        assert int(problem.level) < turns <= TASK.most_turns
+        assert int(problem.level) < turns <= TASK.limits.turns
 
 
 def test_a_demonstration_is_a_function_of_its_problem() -> None:

@@ -29,7 +29,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def words(model: str, out: Path, recipe: str, *more: str) -> list[str]:
-    small = ["task={hops: {hops: [1, 2], most_turns: 5}}", f"model={model}", "sample.max_tokens=64", "train.problems=4"]
+    small = [
+        "task={hops: {hops: [1, 2], limits: {turns: 5}}}",
+        f"model={model}",
+        "sample.max_tokens=64",
+        "train.problems=4",
+    ]
     small += [f"train.steps={STEPS}", "train.tokens=null", "train.save_every=1", "train.trackers=[]", "learn.lr=1e-3"]
     # a random model solves nothing: by their lengths its responses differ all the same
     small += ["credit.main=[{overlong: {max_tokens: 64, buffer: 60}}, group_mean]", "train.ranks=1"]

@@ -16,8 +16,8 @@ from outrider.pieces import PieceOf
 def pieces_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
     """The pieces, by name, that a recipe may have at this place; empty where it has none.
 
-    >>> sorted(pieces_at(("task",))), pieces_at(("learn", "lr"))
-    (['countdown', 'gym', 'suite', 'table'], {})
+    >>> sorted(pieces_at(("task",)))[:2], pieces_at(("learn", "lr"))
+    (['countdown', 'gym'], {})
     """
     return next((place.table for place in _at(Recipe, path) if isinstance(place, PieceOf)), {})
 

@@ -124,7 +124,7 @@ class Interpreter(Environment):
 
     def _executed(self, block: str) -> Reply:
         source = _REPEATED.format(before=self._before, now=block)
-        limits = Limits(seconds=self._task.seconds, cpu_seconds=self._task.cpu_seconds)
+        limits = Limits(seconds=self._task.limits.seconds, cpu_seconds=self._task.cpu_seconds)
         try:
             ended = run(source, b"", limits, self._task.sandbox)
         except ProgramFaultError as error:

@@ -10,8 +10,18 @@ from pydantic import Field
 from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Environment
 from outrider.environments.worlds import Make, WorldLimits, Worlds, WorldsHere
+from outrider.options import Options
 from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
+
+
+class TurnLimits(Options):
+    """What a rollout of several turns may take, and what its environment may."""
+
+    turns: int = Field(16, ge=1, description="of a rollout, after which it is cut off")
+    seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
+    bytes: int = Field(4096, ge=1, description="of an observation; what is longer is cut off, and counted")
+    memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")
 
 
 class TurnTask(Task):
@@ -24,12 +34,7 @@ class TurnTask(Task):
     trusted: ClassVar[bool] = False
     """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
 
-    most_turns: int = Field(16, ge=1, description="turns of a rollout, after which it is cut off")
-    seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
-    most_bytes: int = Field(
-        4096, ge=1, description="of an observation; the rest of a longer one is cut off, and counted"
-    )
-    memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")
+    limits: TurnLimits = Field(default_factory=TurnLimits, description="of turns, and of what answers them")
 
     @property
     def ends(self) -> Sequence[str]:
@@ -46,8 +51,10 @@ class TurnTask(Task):
 
     def worlds(self) -> Worlds:
         """Where its environments run."""
-        limits = WorldLimits(self.seconds, self.most_bytes)
-        return WorldsHere(self.makes(), limits) if self.trusted else WorldsApart(self.makes(), limits, self.memory_gb)
+        limits = WorldLimits(self.limits.seconds, self.limits.bytes)
+        if self.trusted:
+            return WorldsHere(self.makes(), limits)
+        return WorldsApart(self.makes(), limits, self.limits.memory_gb)
 
     @property
     def table(self) -> Task:
