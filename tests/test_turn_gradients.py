@@ -82,14 +82,14 @@ def loss_of(drawn: Sequence[Way], aggregate: object, weight: float = 1.0) -> Ten
 
 
 def test_the_ways_are_all_there_are() -> None:
-    assert sum(float(chance(way)) for way in WAYS) == pytest.approx(1.0)
+    assert sum(float(chance(way).detach()) for way in WAYS) == pytest.approx(1.0)
 
 
 def test_the_mean_gradient_is_that_of_the_expected_reward() -> None:
     """Of groups of two, a rollout is half of its own baseline."""
     total = torch.zeros((), dtype=torch.float64)
     for drawn in itertools.product(WAYS, repeat=2):
-        p = float(chance(drawn[0]) * chance(drawn[1]))
+        p = float((chance(drawn[0]) * chance(drawn[1])).detach())
         total = total + p * loss_of(drawn, {"constant": {"length": 1}}, weight=2.0)
     expected = gradient(sum(chance(way) * way.reward for way in WAYS))
     assert np.abs(expected).max() > 0.01
