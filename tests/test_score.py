@@ -15,7 +15,7 @@ from outrider.report.opened import open_any
 from outrider.score.match import Matcher
 from outrider.score.score import score
 from outrider.score.score_command import score_command
-from outrider.tasks import Countdown, Table
+from outrider.tasks import Countdown, Hops, Table
 
 COLUMNS = {"prompt": "question", "text": "response"}
 
@@ -154,3 +154,10 @@ def test_questions_are_searched_inside_a_prompt_only_where_nothing_else_finds_th
     assert not searched
     assert match("x", "around one") is None
     assert len(searched) == 1
+
+
+def test_a_task_with_turns_is_refused(tmp_path):
+    """A text alone has no environment to judge it, and would be wrong for all."""
+    run = open_any(dump(tmp_path / "gen.jsonl", [{"question": "A.b?", "response": "=C;"}]), COLUMNS)
+    with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and their environment judges them"):
+        score(run, Hops(), Hops().heldout(3))

@@ -43,8 +43,13 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
     according to its dump, is judged as unfinished. One that is missing in the dump (null) is an error.
 
     Raises:
-        UserError: not one response belongs to a problem of the task, or none of those that do has a text.
+        UserError: not one response belongs to a problem of the task, or none of those that do has a text; a task whose
+            rollouts have turns.
     """
+    if task.turns:
+        raise UserError(
+            f"rollouts of task {task.name!r} have turns, and their environment judges them as they are drawn"
+        )
     rows, notes = _chosen(run)
     match = Matcher(problems)
     belongs = [match(row["problem_id"], row["prompt"]) for row in rows]
