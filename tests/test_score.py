@@ -159,5 +159,5 @@ def test_questions_are_searched_inside_a_prompt_only_where_nothing_else_finds_th
 def test_a_task_with_turns_is_refused(tmp_path):
     """A text alone has no environment to judge it, and would be wrong for all."""
     run = open_any(dump(tmp_path / "gen.jsonl", [{"question": "A.b?", "response": "=C;"}]), COLUMNS)
-    with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and an environment judges them"):
+    with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and their environment judges them"):
         score(run, Hops(), Hops().heldout(3))
