@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -32,6 +33,28 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str) -
     if not found:
         raise UserError("the chat template does not show the turns of the assistant, so no observation can follow one")
     return after.removeprefix(last) if last else after
+
+
+def refuse_other_calls(tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]]) -> None:
+    """Raise UserError where a chat template does not show tools, or writes calls and answers in another form than
+    :mod:`outrider.environments.tool_calls`, as which they are read and answered."""
+
+    def written(*messages: dict[str, Any], shown: bool = False) -> str:
+        asked = [{"role": "user", "content": "?"}, *messages]
+        return str(tokenizer.apply_chat_template(asked, tools=tools if shown else None, tokenize=False))  # type: ignore[arg-type]
+
+    if written() == written(shown=True):
+        raise UserError("this model's chat template has no place for tools")
+    call = {"name": "f", "arguments": {"a": 1}}
+    called = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}
+    answer = {"role": "tool", "name": "f", "content": _ANSWER}
+    user = {"role": "user", "content": f"<tool_response>\n{_ANSWER}\n</tool_response>"}
+    text = written(called)
+    if json.dumps(call) not in text.partition("<tool_call>")[2] or written(called, answer) != written(called, user):
+        raise UserError(
+            "this model's chat template writes calls of tools in a form of its own; read are "
+            "<tool_call>{…}</tool_call>, answered by <tool_response>…</tool_response>, as Qwen2.5 and Qwen3 have them"
+        )
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:

@@ -25,7 +25,7 @@ from transformers import (
 from transformers.utils import logging
 
 from outrider.errors import UserError
-from outrider.model.chat import chat_of, observation_text
+from outrider.model.chat import chat_of, observation_text, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
 from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
@@ -59,7 +59,9 @@ class Policy(NamedTuple):
         """
         turns = chat_of(problem, self.options)
         try:
-            ids = self.tokenizer(problem.prompt) if turns is None else self._chat(turns)
+            ids = self.tokenizer(problem.prompt) if turns is None else self._chat(turns, problem)
+        except UserError:
+            raise
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
         # a tokenizer of few characters leaves the others out, and puts its first token in front of nothing
@@ -103,8 +105,13 @@ class Policy(NamedTuple):
             )
         return step_attention(self.model, rollout, starts)
 
-    def _chat(self, turns: list[dict[str, Any]]) -> Mapping[str, Any]:
-        encoded = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)
+    def _chat(self, turns: list[dict[str, Any]], problem: Problem) -> Mapping[str, Any]:
+        tools: list[Any] = [dict(tool) for tool in problem.tools]
+        if tools:
+            refuse_other_calls(self.tokenizer, tools)
+        encoded = self.tokenizer.apply_chat_template(
+            turns, tools=tools or None, add_generation_prompt=True, return_dict=True
+        )
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
 
 

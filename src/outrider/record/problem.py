@@ -19,6 +19,7 @@ class Problem:
         metadata: anything else worth keeping beside the rollouts; plain JSON data.
         messages_before: the messages before the prompt, as a chat template takes them, where the prompt is the user's
             last message of a chat; None where it is plain text.
+        tools: JSON schemas of what the policy may call, which a chat template shows it.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Problem:
     level: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     messages_before: tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def question(self) -> str:

@@ -8,6 +8,7 @@ from outrider.tasks.search import Search
 from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
 from outrider.tasks.task import Task
+from outrider.tasks.trl import Trl
 from outrider.tasks.world import World
 
 TASKS = {
@@ -18,7 +19,8 @@ TASKS = {
     "search": Search,
     "python_tool": PythonTool,
     "suite": Suite,
+    "trl": Trl,
     "world": World,
 }
 
-__all__ = ["TASKS", "Countdown", "Gym", "Hops", "PythonTool", "Search", "Suite", "Table", "Task", "World"]
+__all__ = ["TASKS", "Countdown", "Gym", "Hops", "PythonTool", "Search", "Suite", "Table", "Task", "Trl", "World"]

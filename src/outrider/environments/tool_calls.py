@@ -1,0 +1,78 @@
+"""Calls of tools in the text of a turn, and what answers them, as Hermes and Qwen models write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+class ToolCall(NamedTuple):
+    """A call, or why it is none.
+
+    Attributes:
+        name: of the tool; ``""`` where the call is malformed.
+        arguments: by name.
+        wrong: what is wrong with it; ``""`` where nothing is.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    wrong: str = ""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """As an entry of ``tool_calls`` in a message of the assistant."""
+        return {"type": "function", "function": {"name": self.name, "arguments": dict(self.arguments)}}
+
+
+class ToolTurn(NamedTuple):
+    """A turn taken apart: what was said outside of calls, and the calls in order."""
+
+    content: str
+    calls: list[ToolCall]
+
+
+def read_turn(text: str) -> ToolTurn:
+    r"""The calls of a turn: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, behind the thinking.
+
+    What begins like a call and does not end is a malformed one.
+
+    >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
+    ToolTurn(content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
+    >>> read_turn("<think><tool_call></think>42").calls
+    []
+    >>> read_turn('<tool_call>{"name": "add"').calls[0].wrong
+    'the call does not end with </tool_call>'
+    """
+    thought, end, said = text.rpartition("</think>")
+    content, opened, unended = _CALL.sub("", said).partition("<tool_call>")
+    calls = [_read(inside) for inside in _CALL.findall(said)]
+    if opened:
+        calls.append(ToolCall("", {}, "the call does not end with </tool_call>"))
+    return ToolTurn((thought + end + content + opened + unended).strip(), calls)
+
+
+def answer_text(results: Iterable[str]) -> str:
+    r"""What answers the calls of a turn, in their order: a message of the user, as these models are shown it.
+
+    >>> answer_text(["1", "2"])
+    '<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>'
+    """
+    return "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in results)
+
+
+def _read(inside: str) -> ToolCall:
+    try:
+        call = json.loads(inside)
+    except (ValueError, RecursionError) as error:
+        return ToolCall("", {}, f"the call is no JSON: {error}")
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+        return ToolCall("", {}, "the call is no object with a name and arguments")
+    arguments = call.get("arguments", {})
+    if not isinstance(arguments, dict):
+        return ToolCall(call["name"], {}, "the arguments of the call are no object")
+    return ToolCall(call["name"], arguments)

@@ -1,0 +1,183 @@
+"""Classes whose methods are tools, as TRL's ``environment_factory`` takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrider.environments.environment import Environment, Reply
+from outrider.environments.tool_calls import ToolCall, answer_text, read_turn
+from outrider.errors import UserError
+from outrider.record import Outcome, Problem, Verdict, identity_seed
+from outrider.verify.function import RewardFunction
+from outrider.verify.load_function import load_function
+
+_NO_TOOLS = ("reset", "get_reward")
+_UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a judge knows no trainer
+
+
+class ToolClass(NamedTuple):
+    """What makes an environment, the names of its tools, and the functions that reward it."""
+
+    make: Callable[[], Any]
+    tools: list[str]
+    rewards: list[RewardFunction]
+
+
+def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
+    """A class, or a function that makes an environment, by ``module:name`` or ``path/to/file.py:name``.
+
+    As in TRL its public methods are its tools, except ``reset`` and ``get_reward``.
+
+    Raises:
+        UserError: it is not there or cannot be called, has no ``reset``, no tools, or nothing that rewards; a reward
+            function asks for what only a trainer knows.
+    """
+    make = load_function(factory)
+    if not callable(make):
+        raise UserError(f"{factory} is {type(make).__name__}, not a class or function that makes an environment")
+    try:
+        kind = type(make())
+    except Exception as error:
+        raise UserError(f"{factory} makes no environment: {type(error).__name__}: {error}") from error
+    methods = [name for name, _ in inspect.getmembers(kind, inspect.isfunction)]
+    if "reset" not in methods:
+        raise UserError(f"{factory}: {kind.__name__} has no method reset, which begins a rollout")
+    tools = [name for name in methods if name not in _NO_TOOLS and not name.startswith("_")]
+    if not tools:
+        raise UserError(f"{factory}: {kind.__name__} has no public method beside reset, so the policy has no tool")
+    functions = [RewardFunction(load_function(where), where) for where in rewards]
+    for function in functions:
+        if asked := [name for name in function.needed if name in _UNKNOWN]:
+            raise UserError(f"function {function.where!r}: asks for {asked[0]}, which is not known where it is called")
+    if not functions and "get_reward" not in methods:
+        raise UserError(
+            f"{factory}: {kind.__name__} has no method get_reward, and no function rewards it either (reward_funcs)"
+        )
+    return ToolClass(make, tools, functions)
+
+
+def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
+    """What a chat template shows of the tools: JSON schemas from type hints and docstrings.
+
+    Raises:
+        UserError: a method has no docstring, or an argument no type or no description.
+    """
+    from transformers.utils.chat_template_utils import get_json_schema  # not at the top: a recipe is read without it
+
+    environment, schemas = loaded.make(), []
+    for name in loaded.tools:
+        try:
+            schemas.append(get_json_schema(getattr(environment, name)))
+        except Exception as error:
+            raise UserError(f"{factory}: the tool {name} cannot be described: {error}") from error
+    return tuple(schemas)
+
+
+class MakeToolWorld:
+    """Makes worlds of a class, which is imported where this is unpickled."""
+
+    def __init__(self, factory: str, rewards: Sequence[str], success_at: float) -> None:
+        self._where = (factory, list(rewards), success_at)
+        self.loaded = load_tool_class(factory, rewards)
+
+    def __reduce__(self) -> tuple[type[MakeToolWorld], tuple[Any, ...]]:
+        return MakeToolWorld, self._where
+
+    def __call__(self) -> Environment:
+        return ToolWorld(self.loaded, self._where[2])
+
+
+class ToolWorld(Environment):
+    """One environment of a class, in a rollout. A problem's answer is its row, with which ``reset`` is called.
+
+    What ``reset`` says stands in the prompt of the problem, so all its worlds begin alike: the generators of Python
+    and NumPy are seeded by the problem alone. A turn without a call ends the rollout; then the rewards are summed.
+    """
+
+    def __init__(self, loaded: ToolClass, success_at: float) -> None:
+        self._loaded, self._success_at = loaded, success_at
+        self._environment = loaded.make()
+        self._said: list[dict[str, Any]] = []
+        self._waiting = asyncio.Runner()
+
+    def begin(self, problem: Problem, seed: int) -> str:
+        opening = self._reset(problem)
+        written = problem.metadata.get("opening")
+        if written is None:  # the prompt is not written yet
+            return opening
+        if opening != written:
+            raise ValueError(f"reset says {opening[:60]!r} and not {written[:60]!r}, as the prompt does")
+        self._problem = problem
+        return ""
+
+    def _reset(self, problem: Problem) -> str:
+        seed = identity_seed("reset", problem.id)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002 - the generator that others' classes use
+        said = self._environment.reset(**problem.answer)
+        if said is not None and not isinstance(said, str):
+            raise TypeError(f"reset said {type(said).__name__}, not a text or None")
+        return said or ""
+
+    def step(self, text: str) -> Reply:
+        content, calls = read_turn(text)
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        if not calls:
+            self._said.append(message)
+            return Reply(done=True, verdict=self._verdict(content))
+        self._said.append({**message, "tool_calls": [call.message for call in calls]})
+        results = [self._called(call) for call in calls]
+        for call, (result, _) in zip(calls, results, strict=True):
+            self._said.append({"role": "tool", "name": call.name, "content": result})
+        return Reply(answer_text(result for result, _ in results), error=any(wrong for _, wrong in results))
+
+    def _called(self, call: ToolCall) -> tuple[str, bool]:
+        """What a tool returns as a text, and whether that is an error."""
+        wrong = call.wrong or ("" if call.name in self._loaded.tools else f"Tool {call.name} not found.")
+        if not wrong:
+            try:
+                return str(self._awaited(getattr(self._environment, call.name)(**call.arguments))), False
+            except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
+                wrong = str(error) or type(error).__name__
+        return str({"error": wrong}), True
+
+    def _verdict(self, answer: str) -> Verdict:
+        """Correct where the sum of the rewards reaches what counts as success; None leaves a reward out."""
+        prompt = [*(self._problem.messages_before or ()), {"role": "user", "content": self._problem.prompt}]
+        columns = {name: [value] for name, value in self._problem.answer.items() if name not in _LISTS}
+        given = {**columns, "prompts": [prompt], "completions": [self._said], "environments": [self._environment]}
+        rewards = [_only(function, self._awaited(function.call(given))) for function in self._loaded.rewards]
+        if hasattr(self._environment, "get_reward"):
+            rewards.append(self._awaited(self._environment.get_reward()))
+        numbers = [float(reward) for reward in rewards if reward is not None]
+        if not numbers or not math.isfinite(score := sum(numbers)):
+            raise ValueError(f"the rewards are {rewards}, which is no finite number")
+        return Verdict(Outcome.CORRECT if score >= self._success_at else Outcome.INCORRECT, score, answer=answer[:200])
+
+    def _awaited(self, result: Any) -> Any:
+        if not inspect.isawaitable(result):
+            return result
+
+        async def wait() -> Any:
+            return await result
+
+        return self._waiting.run(wait())
+
+    def close(self) -> None:
+        self._waiting.close()
+
+
+_LISTS = ("prompt", "completion", "completion_ids")  # columns that TRL hands over otherwise, or not
+
+
+def _only(function: RewardFunction, scores: Any) -> Any:
+    if not isinstance(scores, Sequence) or len(scores) != 1:
+        raise TypeError(f"{function.where} returned {scores!r:.40}, not a list with the score of one completion")
+    return scores[0]

@@ -1,0 +1,173 @@
+"""An environment written for TRL as a task: a class whose methods are tools, and TRL's rows."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pydantic import Field, PrivateAttr, field_validator
+
+from outrider.environments.environment import Environment
+from outrider.environments.tool_class import MakeToolWorld, tool_schemas
+from outrider.environments.worlds import Failed, Make, Worlds
+from outrider.errors import UserError
+from outrider.record import Problem
+from outrider.tasks.epochs import permutation
+from outrider.tasks.messages import read_chat
+from outrider.tasks.rows import TableRow, read_rows
+from outrider.tasks.turn_task import TurnTask
+
+
+class _Rows(NamedTuple):
+    train: list[Problem]
+    heldout: list[Problem]
+    left_out: int
+
+
+class Trl(TurnTask):
+    """A class for TRL's ``environment_factory``, unchanged: ``reset(**row)`` begins, its public methods are tools.
+
+    The model is shown the tools by its chat template, and calls them as ``<tool_call>{…}</tool_call>``. A turn without
+    a call ends the rollout, which ``get_reward`` and the ``reward_funcs`` score. What ``reset`` says is appended to the
+    last message of the prompt, so it has to follow from the row, or from the generators of Python and NumPy, which are
+    seeded by the problem.
+
+    A problem is a row, with ``prompt`` a chat or a text; equal rows are problems of their own. A training row that is
+    held out too is left out and counted.
+
+    Deviations from TRL: a malformed call is answered by an error, where TRL takes it for the end; a rollout that a
+    limit cuts off is incorrect, and not rewarded; all rollouts of a problem have the same world.
+
+    Raises:
+        UserError: the class or a function is not there or not of that kind; a row has no prompt, or ``reset`` fails.
+    """
+
+    environment_factory: str = Field(description="module:Class, or path/to/file.py:Class")
+    reward_funcs: list[str] = Field(default_factory=list, description="functions, written the same way; []: get_reward")
+    success_at: float = Field(1.0, description="sum of the rewards from which a rollout is correct")
+    train_data: str = Field(min_length=1, description="a table (outrider.tasks.rows), or hf:name@config:split")
+    heldout_data: str = Field(min_length=1, description="the same, for evaluation")
+    seed: int = Field(0, ge=0, description="of the order of training")
+
+    _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)
+
+    @field_validator("environment_factory")
+    @classmethod
+    def _says_where(cls, where: str) -> str:
+        place, _, name = where.rpartition(":")
+        if not place or not name.isidentifier():
+            raise ValueError(f"{where!r} is not written module:Class or path/to/file.py:Class")
+        return where
+
+    @property
+    def name(self) -> str:
+        return f"trl/{self.environment_factory.rpartition(':')[2]}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the rows, their order, and the source of the class."""
+        try:
+            source = inspect.getsource(self._maker.loaded.make)
+        except (OSError, TypeError):
+            source = ""  # of an extension, or made otherwise
+        digest = hashlib.blake2b(source.encode(), digest_size=12)
+        for side in self._rows[:2]:
+            digest.update(json.dumps([self.seed, *(problem.id for problem in side)]).encode())
+        return f"{self.name}/{digest.hexdigest()}"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        rows = self._rows
+        return {"train": len(rows.train), "heldout": len(rows.heldout), "left_out": rows.left_out}
+
+    @property
+    def conversational(self) -> bool:
+        return True
+
+    def train(self, index: int) -> Problem:
+        rows = self._rows.train
+        epoch, position = divmod(index, len(rows))
+        return self._with_opening(rows[int(permutation(self.seed, epoch, len(rows))[position])])
+
+    def heldout(self, n: int) -> list[Problem]:
+        return [self._with_opening(problem) for problem in self._rows.heldout[:n]]
+
+    def environment(self) -> Environment:
+        return self._maker()
+
+    def makes(self) -> Make:
+        return self._maker
+
+    @cached_property
+    def _maker(self) -> MakeToolWorld:
+        return MakeToolWorld(self.environment_factory, self.reward_funcs, self.success_at)
+
+    @cached_property
+    def _schemas(self) -> tuple[dict[str, Any], ...]:
+        return tool_schemas(self.environment_factory, self._maker.loaded)
+
+    @cached_property
+    def _openings(self) -> Worlds:
+        return self.worlds()
+
+    def _with_opening(self, problem: Problem) -> Problem:
+        """The problem, with what the environment says at the start at the end of its prompt."""
+        if problem.id not in self._prompted:
+            key = (0, 0)
+            self._openings.begin(key, problem, 0)
+            [(_, said)] = self._openings.answers()
+            self._openings.close([key])
+            if isinstance(said, Failed):
+                raise UserError(f"problem {problem.id!r}: its environment cannot begin ({said.why})")
+            if said.cut:
+                raise UserError(
+                    f"problem {problem.id!r}: reset says more than {self.limits.bytes} bytes (limits.bytes)"
+                )
+            opening = said.observation
+            self._prompted[problem.id] = replace(
+                problem, prompt=problem.prompt + opening, metadata={"opening": opening}, tools=self._schemas
+            )
+        return self._prompted[problem.id]
+
+    @cached_property
+    def _rows(self) -> _Rows:
+        _ = self._maker  # what is wrong with it is said before any row is read
+        heldout = self._problems(self.heldout_data, "test")
+        known = {problem.id for problem in heldout}
+        every = self._problems(self.train_data, "train")
+        train = [problem for problem in every if problem.id not in known]
+        if not train:
+            raise UserError(f"{self.train_data}: every row is also held out in {self.heldout_data}")
+        return _Rows(train, heldout, len(every) - len(train))
+
+    def _problems(self, source: str, split: str) -> list[Problem]:
+        seen: Counter[str] = Counter()
+        problems = []
+        for row in read_rows(source, split):
+            try:
+                text = json.dumps(row.fields, sort_keys=True)
+            except TypeError as error:
+                raise UserError(f"{row.place}: a field is no plain data: {error}") from error
+            seen[text] += 1
+            digest = hashlib.blake2b(f"{seen[text]} {text}".encode(), digest_size=8).hexdigest()
+            problems.append(_problem(row, digest))
+        if not problems:
+            raise UserError(f"{source}: holds no rows")
+        return problems
+
+
+def _problem(row: TableRow, digest: str) -> Problem:
+    """The problem of a row, before its environment has said anything."""
+    if isinstance(prompt := row.fields.get("prompt"), str):
+        return Problem(digest, prompt, dict(row.fields))
+    try:
+        before, prompt = read_chat(row.fields, "prompt")
+    except ValueError as error:
+        raise UserError(f"{row.place}: {error}") from error
+    return Problem(digest, prompt, dict(row.fields), messages_before=before)
