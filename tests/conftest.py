@@ -41,3 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long files come first; within a file, and among the others, the order stays."""
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random Qwen3 of characters, on disk, as services are given it."""
+    from outrider.model.tiny import character_tokenizer
+    from small import random_model
+
+    folder = tmp_path_factory.mktemp("model")
+    random_model("qwen3").save_pretrained(folder)
+    character_tokenizer().save_pretrained(folder)
+    return str(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -172,9 +173,13 @@ def test_worlds_of_their_own_share_an_index(task: Search, tmp_path: Path) -> Non
     indexed = task.model_copy(update={"index": str(tmp_path / "index")})
     worlds = WorldsApart(indexed.makes(), WorldLimits(seconds=60.0))
     assert (tmp_path / "index" / "outrider.json").is_file()
-    for k in range(2):
-        worlds.begin((0, k), task.train(0), 0)
-    heard(worlds, 2)
+    worlds.begin((0, 0), task.train(0), 0)
+    heard(worlds, 1)
+    # read before worlds are forked, and not by each of them on the time of its turn
+    shutil.rmtree(tmp_path / "index")
+    Path(task.corpus[0]).unlink()
+    worlds.begin((0, 1), task.train(0), 0)
+    heard(worlds, 1)
     for k in range(2):
         worlds.act((0, k), "<search>whale</search>")
     for reply in heard(worlds, 2).values():
@@ -186,8 +191,8 @@ def test_worlds_of_their_own_share_an_index(task: Search, tmp_path: Path) -> Non
 def test_long_passages_are_shown_as_far_as_they_may_be(task: Search) -> None:
     world = task.model_copy(update={"longest": 30}).environment()
     world.begin(Problem("p", "", []), 0)
-    assert world.step("<search>sea</search>").observation == (
-        "\n<information>Doc 1(Title: Beta) A blue whal</information>\n"
+    assert world.step("<search>sea</search>") == Reply(
+        "\n<information>Doc 1(Title: Beta) A blue whal…</information>\n", cut=True
     )
 
 

@@ -41,22 +41,12 @@ from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
 from policy_rows import STREAMS, ragged_rows
 from scripted_tinker import ScriptedTinker
-from small import branch_of, random_model, request
+from small import branch_of, request
 from tinker_services import ROWS, SkyrlServer, needs_skyrl
 
 pytest.importorskip("tinker")
 RANK = 4
 PROMPTS = [[1, 5, 9, 12, 7], [1, 8, 8], [1, 20, 4, 30, 11, 6]]
-
-
-@pytest.fixture(scope="session")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from outrider.model.tiny import character_tokenizer
-
-    folder = tmp_path_factory.mktemp("model")
-    random_model("qwen3").save_pretrained(folder)
-    character_tokenizer().save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(scope="session")

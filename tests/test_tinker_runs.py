@@ -12,22 +12,12 @@ from pathlib import Path
 import pytest
 
 from outrider.cli import main
-from outrider.model.tiny import character_tokenizer
 from outrider.runs.folder import RunFolder
 from processes import begun
 from scripted_tinker import ScriptedTinker
-from small import random_model
 
 pytest.importorskip("tinker")
 STEPS = 3
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    random_model("qwen3").save_pretrained(folder)
-    character_tokenizer().save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture

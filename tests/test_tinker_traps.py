@@ -26,7 +26,6 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from policy_rows import STREAMS, ragged_rows
 from scripted_tinker import ScriptedTinker
-from small import random_model
 
 pytest.importorskip("tinker")
 HERE = Path(__file__).parent
@@ -69,16 +68,6 @@ def test_a_trap_has_its_tests(trap: str) -> None:
     for file, name in SHOWN[trap]:
         functions = {node.name for node in ast.parse((HERE / file).read_text()).body if hasattr(node, "name")}
         assert name.partition("[")[0] in functions, (file, name)
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from outrider.model.tiny import character_tokenizer
-
-    folder = tmp_path_factory.mktemp("model")
-    random_model("qwen3").save_pretrained(folder)
-    character_tokenizer().save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_a_hang_in_c_code_ends_too(strict):
         ("raise KeyError", Outcome.ERROR, "KeyError: 'why'"),
         ("raise SystemExit", Outcome.ERROR, "SystemExit: why"),
         ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt: why"),
-        ("none", Outcome.ERROR, "TypeError: the verifier returned NoneType, not a Verdict"),
+        ("none", Outcome.ERROR, "TypeError: its verdict is NoneType, not a Verdict"),
         ("exit 3", Outcome.ERROR, "the worker died, with status 3"),
         ("bomb", Outcome.ERROR, "MemoryError"),
         ("grow", Outcome.ERROR, "MemoryError"),

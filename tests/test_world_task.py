@@ -68,7 +68,7 @@ def test_what_is_no_environment_is_a_sentence(folder: Path, source: str, said: s
 
 
 def test_a_place_that_is_none_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="'guess' is not written module:Class"):
+    with pytest.raises(UserError, match="'guess' is not written module:name"):
         load_recipe("grpo", ["task={world: {world: guess, problems: {train_data: a, heldout_data: b}}}"])
 
 

@@ -79,6 +79,7 @@ def test_many_are_asked_at_once_and_nobody_waits_for_another(worlds: Worlds) -> 
         ("exit", "SystemExit: 3"),
         ("number", "TypeError: it said int, not a text"),
         ("nothing", "TypeError: it said NoneType, not a text"),
+        ("right", "TypeError: its verdict is bool, not a Verdict"),
     ],
 )
 def test_what_it_raises_is_its_failure(worlds: Worlds, text: str, why: str) -> None:
@@ -87,16 +88,28 @@ def test_what_it_raises_is_its_failure(worlds: Worlds, text: str, why: str) -> N
 
 
 def test_observations_are_as_long_as_they_may_be_and_can_be_written(worlds: Worlds) -> None:
-    _, flood, odd, done = ask(worlds, "flood", "surrogate", "done")
+    _, flood, short, odd, done = ask(worlds, "flood", "short", "surrogate", "done")
     assert flood == Reply("ä" * 50, cut=True)
-    assert odd == Reply("a?b")
-    assert done == Reply("left out", done=True, verdict=correct("7"))
+    assert short == Reply("short", cut=True)
+    assert odd == Reply("a?b", error=True)
+    assert done == Reply("left out", done=True, verdict=correct("7", "a?b"))
 
 
 def test_a_world_that_ends_well_may_close_what_it_holds(worlds: Worlds, tmp_path: Path) -> None:
     file = tmp_path / "closed"
     ask(worlds, "a", "b", problem=Problem("p", "", str(file)))
     assert file.read_text() == "closed after 2"
+
+
+def test_worlds_that_do_not_close_are_waited_for_once() -> None:
+    worlds = WorldsApart(Zoo, WorldLimits(seconds=2.0))
+    keys = [(0, k) for k in range(4)]
+    for key in keys:
+        worlds.begin(key, Problem("p", "", "hang"), 0)
+    heard(worlds, 4)
+    begun = time.monotonic()
+    worlds.close(keys)
+    assert 2.0 <= time.monotonic() - begun < 6.0
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,12 @@ class Zoo(Environment):
                 return Reply(7)  # type: ignore[arg-type]
             case "nothing":
                 return None  # type: ignore[return-value]
+            case "short":
+                return Reply("short", cut=True)
             case "surrogate":
-                return Reply("a\ud800b")
+                return Reply("a\ud800b", error="yes")  # type: ignore[arg-type]
+            case "right":
+                return Reply(done=True, verdict=True)  # type: ignore[arg-type]
             case "fork":
                 if os.fork() == 0:
                     return Reply("from a child")
@@ -51,10 +55,12 @@ class Zoo(Environment):
             case "print":
                 os.write(1, b"x" * 100_000)
             case "done":
-                return Reply("left out", done=True, verdict=correct("7"))
+                return Reply("left out", done=True, verdict=correct("7", "a\ud800b"))
         return Reply(f"{self.turns}:{text}")
 
     def close(self) -> None:
+        if self.problem.answer == "hang":
+            time.sleep(1000)
         if self.problem.answer is not None:
             Path(self.problem.answer).write_text(f"closed after {self.turns}")
 

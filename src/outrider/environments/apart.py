@@ -34,6 +34,13 @@ class _World:
         with contextlib.suppress(ConnectionError):  # it died: its answer is the end of its channel
             self.channel.send((self.number, question))
 
+    def told_to_close(self) -> bool:
+        """Whether it could be told; one that died cannot."""
+        with contextlib.suppress(OSError):
+            self.channel.send(None)
+            return True
+        return False
+
     def end(self) -> None:
         """Kill it with all that it has started."""
         self.channel.close()
@@ -100,13 +107,14 @@ class WorldsApart:
         return iter(found)
 
     def close(self, keys: Iterable[Key]) -> None:
-        for key in list(keys):
-            if (world := self._worlds.pop(key, None)) is None:
-                continue
-            if world.deadline == math.inf:  # it is not in the middle of anything, so it may close what it holds
-                with contextlib.suppress(OSError):
-                    world.channel.send(None)
-                    world.channel.poll(self._limits.seconds)  # the end of its channel
+        """Those that are not in the middle of anything may close what they hold, all at once; then all are killed."""
+        ending = [world for key in list(keys) if (world := self._worlds.pop(key, None)) is not None]
+        closing = [world.channel for world in ending if world.deadline == math.inf and world.told_to_close()]
+        deadline = time.monotonic() + self._limits.seconds
+        while closing and (left := deadline - time.monotonic()) > 0:
+            ended = wait(closing, left)  # the end of a channel
+            closing = [channel for channel in closing if channel not in ended]
+        for world in ending:
             world.end()
 
     def _received(self, world: _World) -> Reply | Failed | None:

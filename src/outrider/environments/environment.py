@@ -16,7 +16,8 @@ class Reply(NamedTuple):
         done: whether there is no next turn; the observation is then left out.
         verdict: of the whole rollout, with the last turn; None: there is none yet.
         error: whether the turn asked for something that cannot be had: a malformed call, an unknown name. Counted.
-        cut: whether the observation was longer than it may be. Whoever asks says that.
+        cut: whether the observation is the beginning of a longer one. Counted; one that is longer than any may be is
+            cut off by whoever asks.
     """
 
     observation: str = ""

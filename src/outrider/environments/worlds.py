@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from outrider.environments.environment import Environment, Reply
 from outrider.record import Problem
+from outrider.verify.worker import plain_verdict, writable
 
 Make = Callable[[], Environment]
 Key = tuple[int, int]  # a request, and a rollout of it
@@ -61,14 +62,15 @@ def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
         if not isinstance(reply.observation, str):
             raise TypeError(f"it said {type(reply.observation).__name__}, not a text")
         raw = reply.observation.encode("utf-8", "replace")
-        cut = len(raw) > limits.most_bytes
+        longer = len(raw) > limits.most_bytes
         # a character that the cut goes through is left out
-        text = raw[: limits.most_bytes].decode("utf-8", "ignore") if cut else raw.decode()
-        return reply._replace(observation=text, cut=cut)
+        text = raw[: limits.most_bytes].decode("utf-8", "ignore") if longer else raw.decode()
+        verdict = None if reply.verdict is None else plain_verdict(reply.verdict)
+        return Reply(text, bool(reply.done), verdict, bool(reply.error), bool(reply.cut) or longer)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        return Failed(f"{type(error).__name__}: {error}"[:300].encode("utf-8", "replace").decode())
+        return Failed(writable(f"{type(error).__name__}: {error}"[:300]))
 
 
 class WorldsHere:

@@ -13,15 +13,13 @@ from outrider.environments.environment import Environment, Reply
 from outrider.environments.retriever import Bm25, Index, Passage, read_corpus
 from outrider.environments.worlds import Make
 from outrider.record import Problem, unparseable
-from outrider.tasks.table import Table
-from outrider.tasks.task import Task
-from outrider.tasks.turn_task import TurnTask
+from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
 
 _QUERY = re.compile(r".*<search>(.*?)</search>\s*", re.DOTALL)
 
 
-class Search(TurnTask):
+class Search(TurnTable):
     """Questions of a table, with a corpus to search. A turn ends with ``</search>`` or ``</answer>``.
 
     ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …) …</information>``;
@@ -36,7 +34,6 @@ class Search(TurnTask):
         UserError: the corpus cannot be read, ``index`` holds another one, or a package is missing.
     """
 
-    problems: Table = Field(description="the table with its options; judge: qa")
     corpus: list[str] = Field(min_length=1, description="files of JSON lines with title and text, or with context")
     index: str | None = Field(None, description="folder that keeps the index; null: made anew in every run")
     retriever: Bm25 = Field(default_factory=Bm25, description="how passages are found")
@@ -62,50 +59,27 @@ class Search(TurnTask):
         return {**self.problems.counts, "passages": len(self._passages)}
 
     @property
-    def conversational(self) -> bool:
-        return self.problems.conversational
-
-    @property
     def ends(self) -> Sequence[str]:
         return ("</search>", "</answer>")
-
-    @property
-    def table(self) -> Task:
-        return self.problems
-
-    def train(self, index: int) -> Problem:
-        return self.problems.train(index)
-
-    def heldout(self, n: int) -> list[Problem]:
-        return self.problems.heldout(n)
-
-    def environment(self) -> Environment:
-        return self.makes()()
 
     def makes(self) -> Make:
         return MakeSearch(self)
 
-    def close(self) -> None:
-        self.problems.close()
-
 
 class MakeSearch:
-    """Makes worlds that share one index, which is read where this is unpickled."""
+    """Makes worlds that share one index: it is made here, where what cannot be is said, and read once more where this
+    is unpickled, before worlds are forked."""
 
     def __init__(self, task: Search) -> None:
         self._task = task
-        task.retriever.index(task._passages, task.index)  # made once, and what cannot be is said in the run itself
+        self._index = task.retriever.index(task._passages, task.index)
 
     def __getstate__(self) -> dict[str, Any]:
         return self._task.model_dump(mode="json")  # without what was read
 
     def __setstate__(self, options: dict[str, Any]) -> None:
-        self._task = Search.model_validate(options)
+        self.__init__(Search.model_validate(options))  # type: ignore[misc]
         self._task.problems.judge.prepare()
-
-    @cached_property
-    def _index(self) -> Index:
-        return self._task.retriever.index(self._task._passages, self._task.index)
 
     def __call__(self) -> Environment:
         return SearchWorld(self._task, self._index, self._task.problems.judge)
@@ -136,4 +110,8 @@ class SearchWorld(Environment):
         if not found:
             return Reply("\n<information>Nothing was found.</information>\n", error=not query)
         shown = [f"Doc {i}(Title: {passage.title}) {passage.text}" for i, passage in enumerate(found, 1)]
-        return Reply(f"\n<information>{chr(10).join(shown)[: self._task.longest]}</information>\n")
+        passages = "\n".join(shown)
+        cut = len(passages) > self._task.longest
+        if cut:
+            passages = f"{passages[: self._task.longest]}…"
+        return Reply(f"\n<information>{passages}</information>\n", cut=cut)

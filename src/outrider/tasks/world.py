@@ -6,22 +6,20 @@ import hashlib
 import inspect
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from outrider.environments.environment import Environment, Reply
 from outrider.environments.worlds import Make
 from outrider.errors import UserError
 from outrider.record import Problem, Verdict
-from outrider.tasks.table import Table
-from outrider.tasks.task import Task
-from outrider.tasks.turn_task import TurnTask
+from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
-from outrider.verify.load_function import load_function
+from outrider.verify.load_function import Where, load_function
 
 
-class World(TurnTask):
+class World(TurnTable):
     """Problems of a table, in the world of a class that is an :class:`outrider.environments.environment.Environment`.
 
     Where the world ends a rollout without a verdict, the table's judge judges the text of the last turn. Worlds run in
@@ -31,19 +29,10 @@ class World(TurnTask):
         UserError: the class is not there, cannot be imported, or is no environment.
     """
 
-    world: str = Field(description="module:Class, or path/to/file.py:Class")
-    problems: Table = Field(description="the table with its options, as in task: {table: …}")
+    world: Where = Field(description="module:Class, or path/to/file.py:Class")
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list, description="texts that end a turn, beside end tokens; they stay in it"
     )
-
-    @field_validator("world")
-    @classmethod
-    def _says_where(cls, world: str) -> str:
-        place, _, name = world.rpartition(":")
-        if not place or not name.isidentifier():
-            raise ValueError(f"{world!r} is not written module:Class or path/to/file.py:Class")
-        return world
 
     @property
     def name(self) -> str:
@@ -56,35 +45,11 @@ class World(TurnTask):
         return f"world/{self.world}/{source}/{self.problems.fingerprint}"
 
     @property
-    def counts(self) -> Any:
-        return self.problems.counts
-
-    @property
-    def conversational(self) -> bool:
-        return self.problems.conversational
-
-    @property
     def ends(self) -> Sequence[str]:
         return self.stop
 
-    @property
-    def table(self) -> Task:
-        return self.problems
-
-    def train(self, index: int) -> Problem:
-        return self.problems.train(index)
-
-    def heldout(self, n: int) -> list[Problem]:
-        return self.problems.heldout(n)
-
-    def environment(self) -> Environment:
-        return self.makes()()
-
     def makes(self) -> Make:
         return MakeWorld(self.world, self.problems.judge)
-
-    def close(self) -> None:
-        self.problems.close()
 
 
 class MakeWorld:

@@ -116,11 +116,7 @@ def _vllm(engine: Vllm, recipe: Recipe, policy: Policy, ranks: Ranks) -> Sampler
     from outrider.sample.vllm_inside import VllmInside
 
     weights = HandedWeights(engine.folder, ranks.from_main)
-    return VllmInside(
-        policy,
-        turn_options(recipe.sample, recipe.task),
-        VllmEngine(policy, weights, engine.memory, ranks.rank, ranks.size),
-    )
+    return VllmInside(policy, options, VllmEngine(policy, weights, engine.memory, ranks.rank, ranks.size))
 
 
 def open_learner(recipe: Recipe, policy: Policy, ranks: Ranks) -> Learner:

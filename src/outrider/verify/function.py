@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.judge import PooledJudge, text_of
-from outrider.verify.load_function import load_function
+from outrider.verify.load_function import Where, load_function
 
 Style = Literal["plain", "trl", "verifiers"]
 
@@ -48,19 +48,11 @@ class Function(PooledJudge):
         UserError: the file, module or function is not there, cannot be imported, or does not fit the style.
     """
 
-    function: str = Field(description="module:name, or path/to/file.py:name")
+    function: Where = Field(description="module:name, or path/to/file.py:name")
     style: Style = Field("plain", description="how it is called")
     messages: bool = Field(False, description="prompts and completions as lists of chat messages; not plain")
     success_at: float = Field(1.0, description="score from which a response is correct")
     gold: str | None = Field(None, description="a right response, with {fields} of the row, for outrider validate")
-
-    @field_validator("function")
-    @classmethod
-    def _says_where(cls, function: str) -> str:
-        place, _, name = function.rpartition(":")
-        if not place or not name.isidentifier():
-            raise ValueError(f"{function!r} is not written module:name or path/to/file.py:name")
-        return function
 
     @field_validator("gold")
     @classmethod

@@ -9,7 +9,9 @@ import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from outrider.errors import UserError, nearest
 
@@ -36,6 +38,17 @@ def load_function(where: str) -> Any:
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"function {where!r}: {place} has no {name!r} ({nearest(name, known)})")
     return getattr(module, name)
+
+
+def _says_where(written: str) -> str:
+    place, _, name = written.rpartition(":")
+    if not place or not name.isidentifier():
+        raise ValueError(f"{written!r} is not written module:name or path/to/file.py:name")
+    return written
+
+
+Where = Annotated[str, AfterValidator(_says_where)]
+"""Where an option says that something of Python is."""
 
 
 class _MissingError(Exception):

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 
@@ -84,18 +85,27 @@ def judge(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, boo
     start = time.perf_counter()
     usable = True
     try:
-        verdict = verify(*item)
-        if not isinstance(verdict, Verdict):
-            raise TypeError(f"the verifier returned {type(verdict).__name__}, not a Verdict")
-        outcome, score, answer, detail = verdict.outcome, float(verdict.score), verdict.answer, verdict.detail
+        verdict = plain_verdict(verify(*item))
     except BaseException as error:  # noqa: BLE001 - third-party code may even call sys.exit; that too is its verdict
         error.__traceback__ = None  # its frames hold the objects that used up the memory
         usable = not isinstance(error, MemoryError)
-        outcome, score, answer, detail = Outcome.ERROR, math.nan, "", f"{type(error).__name__}: {error}"[:500]
-    return Verdict(Outcome(outcome), score, time.perf_counter() - start, _plain(answer), _plain(detail)), usable
+        verdict = Verdict(Outcome.ERROR, math.nan, detail=writable(f"{type(error).__name__}: {error}"[:500]))
+    return replace(verdict, seconds=time.perf_counter() - start), usable
 
 
-def _plain(text: str) -> str:
+def plain_verdict(said: object) -> Verdict:
+    """A verdict of other people's code, its fields made plain.
+
+    Raises:
+        TypeError, ValueError: it is none, or a field is of another kind.
+    """
+    if not isinstance(said, Verdict):
+        raise TypeError(f"its verdict is {type(said).__name__}, not a Verdict")
+    texts = writable(said.answer), writable(said.detail)
+    return Verdict(Outcome(said.outcome), float(said.score), float(said.seconds), *texts)
+
+
+def writable(text: str) -> str:
     """A plain string without lone surrogates, which UTF-8 cannot hold."""
     return str(text).encode("utf-8", "replace").decode("utf-8")
 

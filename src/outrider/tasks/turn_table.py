@@ -1,0 +1,46 @@
+"""Problems of a table, with an environment: what such tasks have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from outrider.environments.environment import Environment
+from outrider.environments.worlds import Make
+from outrider.record import Problem
+from outrider.tasks.table import Table
+from outrider.tasks.turn_task import TurnTask
+
+
+class TurnTable(TurnTask):
+    """Problems, sides and judge are a table's; what answers the turns is made by ``makes``."""
+
+    problems: Table = Field(description="the table with its options, as in task: {table: …}")
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self.problems.counts
+
+    @property
+    def conversational(self) -> bool:
+        return self.problems.conversational
+
+    @property
+    def table(self) -> Table:
+        return self.problems
+
+    def train(self, index: int) -> Problem:
+        return self.problems.train(index)
+
+    def heldout(self, n: int) -> list[Problem]:
+        return self.problems.heldout(n)
+
+    def makes(self) -> Make:
+        raise NotImplementedError
+
+    def environment(self) -> Environment:
+        return self.makes()()
+
+    def close(self) -> None:
+        self.problems.close()
