@@ -263,6 +263,8 @@ def test_a_trace_is_read_from_its_graph(tmp_path):
     assert (found["step"], found["split"], found["policy_version"], found["group_id"]) == (9, "train", 7, "train:9:g")
     assert (found["tokens"], found["logprob"]) == (4, -2.0)  # all that was sampled; the mean of -3, -1, -2, -2
     assert (found["entropy"], found["advantage"], found["reward"], found["stop"]) == (0.25, 0.5, 1.5, "stop")
+    # of the last branch: the tool's three tokens, and two of the template before the second turn
+    assert (found["turns"], found["observed"], found["turn_errors"]) == (2, 5, None)
     (judged,) = rows(path, columns={"success": "rewards.right.score >= 1"})
     assert judged["outcome"] == "correct"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import report_sample
 from hostile import SHOWN, hostile
-from outrider.report.content import Example, ExampleNode, Figure, Report, Section, Series
+from outrider.report.content import Example, ExampleNode, Figure, Observed, Report, Section, Series
 from outrider.report.digits import column, number
 from outrider.report.page import forest, render
 from outrider.report.plot_data import PALETTE, slots
@@ -136,6 +136,21 @@ def test_a_forest_is_nested_with_its_branches_in_order_of_their_pivots():
     assert names(forest(Example("", "", nodes))) == [("a", [(3, [c]), (7, [b, e])]), ("orphan", []), ("own", [])]
 
 
+def test_what_was_observed_is_told_apart():
+    told = [Observed(0, 2, False), Observed(5, 9, True), Observed(9, 10, False), Observed(10, 10, True)]
+    nodes = [ExampleNode("a", None, "", "", "0123456789", observed=told)]
+    nodes.append(ExampleNode("b", "a", "", "", "", at=3, cut=7))
+    (root,) = forest(Example("", "", nodes))
+    assert [tuple(piece) for piece in root.pieces] == [
+        ("01", False, True, False),
+        ("234", False, False, False),
+        ("56", False, True, True),
+        ("78", True, True, True),
+        ("9", False, True, False),
+    ]
+    assert forest(Example("", "", [ExampleNode("a", None, "", "", "")]))[0].pieces == []
+
+
 def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what_it_had_there():
     text = "".join(map(str, range(50)))
     cuts = [
@@ -150,7 +165,12 @@ def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what
         *(ExampleNode(f"{i}", "a", "", "", "", *cut) for i, cut in enumerate(cuts)),
     ]
     (root,) = forest(Example("", "", nodes))
-    assert root.pieces == [(False, text[:4]), (True, text[4:40]), (True, text[40:]), (True, "")]
+    assert [(piece.pivot, piece.text) for piece in root.pieces] == [
+        (False, text[:4]),
+        (True, text[4:40]),
+        (True, text[40:]),
+        (True, ""),
+    ]
     around = {pivot.at: (pivot.before, pivot.after) for pivot in root.pivots}
     assert around == {
         3: (text[:4], text[4:32] + "…"),
@@ -159,7 +179,7 @@ def test_the_text_of_a_parent_is_cut_at_its_pivots_and_around_each_is_shown_what
         60: ("…" + text[-28:], ""),
     }
     (whole,) = forest(Example("", "", nodes[:1]))
-    assert (whole.pieces, whole.pivots) == ([(False, text)], [])
+    assert ([piece.text for piece in whole.pieces], whole.pivots) == ([text], [])
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10), max_size=5))

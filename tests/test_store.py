@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.errors import UserError
-from outrider.record import Context, Mode, Outcome, Rollout, StopReason, Verdict, correct
+from outrider.record import Context, Mode, Observation, Outcome, Rollout, StopReason, Verdict, correct
 from outrider.record.disk import sweep
 from outrider.record.store import SCHEMA, SCHEMA_VERSION, RolloutStore
 from runs import small_files
@@ -60,6 +60,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 doubles = st.floats(allow_nan=True, allow_infinity=True)
 verdicts = st.builds(Verdict, st.sampled_from(Outcome), doubles, doubles, texts, texts)
 modes = st.builds(Mode, st.floats(0, 5), st.floats(0, 1), st.integers(0, 2**31 - 1))
+places = st.integers(0, 2**31 - 1)
+observations = st.builds(Observation, places, places, places, places, st.booleans(), st.booleans())
 contexts = st.builds(Context, texts, st.lists(texts, max_size=3).map(tuple))
 
 
@@ -79,6 +81,7 @@ def rollouts(draw: st.DrawFn) -> Rollout:
         entropies_T=draw(st.none() | floats),
         mode=draw(modes),
         trainable_T=draw(st.none() | flags),
+        observations=tuple(draw(st.lists(observations, max_size=2))),
         parent=draw(st.none() | texts),
         context=draw(contexts),
         stream=draw(texts),
@@ -115,7 +118,19 @@ def test_every_field_of_a_rollout_has_its_column_in_the_round_trip() -> None:
     drawn = {f.name for f in dataclasses.fields(Rollout)}
     assert drawn == {
         *("problem_id", "group_id", "member", "prompt_ids", "token_ids", "logprobs_T", "prefix_ids", "entropies_T"),
-        *("mode", "trainable_T", "parent", "context", "stream", "stage", "policy_version", "seed", "stop", "text"),
+        *(
+            "mode",
+            "trainable_T",
+            "observations",
+            "parent",
+            "context",
+            "stream",
+            "stage",
+            "policy_version",
+            "seed",
+            "stop",
+            "text",
+        ),
         *("prefix_text", "verdict", "reward", "advantage", "unused"),
     }, "a new field of Rollout needs a column, a new SCHEMA_VERSION and a place in the strategy above"
 
@@ -229,6 +244,16 @@ def test_later_steps_are_set_aside_and_nothing_is_lost(tmp_path: Path) -> None:
     assert store.set_aside(2, tmp_path / "superseded" / "2") == []
     assert not (tmp_path / "superseded" / "2").exists()
     store.write(3, [rollout()])
+
+
+def test_rollouts_of_version_2_had_no_observations(tmp_path: Path) -> None:
+    store = RolloutStore(tmp_path)
+    path = store.write(0, [rollout()])
+    old = pq.read_table(path).drop_columns(["observations"])
+    pq.write_table(old.replace_schema_metadata({b"outrider.schema_version": b"2"}), path)
+    assert [one.observations for one in store.read()] == [()]
+    assert store.table(["member", "observations"]).to_pylist() == [{"member": 0, "observations": []}]
+    assert store.table(["member"]).to_pylist() == [{"member": 0}]
 
 
 def test_an_unknown_version_is_refused_in_one_sentence(tmp_path: Path) -> None:

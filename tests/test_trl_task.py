@@ -263,7 +263,7 @@ def test_it_trains(rows: Path) -> None:
     assert main(["train", "count.yaml", "--out", "runs/a", "train.ranks=1", "train.trackers=[]"]) == 0
     metrics = RunFolder(rows / "runs" / "a").metrics()
     assert [row["step"] for row in metrics] == [1, 2]
-    assert sum(row["sync/turn_errors"] for row in metrics) > 0
+    assert sum(row["turn_errors"] for row in metrics) > 0
     rollouts = [r for step in (1, 2) for r in RolloutStore(rows / "runs" / "a" / "rollouts").read(step)]
     assert not any("environment" in rollout.stop.value for rollout in rollouts)
     assert sum("Now at" in rollout.text for rollout in rollouts) > 0

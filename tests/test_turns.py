@@ -15,12 +15,13 @@ from outrider.environments.worlds import WorldLimits, WorldsHere
 from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import tiny_policy
-from outrider.record import Outcome, Prefix, Problem, Rollout, SampleRequest, StopReason, correct, incorrect
+from outrider.record import Group, Outcome, Prefix, Problem, Rollout, SampleRequest, StopReason, correct, incorrect
 from outrider.record.turns import segments_of
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
 from outrider.sample.turns import TurnSampler
+from outrider.train.metrics import step_metrics
 
 PROBLEMS = [Problem(f"p{i}", prompt) for i, prompt in enumerate(["7 5>12:", "3>3:", "11 6 8 9>22:"])]
 OPTIONS = SampleOptions(max_tokens=48, stop=[";", "1", "+", "A", " ", "("])
@@ -265,6 +266,26 @@ def test_a_world_may_speak_first(policy: Policy) -> None:
         assert (rollout.stop, len(rollout.token_ids)) == (StopReason.LENGTH, 0)
 
 
+@pytest.mark.parametrize("make", [Counting, Opening, Flooding])
+def test_what_was_observed_is_on_record_with_its_place(policy: Policy, make: type[Counting]) -> None:
+    """As the flags of the tokens have it; an observation that nobody read is there without tokens."""
+    rollouts = sampler(policy, make, most=3).sample(requests_of(policy))
+    for rollout in rollouts:
+        parts = told(policy, rollout)
+        shown = [one for one in rollout.observations if one.tokens]
+        assert [rollout.text[one.begin : one.end] for one in shown] == [text for mine, text in parts if not mine]
+        flags_T = np.ones(len(rollout.token_ids), np.bool_)
+        for one in shown:
+            flags_T[slice(*one.span)] = False
+        assert np.array_equal(flags_T, np.ones_like(flags_T) if rollout.trainable_T is None else rollout.trainable_T)
+        assert rollout.turns == sum(mine for mine, _ in parts)
+        assert sorted(one.at for one in rollout.observations) == [one.at for one in rollout.observations]
+        heard = rollout.observations[1:]  # the first is what a world says before any turn
+        cut_off = rollout.stop in (StopReason.LENGTH, StopReason.CONTEXT)
+        limited = cut_off and not (heard and heard[-1].at == len(flags_T))
+        assert len(heard) == rollout.turns - limited, "one for each turn that was answered"
+
+
 def test_in_the_order_of_the_requests(policy: Policy) -> None:
     rollouts: Sequence[Rollout] = sampler(policy).sample(requests_of(policy, 3))
     assert [rollout.id for rollout in rollouts] == [f"1/p{i}/{k}" for i in range(3) for k in range(3)]
@@ -284,12 +305,14 @@ def test_what_was_cut_and_what_asked_for_the_impossible_is_counted_once(policy: 
     worlds = WorldsHere(Wordy, WorldLimits(most_bytes=4))
     drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6)
     rollouts = drawing.sample(requests_of(policy))
-    first = [told(policy, rollout)[1][1] for rollout in rollouts if len(told(policy, rollout)) > 1]
-    assert set(first) == {"1:1:"}
-    counts = drawing.single.take(1, lambda folder: None)
-    assert counts["cut"] >= len(first) > 0
-    assert counts["turn_errors"] >= len(first)
-    assert drawing.take(2, lambda folder: None) == {"turn_errors": 0, "cut": 0}
+    first = [rollout.observations[1] for rollout in rollouts if len(told(policy, rollout)) > 1]
+    assert first
+    assert {(one.error, one.cut) for one in first} == {(True, True)}
+    metrics = step_metrics([Group(requests_of(policy)[0].problem, "all", tuple(rollouts))], 0)
+    every = [one for rollout in rollouts for one in rollout.observations]
+    assert metrics["turn_errors"] == sum(one.error for one in every) >= len(first)
+    assert metrics["observations_cut"] == sum(one.cut for one in every) >= len(first)
+    assert drawing.take(2, lambda folder: None) == {}
     [alone] = drawing.single.sample([replace(requests_of(policy, 1)[0])])
     assert alone.trainable_T is None
     assert alone.stop in (StopReason.TEXT, StopReason.STOP, StopReason.LENGTH)

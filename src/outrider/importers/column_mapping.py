@@ -13,7 +13,8 @@ from outrider.record.verdict import Outcome
 
 COLUMNS = (
     *("problem", "success", "prompt", "text", "reward", "answer", "detail", "level", "split", "step", "group"),
-    *("stage", "stream", "tokens", "entropy", "logprob", "advantage", "seconds", "stop", "policy_version"),
+    *("stage", "stream", "tokens", "turns", "observed", "turn_errors", "entropy", "logprob", "advantage", "seconds"),
+    *("stop", "policy_version"),
 )
 _ABSENT = object()
 

@@ -19,7 +19,10 @@ PLAIN = pa.schema(
         pa.field("branch_at", pa.int32(), nullable=False),
         pa.field("prompt", pa.string()),
         pa.field("text", pa.string()),                        # own part of the response; null: not in the dump
-        pa.field("tokens", pa.int32()),                       # own tokens; null where the dump does not say
+        pa.field("tokens", pa.int32()),                       # own tokens, sampled; null where the dump does not say
+        pa.field("turns", pa.int32()),                        # own turns; null where the dump does not say
+        pa.field("observed", pa.int32()),                     # tokens that an environment said among the own ones
+        pa.field("turn_errors", pa.int32()),                  # turns that asked for what cannot be had
         pa.field("entropy", pa.float64()),                    # mean nats of an own token, of the full distribution
         pa.field("logprob", pa.float64()),                    # mean log-probability of an own token, as sampled
         pa.field("outcome", pa.string()),                     # a verdict's outcome; null: never judged
@@ -28,7 +31,7 @@ PLAIN = pa.schema(
         pa.field("answer", pa.string()),
         pa.field("detail", pa.string()),
         pa.field("seconds", pa.float64()),                    # of the verifier
-        pa.field("stop", pa.string()),                        # "stop", "text", "length", "context"; null: unknown
+        pa.field("stop", pa.string()),                        # a StopReason; null: unknown
         pa.field("policy_version", pa.int64()),
         pa.field("unused", pa.string(), nullable=False),      # why it was not trained on; "" if it was
     ]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from outrider.errors import UserError
 from outrider.importers.notes import Notes
 from outrider.importers.plain import PLAIN
-from outrider.importers.text import as_text, response_text, short, stable_id
+from outrider.importers.text import as_text, response_text, short, stable_id, turns_of
 from outrider.record.rollout import StopReason
 from outrider.record.verdict import Outcome
 
@@ -31,7 +31,7 @@ _FIXED: dict[str, Any] = {
 }
 _COUNTED = {"problem": "problem_id", "group": "group_id", "step": "step"}
 _INTS = {pa.int32(): 31, pa.int64(): 63}
-_COUNTS = {"step", "tokens", "branch_at"}  # never below 0
+_COUNTS = {"step", "tokens", "turns", "observed", "turn_errors", "branch_at"}  # never below 0
 
 
 class ImportedRow(NamedTuple):
@@ -94,6 +94,8 @@ def _identified(row: ImportedRow, members: defaultdict[str, int], notes: Notes) 
     group_id = f"{split}:{step}:{problem if group is None else _label(group)}"
     values |= {"step": step, "problem_id": problem, "group_id": group_id, "member": members[group_id]}
     values["text"] = _response(row, notes)
+    if values.get("turns") is None:
+        values["turns"] = turns_of(row.values.get("text"))
     if values.get("stop") not in (None, *StopReason):
         values["stop"] = None
         notes.count(

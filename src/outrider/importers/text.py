@@ -80,6 +80,15 @@ def is_messages(value: Any) -> bool:
     return listed and all(isinstance(message, Mapping) and "role" in message for message in value)
 
 
+def turns_of(value: Any) -> int | None:
+    """How many messages of a response the policy wrote; None where it is no messages.
+
+    >>> turns_of([{"role": "assistant"}, {"role": "tool"}, {"role": "assistant"}]), turns_of("4"), turns_of(None)
+    (2, None, None)
+    """
+    return sum(message["role"] == "assistant" for message in value) if is_messages(value) and value else None
+
+
 def stable_id(text: str) -> str:
     """The id of a problem that has none: a hash of its prompt, the same on every machine and in every run.
 

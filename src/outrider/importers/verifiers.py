@@ -116,6 +116,8 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> 
         "text": response,
         "policy_version": _dig(work, "policy", "start"),
         "tokens": _tokens(nodes, trace),
+        "turns": sum(bool(node.get("sampled")) for node in path),
+        "observed": _observed(path[first:]),
         "logprob": _mean(nodes, "logprobs"),
         "entropy": _mean(nodes, "entropies"),
         "advantage": _mean(nodes, "advantages"),
@@ -153,6 +155,13 @@ def _tokens(nodes: Sequence[Mapping[str, Any]], trace: Mapping[str, Any]) -> int
     used = [_dig(call, "usage", "completion_tokens") for call in trace.get("calls") or ()]
     billed = [count for count in used if isinstance(count, int)]
     return sum(billed) if billed else None
+
+
+def _observed(path: Sequence[Mapping[str, Any]]) -> int | None:
+    """Tokens of a branch that were not sampled, behind the first that was; None where they are not on record."""
+    masks = [node.get("mask") for node in path]
+    flags = [bool(sampled) for mask in masks for sampled in mask or ()]
+    return flags[flags.index(True) :].count(False) if all(masks) and any(flags) else None
 
 
 def _mean(nodes: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -128,4 +128,6 @@ def _entry(rollout: Rollout) -> TallyEntry:
     if rollout.entropies_T is not None and rollout.trainable_T is not None:
         nats_T = nats_T[rollout.trainable_T]  # observed tokens (tool output) are not the policy's own
     entropy = float(nats_T.sum(dtype=np.float64))
-    return TallyEntry(verdict.outcome, verdict.answer, rollout.truncated, len(rollout.token_ids), entropy, len(nats_T))
+    return TallyEntry(
+        verdict.outcome, verdict.answer, rollout.truncated, rollout.trainable_tokens, entropy, len(nats_T)
+    )

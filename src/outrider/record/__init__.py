@@ -4,7 +4,7 @@ from outrider.record.group import Group, group_id
 from outrider.record.identity import identity_seed, uniforms
 from outrider.record.problem import Problem
 from outrider.record.request import PLAIN, RAW, Context, Ids, Mode, Prefix, SampleRequest, SamplingParams
-from outrider.record.rollout import Rollout, StopReason
+from outrider.record.rollout import Observation, Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict, correct, incorrect, unparseable
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Group",
     "Ids",
     "Mode",
+    "Observation",
     "Outcome",
     "Prefix",
     "Problem",

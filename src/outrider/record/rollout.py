@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,30 @@ class StopReason(StrEnum):
         return self in (StopReason.LENGTH, StopReason.CONTEXT, StopReason.TURNS)
 
 
+class Observation(NamedTuple):
+    """What an environment said to a turn.
+
+    Attributes:
+        at: own tokens before it.
+        tokens: how many it has; 0 where nothing was shown, as with the last turn.
+        begin, end: its place in the rollout's ``text``, in characters.
+        error: whether the turn asked for what cannot be had.
+        cut: whether it is the beginning of a longer one.
+    """
+
+    at: int
+    tokens: int
+    begin: int
+    end: int
+    error: bool = False
+    cut: bool = False
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Own tokens before it, and those with it."""
+        return self.at, self.at + self.tokens
+
+
 @dataclass(frozen=True, slots=True, eq=False)  # arrays have no truth value to compare by
 class Rollout:
     """One response with everything needed to judge it, train on it and explain it.
@@ -51,6 +75,7 @@ class Rollout:
         entropies_T: float32, nats, of the full distribution under ``mode``; None where the engine cannot give it.
         mode: the distribution of the two above.
         trainable_T: bool, False for tokens that were observed and not sampled (tool output); None: all True.
+        observations: one for each turn that an environment answered, in order; those of the prefix are the parent's.
         parent, branch_at: the rollout that ``prefix_ids`` come from; None for a root, then ``branch_at`` is 0.
         context, stream, stage: those of the request.
         policy_version: version of the weights that drew the tokens.
@@ -73,6 +98,7 @@ class Rollout:
     entropies_T: NDArray[np.float32] | None = None
     mode: Mode = RAW
     trainable_T: NDArray[np.bool_] | None = None
+    observations: tuple[Observation, ...] = ()
     parent: str | None = None
     context: Context = PLAIN
     stream: str = "main"
@@ -117,6 +143,14 @@ class Rollout:
     def trainable_tokens(self) -> int:
         """Own tokens that the policy sampled; the rest were observed."""
         return len(self.token_ids) if self.trainable_T is None else int(self.trainable_T.sum())
+
+    @property
+    def turns(self) -> int:
+        """Its turns, the last one included; those of its prefix are the parent's."""
+        if self.trainable_tokens == 0:
+            return 0
+        # the first may be said before any turn, and the last behind the last one
+        return 1 + sum(one.at > 0 and one.span[1] < len(self.token_ids) for one in self.observations)
 
     def judged(self, verdict: Verdict, reward: float) -> Rollout:
         return self._with(verdict=verdict, reward=reward)

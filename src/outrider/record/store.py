@@ -15,10 +15,12 @@ import pyarrow.parquet as pq
 from outrider.errors import UserError, nearest
 from outrider.record.disk import move, sync, write_atomically
 from outrider.record.request import Context, Mode
-from outrider.record.rollout import Rollout, StopReason
+from outrider.record.rollout import Observation, Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict
 
-SCHEMA_VERSION = 2  # 1 had no context_trained
+SCHEMA_VERSION = 3  # 1 had no context_trained, 2 no observations
+VERSIONS = {"2": {"observations"}, str(SCHEMA_VERSION): set[str]()}
+"""Those that are read, and the columns that each of them has not."""
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")
@@ -26,6 +28,17 @@ _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
 _IDS, _FLOATS, _FLAGS, _TEXTS = (
     pa.list_(pa.field("item", type, nullable=False)) for type in (_INT, pa.float32(), pa.bool_(), _TEXT)
+)
+
+_OBSERVATIONS = pa.list_(
+    pa.field(
+        "item",
+        pa.struct(
+            [pa.field(name, _INT, nullable=False) for name in ("at", "tokens", "begin", "end")]
+            + [pa.field(name, pa.bool_(), nullable=False) for name in ("error", "cut")]
+        ),
+        nullable=False,
+    )
 )
 
 
@@ -50,6 +63,7 @@ _COLUMNS = (
     _Column("top_p", _DOUBLE, lambda r: r.mode.top_p),
     _Column("top_k", _INT, lambda r: r.mode.top_k),
     _Column("trainable", _FLAGS, lambda r: r.trainable_T, nullable=True),
+    _Column("observations", _OBSERVATIONS, lambda r: [o._asdict() for o in r.observations]),
     _Column("parent", _TEXT, lambda r: r.parent, nullable=True),
     _Column("branch_at", _INT, lambda r: r.branch_at),  # for readers that do not load prefix_ids
     _Column("context_kind", _TEXT, lambda r: r.context.kind),
@@ -210,9 +224,14 @@ def _array(values: list[Any], type: pa.DataType) -> pa.Array:
             return pa.array(values, type)
         except UnicodeEncodeError:  # a lone surrogate, too rare to look for in every text
             return pa.array([v if v is None else _utf8(v) for v in values], type)
-    if pa.types.is_list(type) and not pa.types.is_string(type.value_type):
+    if _of_numbers(type):
         return _ragged(values, type)
     return pa.array(values, type)
+
+
+def _of_numbers(type: pa.DataType) -> bool:
+    """Whether it is that of lists of numbers."""
+    return bool(pa.types.is_list(type) and pa.types.is_primitive(type.value_type))
 
 
 def _utf8(text: str) -> str:
@@ -243,13 +262,22 @@ def _reading(path: Path) -> Iterator[None]:
 def _load(path: Path, columns: Sequence[str]) -> pa.Table:
     with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"none").decode("utf-8", "replace")
-        if version != str(SCHEMA_VERSION):
+        if version not in VERSIONS:
             raise UserError(
-                f"{path} has rollout schema version {version}, and this Outrider reads {SCHEMA_VERSION} only."
+                f"{path} has rollout schema version {version}, and this Outrider reads {' and '.join(VERSIONS)}."
             )
-        table = file.read(list(columns)).select(list(columns))
+        table = _filled(file.read([name for name in columns if name not in VERSIONS[version]])).select(list(columns))
         table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
         return table
+
+
+def _filled(table: pa.Table) -> pa.Table:
+    """With no observations, where an earlier version had none."""
+    if "observations" in table.column_names:
+        return table
+    return table.append_column(
+        SCHEMA.field("observations"), pa.array([[]] * len(table), SCHEMA.field("observations").type)
+    )
 
 
 def _rollouts(table: pa.Table) -> Iterator[Rollout]:
@@ -270,6 +298,7 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
             entropies_T=c["entropies"],
             mode=Mode(c["temperature"], c["top_p"], c["top_k"]),
             trainable_T=c["trainable"],
+            observations=tuple(Observation(**one) for one in c["observations"]),
             parent=c["parent"],
             context=Context(c["context_kind"], tuple(c["context_exemplars"]), c["context_trained"]),
             stream=c["stream"],
@@ -288,7 +317,7 @@ def _rollouts(table: pa.Table) -> Iterator[Rollout]:
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """A column as Python values; lists of numbers as NumPy arrays (writable views into one array)."""
-    if not pa.types.is_list(column.type) or pa.types.is_string(column.type.value_type):
+    if not _of_numbers(column.type):
         return list(column.to_pylist())
     # numbers straight from Arrow's buffer: to_pylist would make a Python object of each
     array = column.combine_chunks()

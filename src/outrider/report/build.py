@@ -26,6 +26,7 @@ from outrider.report.sections import (
     groups,
     lengths,
     sampler,
+    turns,
     verdicts,
 )
 from outrider.report.sections.seen import one
@@ -40,6 +41,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     analysis_tokens.section,
     diversity.section,
     lengths.section,
+    turns.section,
     faults.section,
     credit.section,
     analysis_shift.section,

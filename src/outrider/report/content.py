@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from outrider.record.json_data import json_data
 
@@ -62,6 +62,14 @@ class TableBlock:
     note: str = ""
 
 
+class Observed(NamedTuple):
+    """Characters of a text that an environment said, and whether it was asked for what cannot be had."""
+
+    begin: int
+    end: int
+    error: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ExampleNode:
     """One rollout among the examples. ``text`` is its own part; its parents' text is above it in the tree.
@@ -72,6 +80,7 @@ class ExampleNode:
         outcome: of the verdict; "" for none.
         at: own tokens of the parent before it branches.
         cut: characters of the parent's ``text`` before it branches; None where not known.
+        observed: what environments said in ``text``.
     """
 
     id: str
@@ -81,6 +90,7 @@ class ExampleNode:
     text: str
     at: int = 0
     cut: int | None = None
+    observed: list[Observed] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from outrider.measure import Evaluation
+from outrider.record import StopReason
+from outrider.report.content import Observed
+
+# SQL: rollouts that a limit has ended; null where that is not known.
+CUT = f"stop IN ({', '.join(repr(stop.value) for stop in StopReason if stop.truncates)})"
 
 Columns = dict[str, NDArray[Any]]
 Place = tuple[int, str, int]  # step, id of a rollout, own tokens before the place
@@ -39,6 +44,7 @@ class RunData:
         prompts: texts by problem id where the column ``prompt`` is null; those that cannot be had are left out.
         beginnings: for places in rollouts (step, id, own tokens before it), the text of those tokens; where it cannot
             be had, nothing.
+        observed: for steps and ids of rollouts, what environments said in their texts; those without are left out.
         folder: where the run lies; None for a file and for a table in memory.
     """
 
@@ -50,6 +56,7 @@ class RunData:
     notices: list[str] = field(default_factory=list)
     prompts: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
     beginnings: Callable[[Sequence[Place]], Mapping[Place, str]] = lambda _: {}
+    observed: Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str], list[Observed]]] = lambda _: {}
     folder: Path | None = None
 
     @staticmethod

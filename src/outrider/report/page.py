@@ -64,6 +64,15 @@ def render(report: Report) -> str:
     return html.encode("utf-8", "replace").decode()
 
 
+class TextPiece(NamedTuple):
+    """Characters in a row: whether branches leave before them, an environment said them, and it said an error."""
+
+    text: str
+    pivot: bool
+    observed: bool
+    error: bool
+
+
 class PivotMark(NamedTuple):
     """Where branches leave their parent.
 
@@ -94,15 +103,18 @@ class RolloutNode:
         ]
 
     @property
-    def pieces(self) -> list[tuple[bool, str]]:
-        """The text from one known pivot to the next; all but the first piece begin at one."""
-        cuts = {branch.node.cut for branches in self.forks.values() for branch in branches} - {None}
-        starts = sorted(cut for cut in cuts if cut is not None)
-        ends = [*starts, len(self.node.text)]
-        return [
-            (start is not None, self.node.text[start or 0 : end])
-            for start, end in zip([None, *starts], ends, strict=True)
-        ]
+    def pieces(self) -> list[TextPiece]:
+        """The text in order, cut at the known pivots and where it changes who wrote it."""
+        text, told = self.node.text, self.node.observed
+        pivots = {branch.node.cut for branches in self.forks.values() for branch in branches} - {None}
+        ends = {at for one in told for at in (one.begin, one.end)} | pivots | {0, len(text)}
+        places = sorted(at for at in ends if at is not None and at <= len(text))
+        pieces = []
+        for begin, end in zip(places, [*places[1:], None], strict=True):
+            by = next((one for one in told if one.begin <= begin < one.end), None)
+            if end is not None or begin in pivots:
+                pieces.append(TextPiece(text[begin:end], begin in pivots, by is not None, by is not None and by.error))
+        return pieces
 
     def _around(self, cut: int | None) -> tuple[str, str]:
         if cut is None:

@@ -20,7 +20,8 @@ from outrider.config.yaml_data import read_yaml
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.measure import Evaluation
-from outrider.record.store import SCHEMA, SCHEMA_VERSION
+from outrider.record.store import SCHEMA, VERSIONS
+from outrider.report.content import Observed
 from outrider.report.data import Columns, Place, RunData
 from outrider.runs.folder import RunFolder
 
@@ -28,15 +29,23 @@ MEMORY = "1GB"  # of DuckDB; what does not fit goes to the temporary folder
 _CONNECTIONS = count()
 _VERSION = b"outrider.schema_version"
 
-# The columns of PLAIN that a run of Outrider has under another name, or has to compute. Observed tokens (tool output)
-# have no entropy of the policy's choosing; every own token has a log-probability.
+# The columns of PLAIN that a run of Outrider has under another name, or has to compute. Observed tokens (what an
+# environment said) cost nothing, and have neither an entropy nor a log-probability of the policy's choosing.
+_OBSERVED = "coalesce(len([sampled for sampled in trainable if NOT sampled]), 0)"
+_SAMPLED_OF = "CASE WHEN trainable IS NULL THEN {0} ELSE list_where({0}, trainable) END"
 _COMPUTED = {
     "split": r"regexp_extract(filename, '([a-z][a-z0-9_-]*)-\d+\.parquet$', 1)",
     "context": "context_kind",
     "prompt": "NULL",
-    "tokens": "len(token_ids)",
-    "entropy": "list_avg(CASE WHEN trainable IS NULL THEN entropies ELSE list_where(entropies, trainable) END)",
-    "logprob": "list_avg(logprobs)",
+    "tokens": f"len(token_ids) - {_OBSERVED}",
+    "observed": _OBSERVED,
+    "entropy": f"list_avg({_SAMPLED_OF.format('entropies')})",
+    "logprob": f"list_avg({_SAMPLED_OF.format('logprobs')})",
+}
+_OF_OBSERVATIONS = {  # as Rollout.turns has it
+    "turns": f"CASE WHEN len(token_ids) = {_OBSERVED} THEN 0 ELSE 1 + len("
+    "[one.at for one in observations if one.at > 0 AND one.at + one.tokens < len(token_ids)]) END",
+    "turn_errors": "len([one.error for one in observations if one.error])",
 }
 _TEXTS = ("text", "prompt")  # stay on disk when numbers are gathered
 _KEY = "(file_index << 32) | file_row_number"
@@ -80,6 +89,7 @@ def open_run(path: str | Path) -> RunData:
         notices=notices,
         prompts=partial(_prompts, db, tokenizer),
         beginnings=partial(_beginnings, db, tokenizer),
+        observed=partial(_observed, db),
         folder=path,
     )
 
@@ -201,10 +211,10 @@ def _kind(path: Path) -> str:
     version = (schema.metadata or {}).get(_VERSION)
     if version is not None:
         text = version.decode("utf-8", "replace")
-        missing = [name for name in SCHEMA.names if name not in schema.names]
-        if text == str(SCHEMA_VERSION):
-            return f"it has no column {missing[0]}" if missing else "run"
-        return f"it has rollout schema version {text}, and this Outrider reads {SCHEMA_VERSION}"
+        if text not in VERSIONS:
+            return f"it has rollout schema version {text}, and this Outrider reads {' and '.join(VERSIONS)}"
+        missing = [name for name in SCHEMA.names if name not in schema.names and name not in VERSIONS[text]]
+        return f"it has no column {missing[0]}" if missing else "run"
     missing = [f.name for f in PLAIN if not f.nullable and f.name not in schema.names]
     return f"it holds no rollouts of the plain form (no column {', '.join(missing)})" if missing else "plain"
 
@@ -228,7 +238,8 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
     paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files.paths)
     db.execute(
         f"CREATE OR REPLACE VIEW files AS SELECT *, filename, {_KEY} AS row_key "
-        f"FROM read_parquet([{paths}], union_by_name = {'true' if files.kind == 'plain' else 'false'})"
+        # the files of a run may be of several versions, where it went on after an update
+        f"FROM read_parquet([{paths}], union_by_name = true)"
     )
     there = {row[0] for row in db.execute("DESCRIBE files").fetchall()}
     plain = ", ".join(_expression(field, files.kind, there) for field in PLAIN)
@@ -238,13 +249,15 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
         split = _COMPUTED["split"]
         db.execute(
             f"CREATE OR REPLACE VIEW traces AS SELECT step, {split} AS split, problem_id, stage, parent, branch_at, "
-            "outcome, stop, text, entropies, logprobs FROM files"
+            f"outcome, stop, text, {_SAMPLED_OF.format('entropies')} AS entropies, "
+            f"{_SAMPLED_OF.format('logprobs')} AS logprobs FROM files"
         )
 
 
 def _expression(field: pa.Field, kind: str, there: Iterable[str]) -> str:
     known = field.name if field.name in there else "NULL"
-    value = _COMPUTED.get(field.name, known) if kind == "run" else known
+    computed = _COMPUTED | (_OF_OBSERVATIONS if "observations" in there else {})
+    value = computed.get(field.name, known) if kind == "run" else known
     names = {pa.string(): "VARCHAR", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
     return f"CAST({value} AS {names[field.type]}) AS {field.name}"
 
@@ -296,6 +309,27 @@ def _beginnings(db: duckdb.DuckDBPyConnection, tokenizer: Path | None, places: S
         return [(place, records[place[1]][: place[2]]) for place in places if place[1] in records]
 
     return _decoded(tokenizer, read)
+
+
+def _observed(
+    db: duckdb.DuckDBPyConnection, places: Sequence[tuple[int, str]]
+) -> dict[tuple[int, str], list[Observed]]:
+    """What environments said in the texts of rollouts."""
+    there = {row[0] for row in db.execute("DESCRIBE files").fetchall()} if places else set()
+    if "observations" not in there:
+        return {}
+    steps, ids = list({step for step, _ in places}), list({id for _, id in places})
+    found = db.execute(
+        "SELECT * FROM (SELECT step, group_id || '/' || member AS id, "
+        "[one for one in observations if one.tokens > 0 OR one.error] AS heard FROM files "
+        "WHERE step IN (SELECT unnest(?))) WHERE id IN (SELECT unnest(?))",
+        [steps, ids],
+    ).fetchall()
+    return {
+        (step, id): [Observed(one["begin"], one["end"], one["error"]) for one in heard]
+        for step, id, heard in found
+        if heard
+    }
 
 
 _Key = TypeVar("_Key", bound=Hashable)

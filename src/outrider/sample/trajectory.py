@@ -14,6 +14,7 @@ from outrider.record import (
     RAW,
     Ids,
     Mode,
+    Observation,
     Outcome,
     Prefix,
     Rollout,
@@ -35,6 +36,7 @@ class Trajectory:
         replayed: what is still to be repeated of the turns before a branch: each turn, and what was observed after it.
         turn: the tokens of the present turn, also those that a branch continues.
         turns: how many the world has seen.
+        heard: what it has said to own turns, without their places in the text.
         stop: why it has ended; None: it has not.
     """
 
@@ -45,6 +47,7 @@ class Trajectory:
         self.stop: StopReason | None = None
         self.verdict: Verdict | None = None
         self.turns = 0
+        self.heard: list[Observation] = []
         parts = deque(segments_of(prefix_of(request), _sampled(request.prefix)))
         self.opening = parts.popleft().ids if parts and not parts[0].sampled else _NONE
         self.replayed: deque[tuple[Ids, Ids]] = deque()
@@ -72,9 +75,10 @@ class Trajectory:
         if drawn.truncated:
             self.stop = drawn.stop
 
-    def observed(self, ids: Ids) -> None:
-        """Go on with what the world says."""
+    def observed(self, ids: Ids, error: bool = False, cut: bool = False) -> None:
+        """Go on with what the world says; nothing where it is left out."""
         self.turn = []
+        self.heard.append(Observation(sum(len(part.ids) for part in self._own), len(ids), 0, 0, error, cut))
         if len(ids):
             self._own.append(Segment(False, ids))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from outrider.environments.environment import Reply
 from outrider.environments.worlds import Failed, Key, Worlds
 from outrider.model.load import Policy
-from outrider.record import RAW, Ids, Rollout, SampleRequest, StopReason, identity_seed
+from outrider.record import RAW, Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
 from outrider.sample.sampler import Export, Sampler
@@ -45,7 +44,6 @@ class TurnSampler:
         self._policy, self._limits = policy, PolicyLimits(policy)
         self.engines, self.takes_adapter = sampler.engines, sampler.takes_adapter
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
-        self._counts = Counter[str]()
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         """``sum(n)`` rollouts, in order; those that a world has judged come with their verdicts."""
@@ -89,11 +87,7 @@ class TurnSampler:
         return self._sampler.engines_used
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """As every sampler; and ``turn_errors``, the turns that asked for what cannot be had, and ``cut``, the
-        observations that were longer than they may be, since the last time."""
-        counts = {name: self._counts[name] for name in ("turn_errors", "cut")}
-        self._counts.clear()
-        return self._sampler.take(version, export) | counts
+        return self._sampler.take(version, export)
 
     @property
     def single(self) -> Sampler:
@@ -109,22 +103,25 @@ class TurnSampler:
             return path.fail(answer)
         if path.last is None and answer.observation and self._policy.options.chat:
             return path.fail(Failed("it speaks first, which a chat template has no place for; let the prompt say it"))
-        self._counts.update(turn_errors=int(answer.error), cut=int(answer.cut))
         said = self._encoded(path, answer.observation)
         if path.turns == 0 and path.request.prefix is not None:
             return self._compare(path, said, path.opening)
         if path.replayed:
             _, observed = path.replayed.popleft()
             return path.fail(Failed("it ends where it went on")) if answer.done else self._compare(path, said, observed)
+        if answer.done and answer.verdict is None:
+            return path.fail(Failed("it ended without a verdict"))
+        ends = self._ends(path, answer, said)
+        # of what nobody will read, the flags alone
+        path.observed(said if ends is None else said[:0], answer.error, answer.cut)
+        if ends is not None:
+            path.end(ends, answer.verdict if answer.done else None)
+        return None
+
+    def _ends(self, path: Trajectory, answer: Reply, said: Ids) -> StopReason | None:
         if answer.done:
-            if answer.verdict is None:
-                return path.fail(Failed("it ended without a verdict"))
-            return path.end(StopReason.DONE, answer.verdict)
-        if path.turns == self._most_turns:
-            return path.end(StopReason.TURNS)
-        if (limit := self._no_room(path, said)) is not None:
-            return path.end(limit)
-        return path.observed(said)
+            return StopReason.DONE
+        return StopReason.TURNS if path.turns == self._most_turns else self._no_room(path, said)
 
     def _compare(self, path: Trajectory, said: Ids, observed: Ids) -> None:
         if not np.array_equal(said, observed):
@@ -151,10 +148,25 @@ class TurnSampler:
         drawn = rollouts_of(requests, tokens, [RAW] * len(requests), 0, self._policy.tokenizer)
         return [
             replace(
-                one, trainable_T=path.trainable_T, verdict=path.verdict, mode=path.mode, policy_version=path.version
+                one,
+                trainable_T=path.trainable_T,
+                observations=places,
+                verdict=path.verdict,
+                mode=path.mode,
+                policy_version=path.version,
             )
-            for one, path in zip(drawn, paths.values(), strict=True)
+            for one, path, places in zip(drawn, paths.values(), self._observations(paths, drawn), strict=True)
         ]
+
+    def _observations(
+        self, paths: Mapping[Key, Trajectory], drawn: Sequence[Rollout]
+    ) -> Iterator[tuple[Observation, ...]]:
+        """Of each rollout, with their places in its text: as long as the text of the tokens before."""
+        heard = [path.heard for path in paths.values()]
+        cuts = [(one.token_ids, at) for one, all_ in zip(drawn, heard, strict=True) for o in all_ for at in o.span]
+        lengths = iter(map(len, decode(self._policy.tokenizer, [ids[:at] for ids, at in cuts])))
+        for all_ in heard:
+            yield tuple(one._replace(begin=next(lengths), end=next(lengths)) for one in all_)
 
 
 class SingleTurns:

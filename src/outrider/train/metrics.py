@@ -16,7 +16,8 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
     ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in tokens;
     ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`.
-    ``observed_tokens`` and ``turns`` of a rollout are there with environments alone. Without entropies,
+    With environments alone there are ``observed_tokens``, ``turns`` of a rollout, ``turn_errors``, turns that asked for
+    what cannot be had, and ``observations_cut``, those that were longer than they may be. Without entropies,
     ``surprisal``, the mean of ``-log p`` of the sampled tokens, estimates their mean without bias.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -55,13 +56,15 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
 
 
 def _turns(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    flags = [r.trainable_T for r in rollouts if r.trainable_T is not None]
-    if not flags:
+    heard = [one for r in rollouts for one in r.observations]
+    if not heard:
         return {}
-    observed = sum(int((~flags_T).sum()) for flags_T in flags)
-    # an observation begins where the token before it, if there is one, was sampled
-    observations = sum(int((~flags_T & np.insert(flags_T[:-1], 0, True)).sum()) for flags_T in flags)
-    return {"observed_tokens": float(observed), "turns": 1 + observations / len(rollouts)}
+    return {
+        "observed_tokens": float(sum(one.tokens for one in heard)),
+        "turns": _mean([float(r.turns) for r in rollouts]),
+        "turn_errors": float(sum(one.error for one in heard)),
+        "observations_cut": float(sum(one.cut for one in heard)),
+    }
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:

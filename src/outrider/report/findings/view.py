@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from outrider.report.data import SAMPLED, Columns, RunData
+from outrider.report.data import CUT, SAMPLED, Columns, RunData
 from outrider.report.findings.base import MIN_STEPS, Lacking
 from outrider.report.kind import is_evaluation
 
@@ -73,17 +73,18 @@ def splits(run: RunData) -> dict[str, Split]:
     """
     rows = run.query(
         "SELECT split, min(stage) AS stage, list_sort(list(DISTINCT step)) AS steps, count(stop) AS stops, "
-        "max(branch_at + tokens)::DOUBLE AS longest, count(outcome) AS judged FROM rollouts GROUP BY split"
+        "max(branch_at + tokens + coalesce(observed, 0))::DOUBLE AS longest, count(outcome) AS judged "
+        "FROM rollouts GROUP BY split"
     )
     results = {}
     for name, stage, steps, stops, longest, judged in zip(*rows.values(), strict=True):
-        by_length = None if np.isnan(longest) else f"(branch_at + tokens >= {longest:.0f})"
+        by_length = None if np.isnan(longest) else f"(branch_at + tokens + coalesce(observed, 0) >= {longest:.0f})"
         results[name] = Split(
             name=name,
             first_stage=stage,
             steps=len(steps),
             late=int(steps[-max(1, math.ceil(len(steps) / 4))]),
-            cut="(stop IN ('length', 'context'))" if stops else by_length,
+            cut=f"({CUT})" if stops else by_length,
             inferred=not stops,
             judged=int(judged),
         )

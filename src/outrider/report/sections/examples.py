@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from outrider.report.content import Example, ExampleNode, Section
-from outrider.report.data import Place, RunData
+from outrider.record import StopReason
+from outrider.report.content import Example, ExampleNode, Observed, Section
+from outrider.report.data import CUT, Place, RunData
 from outrider.report.sections.seen import one, query
 
 Member = dict[str, Any]  # a row
@@ -38,7 +39,7 @@ _KINDS = (
     _Kind("Nothing worked", "kind = 'unsolved'", "n DESC, step DESC"),
 )
 # RANGE and not ROWS: the other groups of a problem in the same step are not before it
-_MEMBERS = """
+_MEMBERS = f"""
 CREATE OR REPLACE TEMP TABLE members AS
 SELECT groups.*, branches, branch_successes, seeded, seeded_successes, truncated, unjudgeable,
     CASE WHEN coalesce(sum(successes) OVER before, 0) = 0 THEN coalesce(sum(judged) OVER before, 0) ELSE 0 END
@@ -47,7 +48,7 @@ FROM groups JOIN (
     SELECT step, group_id, count(parent) AS branches, count(parent) FILTER (success = 1) AS branch_successes,
         count(*) FILTER (context = 'seeded') AS seeded,
         count(*) FILTER (context = 'seeded' AND success = 1) AS seeded_successes,
-        count(*) FILTER (stop NOT IN ('stop', 'text')) AS truncated,
+        count(*) FILTER ({CUT}) AS truncated,
         count(*) FILTER (outcome IN ('timeout', 'error')) AS unjudgeable
     FROM seen GROUP BY step, group_id
 ) USING (step, group_id)
@@ -74,7 +75,8 @@ def section(run: RunData) -> Section | None:
     texts = run.beginnings(
         [at for group in groups.values() for member in group if (at := _place(member, _by_id(group)))]
     )
-    examples = [_example(title, groups[place], prompts, texts) for place, title in titles.items()]
+    told = run.observed([(int(member["step"]), member["id"]) for group in groups.values() for member in group])
+    examples = [_example(title, groups[place], prompts, texts, told) for place, title in titles.items()]
     return Section("examples", "Rollouts to read", _TEXT, examples=examples)
 
 
@@ -83,7 +85,7 @@ def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
     columns = query(
         run,
         "SELECT step || ' ' || group_id AS place, group_id || '/' || member AS id, step, member, parent, branch_at, "
-        "problem_id, prompt, stage, context, tokens, outcome, reward, advantage, stop, "
+        "problem_id, prompt, stage, context, tokens, turns, outcome, reward, advantage, stop, "
         "coalesce(length(text), 0) AS characters, "
         f"coalesce(left(text, {_LONGEST}), '(the dump has no text of it)') AS text "
         "FROM with_text WHERE step || ' ' || group_id IN (SELECT unnest(?)) ORDER BY step, group_id, member",
@@ -95,13 +97,21 @@ def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
     return groups
 
 
-def _example(title: str, members: list[Member], prompts: Mapping[str, str], beginnings: Mapping[Place, str]) -> Example:
+def _example(
+    title: str,
+    members: list[Member],
+    prompts: Mapping[str, str],
+    beginnings: Mapping[Place, str],
+    observed: Mapping[tuple[int, str], list[Observed]],
+) -> Example:
     by_id = _by_id(members)
     shown = _chosen(members, by_id)
     problem = members[0]["problem_id"]
     prompt = members[0]["prompt"] or prompts.get(problem, "")
     more = f", {len(shown)} of {len(members)} rollouts" if len(shown) < len(members) else ""
-    nodes = [_node(member, by_id, beginnings) for member in shown]
+    nodes = [
+        _node(member, by_id, beginnings, observed.get((int(member["step"]), member["id"]), [])) for member in shown
+    ]
     return Example(f"{title} (step {members[0]['step']}, {problem}{more})", prompt, nodes)
 
 
@@ -154,13 +164,18 @@ def _cut(text: str, beginning: str | None) -> int | None:
     return len(whole) if whole is not None and text.startswith(whole) else None
 
 
-def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place, str]) -> ExampleNode:
+def _node(
+    member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place, str], observed: list[Observed]
+) -> ExampleNode:
     parent, place = by_id.get(member["parent"] or ""), _place(member, by_id)
     words = [f"{member['member']}", member["stage"], "seeded" if member["context"] == "seeded" else ""]
     words += [f"{member['tokens']:.0f} tokens" if _is(member["tokens"]) else ""]
+    words += [f"{member['turns']:.0f} turns" if _is(member["turns"]) and member["turns"] > 1 else ""]
+    errors = sum(one.error for one in observed)
+    words += [f"{errors} {'error' if errors == 1 else 'errors'}" if errors else ""]
     words += [f"reward {member['reward']:.3g}" if _is(member["reward"]) else ""]
     words += [f"advantage {member['advantage']:.2g}" if _is(member["advantage"]) else ""]
-    words += ["cut off" if member["stop"] not in (None, "stop", "text") else ""]
+    words += ["cut off" if member["stop"] and StopReason(member["stop"]).truncates else ""]
     cut = int(member["characters"]) - _LONGEST
     return ExampleNode(
         id=member["id"],
@@ -170,6 +185,7 @@ def _node(member: Member, by_id: Mapping[str, Member], beginnings: Mapping[Place
         text=member["text"] + (f"… (+{cut:,} characters)" if cut > 0 else ""),
         at=place[2] if place else 0,
         cut=_cut(parent["text"], beginnings.get(place)) if parent and place else None,
+        observed=[one._replace(end=min(one.end, _LONGEST)) for one in observed if one.begin < min(one.end, _LONGEST)],
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from outrider.measure.lengths import drift, lengths_by_outcome, shaped_lengths
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
-from outrider.report.data import RunData
+from outrider.report.data import CUT, RunData
 from outrider.report.sections.seen import by, cell, known, one, query, series, split
 
 _BARS = 12  # more do not fit side by side on a phone
@@ -68,8 +68,8 @@ def _quantiles(run: RunData, unit: str) -> Figure:
 def _truncated(run: RunData) -> list[Figure]:
     columns = query(
         run,
-        "SELECT upto, avg((stop NOT IN ('stop', 'text'))::INT) AS share, "
-        "avg((stop NOT IN ('stop', 'text'))::INT) FILTER (outcome = 'not correct') AS failed "
+        f"SELECT upto, avg(({CUT})::INT) AS share, "
+        f"avg(({CUT})::INT) FILTER (outcome = 'not correct') AS failed "
         "FROM measured GROUP BY upto ORDER BY upto",
     )
     if not known(columns["share"]):
@@ -105,7 +105,7 @@ def _table(run: RunData, unit: str) -> TableBlock:
     data = query(
         run,
         "SELECT coalesce(phase, 'all') AS phase, outcome, size::DOUBLE AS size, "
-        "(stop NOT IN ('stop', 'text'))::DOUBLE AS cut FROM measured "
+        f"({CUT})::DOUBLE AS cut FROM measured "
         "WHERE phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1",
     )
     body: list[list[CellValue]] = []

@@ -29,7 +29,8 @@ FROM (
 """
 _SEEN = """
 CREATE TEMP VIEW {name} AS
-SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success, tokens + branch_at AS length
+SELECT {source}.* {without}, upto, phase, CAST(outcome = 'correct' AS INTEGER) AS success,
+    tokens + coalesce(observed, 0) + branch_at AS length
 FROM {source} JOIN bins USING (step) WHERE split = '{split}' AND {which}
 """
 # First success: that of the lowest member, since members are numbered in the order in which stages requested them.
@@ -57,10 +58,11 @@ def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     """A query over ``rollouts`` and five more relations, of the split that was drawn to learn from (or, in a dump
     without ``train``, to evaluate).
 
-    ``with_text``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens and prefix),
-    ``upto`` (last step of the bin of steps; at most ``BINS`` bins) and ``phase`` (early: first fifth of the steps,
-    late: last fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much faster. ``spent``:
-    the same with the greedy rollouts of a baseline, which cost tokens and are no samples; the other two are without.
+    ``with_text``: its rollouts, with ``success`` (1, 0; null if never judged), ``length`` (own tokens, observed ones
+    included, and prefix), ``upto`` (last step of the bin of steps; at most ``BINS`` bins) and ``phase`` (early: first
+    fifth of the steps, late: last fifth; else null). ``seen``: the same without ``text`` and ``prompt``, which is much
+    faster. ``spent``: the same with the greedy rollouts of a baseline, which cost tokens and are no samples; the other
+    two are without.
     ``groups``: one row per step and group: ``n``, ``judged``, ``scorable`` (no timeout or error), ``successes``,
     ``tokens`` (greedy ones too), ``kind`` (solved, mixed, unsolved; null if never judged), and stage, stream and
     context of its first success, null without one. ``bins``: steps.

@@ -1,0 +1,58 @@
+"""Turns: what environments were asked, and what they said."""
+
+from __future__ import annotations
+
+from outrider.report.content import CellValue, Figure, Section, TableBlock
+from outrider.report.data import RunData
+from outrider.report.sections.seen import known, one, query, rows, series
+
+_TEXT = (
+    "An environment answers each turn. What it says is observed: it costs no generated token and trains nothing, but "
+    "it takes room in the context. Turns that rise without success ask for nothing new; errors are turns that asked "
+    "for what cannot be had, such as a malformed call or an unknown name."
+)
+_MOST = 8  # numbers of turns that are told apart
+
+
+def section(run: RunData) -> Section | None:
+    """Turns and observed tokens of a rollout along training, the share of turns that are errors, and success by the
+    number of turns. None without environments."""
+    there = one(
+        query(run, "SELECT max(turns) AS turns, sum(observed) AS observed, sum(turn_errors) AS errors FROM seen")
+    )
+    # None and NaN, where no dump says so, are neither
+    if not ((there["turns"] or 0) > 1 or (there["observed"] or 0) > 0 or (there["errors"] or 0) > 0):
+        return None
+    columns = query(
+        run,
+        "SELECT upto, avg(turns) AS turns, avg(turns) FILTER (success = 1) AS right, "
+        "avg(tokens) AS tokens, avg(observed) AS observed, sum(turn_errors) / sum(turns) AS errors "
+        "FROM seen GROUP BY upto ORDER BY upto",
+    )
+    upto = columns["upto"]
+    turns = [series(name, upto, columns[key]) for name, key in (("all", "turns"), ("correct", "right"))]
+    figures = [Figure("turns", "Turns of a rollout", "line", "step", "turns", turns)]
+    if known(columns["observed"]):
+        lines = [series(name, upto, columns[key]) for name, key in (("generated", "tokens"), ("observed", "observed"))]
+        figures.append(Figure("turns-tokens", "Generated and observed tokens", "line", "step", "tokens", lines))
+    if known(columns["errors"]):
+        lines = [series("errors", upto, columns["errors"])]
+        figures.append(
+            Figure("turns-errors", "Turns that asked for what cannot be had", "line", "step", "share", lines)
+        )
+    return Section("turns", "Turns", _TEXT, figures, [_by_turns(run)])
+
+
+def _by_turns(run: RunData) -> TableBlock:
+    found = query(
+        run,
+        f"SELECT least(turns, {_MOST}) AS number, count(*) AS n, avg(success) AS success, avg(tokens) AS tokens, "
+        "avg(observed) AS observed, avg(turn_errors) AS errors FROM seen WHERE turns IS NOT NULL "
+        "GROUP BY number ORDER BY number",
+    )
+    body: list[list[CellValue]] = [
+        [f"{number:.0f} and more" if number == _MOST else f"{number:.0f}", *rest] for number, *rest in rows(found)
+    ]
+    columns = ["turns", "rollouts", "success", "generated tokens", "observed tokens", "errors"]
+    note = "Means of a rollout; of a branch, its own turns alone."
+    return TableBlock("turns-table", "Rollouts by their number of turns", columns, body, note)
