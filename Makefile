@@ -9,7 +9,7 @@ DEMO ?= train grpo train.tokens=1200000
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
-.PHONY: help demo test test-all check engines docs bench format
+.PHONY: help demo test test-all check engines environments docs bench format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,6 +36,9 @@ check: .venv/installed ## linter, formatter, type checker, file budgets, import 
 
 engines: .venv/installed .engines/vllm/installed .engines/skyrl/installed ## the contract suites of the optional engines, in environments of their own
 	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python .engines/skyrl/bin/python
+
+environments: .venv/installed .engines/verifiers/installed ## the tests with the package verifiers, in an environment of its own
+	@OMP_NUM_THREADS=1 OUTRIDER_VERIFIERS_PYTHON=$(CURDIR)/.engines/verifiers/bin/python $(BIN)/python -m pytest tests/test_verifiers_task.py $(PYTEST)
 
 docs: .venv/docs ## build the documentation into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
@@ -68,6 +71,11 @@ format: .venv/installed ## let ruff sort imports, fix what it can, and format
 .engines/skyrl/installed: tools/install_skyrl.sh | .venv/installed
 	@echo "== .engines/skyrl: SkyRL's server with JAX, 2 GB; some minutes"
 	@rm -rf .engines/skyrl && tools/install_skyrl.sh .engines/skyrl $(BIN)/python
+	@touch $@
+
+.engines/verifiers/installed: tools/install_verifiers.sh | .venv/installed
+	@echo "== .engines/verifiers: the package verifiers, 1 GB; a minute"
+	@rm -rf .engines/verifiers && tools/install_verifiers.sh .engines/verifiers $(BIN)/python
 	@touch $@
 
 .venv/docs: .venv/installed

@@ -42,7 +42,7 @@ SHOWS_TOOLS = (
 )
 
 
-def call(name: str, **arguments: Any) -> str:
+def call(name: str, /, **arguments: Any) -> str:
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_called_is_an_answer_and_an_error(rows: Path, turn: str, 
     st.text(alphabet='<>/tool_call{}":,ad1 ', max_size=80), st.sampled_from(["", "<tool_call>", call("add", step=1)])
 )
 def test_any_turn_is_read(text: str, begins: str) -> None:
-    _, calls = read_turn(begins + text)
+    calls = read_turn(begins + text).calls
     assert all(bool(one.wrong) or one.name for one in calls) or not calls
     assert (not calls) or "<tool_call>" in begins + text
 

@@ -30,8 +30,9 @@ class ToolCall(NamedTuple):
 
 
 class ToolTurn(NamedTuple):
-    """A turn taken apart: what was said outside of calls, and the calls in order."""
+    """A turn taken apart: the thinking in front, None without any; what was said outside of calls; the calls."""
 
+    thinking: str | None
     content: str
     calls: list[ToolCall]
 
@@ -42,18 +43,30 @@ def read_turn(text: str) -> ToolTurn:
     What begins like a call and does not end is a malformed one.
 
     >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
-    ToolTurn(content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
-    >>> read_turn("<think><tool_call></think>42").calls
-    []
+    ToolTurn(thinking=None, content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
+    >>> read_turn("<think>17? <tool_call></think>42")
+    ToolTurn(thinking='17? <tool_call>', content='42', calls=[])
     >>> read_turn('<tool_call>{"name": "add"').calls[0].wrong
     'the call does not end with </tool_call>'
     """
-    thought, end, said = text.rpartition("</think>")
+    thinking, said = split_thinking(text)
     content, opened, unended = _CALL.sub("", said).partition("<tool_call>")
     calls = [_read(inside) for inside in _CALL.findall(said)]
     if opened:
         calls.append(ToolCall("", {}, "the call does not end with </tool_call>"))
-    return ToolTurn((thought + end + content + opened + unended).strip(), calls)
+    return ToolTurn(thinking, (content + opened + unended).strip(), calls)
+
+
+def split_thinking(text: str) -> tuple[str | None, str]:
+    r"""What stands up to the last ``</think>``, and what behind it; None where there is none.
+
+    >>> split_thinking("<think>\n6 * 7\n</think>\n\n42")
+    ('6 * 7', '42')
+    >>> split_thinking("42")
+    (None, '42')
+    """
+    thinking, end, said = text.rpartition("</think>")
+    return (thinking.strip().removeprefix("<think>").strip(), said.strip()) if end else (None, said)
 
 
 def answer_text(results: Iterable[str]) -> str:

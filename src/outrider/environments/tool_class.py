@@ -127,8 +127,9 @@ class ToolWorld(Environment):
         return said or ""
 
     def step(self, text: str) -> Reply:
-        content, calls = read_turn(text)
+        thinking, content, calls = read_turn(text)
         message: dict[str, Any] = {"role": "assistant", "content": content}
+        message |= {} if thinking is None else {"reasoning_content": thinking}
         if not calls:
             self._said.append(message)
             return Reply(done=True, verdict=self._verdict(content))

@@ -9,6 +9,7 @@ from outrider.tasks.suite import Suite
 from outrider.tasks.table import Table
 from outrider.tasks.task import Task
 from outrider.tasks.trl import Trl
+from outrider.tasks.verifiers import Verifiers
 from outrider.tasks.world import World
 
 TASKS = {
@@ -20,7 +21,21 @@ TASKS = {
     "python_tool": PythonTool,
     "suite": Suite,
     "trl": Trl,
+    "verifiers": Verifiers,
     "world": World,
 }
 
-__all__ = ["TASKS", "Countdown", "Gym", "Hops", "PythonTool", "Search", "Suite", "Table", "Task", "Trl", "World"]
+__all__ = [
+    "TASKS",
+    "Countdown",
+    "Gym",
+    "Hops",
+    "PythonTool",
+    "Search",
+    "Suite",
+    "Table",
+    "Task",
+    "Trl",
+    "Verifiers",
+    "World",
+]

@@ -1,0 +1,69 @@
+"""Messages of the package ``verifiers`` as prompts and observations, and turns as its messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from outrider.environments.tool_calls import ToolCall, answer_text
+from outrider.environments.worlds import Failed
+from outrider.record import Problem
+
+
+class FirstRequest(NamedTuple):
+    """What an environment shows the policy before its first turn."""
+
+    messages: list[Mapping[str, Any]]
+    tools: list[Mapping[str, Any]]
+
+
+def problem_of(name: str, index: int, request: FirstRequest) -> Problem | Failed:
+    """A problem from what its environment shows first."""
+    *before, last = request.messages or [{"role": "nobody"}]
+    if last["role"] != "user":
+        return Failed(f"its first request ends with a message of the role {last['role']!r}, not the user's")
+    texts = [_text(message) for message in request.messages]
+    if None in texts:
+        return Failed("a message holds an image, and a prompt is text")
+    return Problem(
+        name,
+        str(texts[-1]),
+        index,
+        messages_before=tuple({"role": one["role"], "content": text} for one, text in zip(before, texts, strict=False)),
+        tools=tuple({"type": "function", "function": dict(tool)} for tool in request.tools),
+    )
+
+
+def shows_the_same(problem: Problem, request: FirstRequest) -> bool:
+    """Whether an environment shows at first what the prompt of a problem does."""
+    shown = problem_of(problem.id, 0, request)
+    return not isinstance(shown, Failed) and all(
+        getattr(shown, name) == getattr(problem, name) for name in ("messages_before", "prompt", "tools")
+    )
+
+
+def observation_of(messages: Sequence[Mapping[str, Any]]) -> str | Failed:
+    """What new messages are to the policy: answers of tools, or one message of the user."""
+    texts = [_text(message) for message in messages]
+    if None in texts:
+        return Failed("it answers with an image, and an observation is text")
+    roles = [message["role"] for message in messages]
+    if set(roles) == {"tool"}:
+        return answer_text(map(str, texts))
+    if roles == ["user"]:
+        return str(texts[0])
+    return Failed(f"it answers with messages of the roles {', '.join(roles)}; known are tools', or one of the user")
+
+
+def _text(message: Mapping[str, Any]) -> str | None:
+    content = message.get("content")
+    if isinstance(content, list):
+        return None if any(part.get("type") != "text" for part in content) else "\n".join(p["text"] for p in content)
+    return content if isinstance(content, str) else ""
+
+
+def sent(call: ToolCall) -> dict[str, str]:
+    """A call as the package has it; one that is none is of a tool that is not there, so the harness answers it."""
+    arguments = {"error": call.wrong} if call.wrong else dict(call.arguments)
+    return {"name": "malformed" if call.wrong else call.name, "arguments": json.dumps(arguments)}

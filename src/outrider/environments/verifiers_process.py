@@ -1,0 +1,296 @@
+"""The process in which environments of the package ``verifiers`` run, with an interpreter of its own.
+
+Run as a script, so it imports nothing of Outrider. It is the other side of
+:mod:`outrider.environments.verifiers_worlds`: JSON over a channel, episodes side by side in one event loop. A model's
+turn is asked for at the client of the package, where it waits for what Outrider has sampled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import resource
+import sys
+import threading
+import types
+import uuid
+from collections.abc import Mapping
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from typing import Any
+
+HARNESS = "outrider_chat"
+_LAST = 5.0  # seconds in which what the environment holds has to be closed
+_HERE = "http://outrider.invalid"  # the address of the policy; nothing is sent there
+
+
+def chat_harness() -> type:
+    """The chat loop of the package's own ``null`` harness, in this process: that one starts a program for each rollout,
+    with packages that it installs by uv."""
+    import verifiers.v1 as vf
+    from openai import AsyncOpenAI, omit
+    from verifiers.v1.dialects.chat import message_to_wire
+    from verifiers.v1.harnesses.utils.mcp import call_mcp, connect_mcp
+    from verifiers.v1.runtimes import ProgramResult
+
+    class ChatHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
+        """Asks the model, answers its calls of tools, and ends with a turn without one."""
+
+        APPENDS_SYSTEM_PROMPT = True
+        SUPPORTS_MCP = True
+        SUPPORTS_RESUME = True
+        EXECUTES_CODE = False
+        NEEDS_CONTAINER = False
+
+        async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data):  # type: ignore[no-untyped-def]
+            system, prompt = self.resolve_prompt(data)
+            messages: list[Any] = [{"role": "system", "content": system}] if system else []
+            if isinstance(prompt, str):
+                messages.append({"role": "user", "content": prompt})
+            else:
+                messages += map(message_to_wire, prompt or [])
+            client = AsyncOpenAI(base_url=endpoint, api_key=secret, max_retries=0, timeout=None)
+            servers = {name: {"url": url, "timeout": self.config.tool_timeout} for name, url in mcp_urls.items()}
+            async with contextlib.AsyncExitStack() as stack:
+                stack.push_async_callback(client.close)
+                tools, places, opened = await connect_mcp({"mcpServers": servers}, stack)
+                while True:
+                    said = await client.chat.completions.create(model=ctx.model, messages=messages, tools=tools or omit)
+                    message = said.choices[0].message
+                    messages.append(message.model_dump(exclude_none=True))
+                    if not message.tool_calls:
+                        return ProgramResult(0, "", "")
+                    for call in message.tool_calls:
+                        answer = await answered(call.function, places, opened)
+                        messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
+
+    async def answered(call: Any, places: Mapping[str, Any], opened: Mapping[str, Any]) -> str:
+        """What a tool returns, or why none does."""
+        if call.name not in places:
+            return f"error: unknown tool {call.name!r}"
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except json.JSONDecodeError as error:
+            return f"error: invalid JSON in tool arguments ({error})"
+        if not isinstance(arguments, dict):
+            return "error: the tool arguments are no object"
+        return str(await call_mcp(opened, places, call.name, arguments))
+
+    return ChatHarness
+
+
+class Episode:
+    """An episode under way: how much of its conversation the policy has seen, and where its next turn is put."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.trace: str | None = None  # the first that asked for a turn
+        self.seen = 0  # messages up to the last turn, it included
+        self.turn: asyncio.Future[Mapping[str, Any]] | None = None
+
+
+class Episodes:
+    """The environment, its tasks, and its episodes by key."""
+
+    def __init__(self, channel: Connection) -> None:
+        self._channel = channel
+        self._episodes: dict[str, Episode] = {}
+        self._of_trace: dict[str, str] = {}
+        self._tasks: list[Any] = []
+        self.ended = asyncio.Event()
+
+    async def load(self, config: Mapping[str, Any], stack: contextlib.AsyncExitStack) -> None:
+        """Make the environment and serve it, until the stack is closed."""
+        import verifiers.v1 as vf
+        from verifiers.v1.clients import ModelContext
+        from verifiers.v1.configs.client import TrainClientConfig
+        from verifiers.v1.interception import server
+        from verifiers.v1.utils.loaders import environment_class, resolve_env_config
+
+        module = types.ModuleType(HARNESS)
+        module.ChatHarness, module.__all__ = chat_harness(), ["ChatHarness"]  # type: ignore[attr-defined]
+        sys.modules[HARNESS] = module
+        resolved = resolve_env_config(with_defaults(config))
+        self.environment = environment_class(resolved.taskset.id, resolved.id)(resolved)
+        self._stream = iter(self.environment.taskset)
+        bounded = self.environment.taskset.bounded
+        if bounded:
+            self._tasks = list(self._stream)
+        others, policy = server.resolve_client, self._client()
+        server.resolve_client = lambda given: policy if given.base_url == _HERE else others(given)
+        self._context = ModelContext("policy", TrainClientConfig(base_url=_HERE), vf.Sampling())
+        await stack.enter_async_context(self.environment.serving())
+        keys = [self.task(index).key for index in range(min(len(self._tasks), 64) if bounded else 8)]
+        self.tell(ready=version("verifiers"), tasks=len(self._tasks) if bounded else None, keys=keys)
+
+    def task(self, index: int) -> Any:
+        """Task number ``index`` of the taskset, which may have no end."""
+        missing = index + 1 - len(self._tasks)
+        self._tasks.extend(itertools.islice(self._stream, max(missing, 0)))
+        return self._tasks[index]
+
+    def tell(self, **said: Any) -> None:
+        self._channel.send_bytes(json.dumps(said).encode())
+
+    def hear(self) -> None:
+        """One request of the other side. Its end is the end of this process, and of the servers that it has started."""
+        try:
+            asked = json.loads(self._channel.recv_bytes())
+        except (EOFError, OSError):
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+            self.ended.set()
+            return
+        key = asked["key"]
+        if asked["do"] == "begin":
+            episode = self._episodes[key] = Episode()
+            episode.task = asyncio.get_running_loop().create_task(self._play(key, asked["task"]))
+        elif asked["do"] == "act":
+            turn = self._episodes[key].turn if key in self._episodes else None
+            if turn is not None and not turn.done():
+                turn.set_result(asked)
+        elif asked["do"] == "answer":
+            self.tell(key=key, here=True)
+        elif (ended := self._episodes.pop(key, None)) is not None and ended.task is not None:
+            ended.task.cancel()
+
+    async def _play(self, key: str, index: int) -> None:
+        try:
+            episode = await self.environment.run_episode(
+                self.task(index), self._context, on_trace=lambda trace: self._of_trace.update({trace.id: key})
+            )
+            mine = [trace for trace in episode.traces if trace.id == self._episodes[key].trace]
+            errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
+            if errors or not mine:
+                error = errors[0] if errors else None
+                self.tell(key=key, failed=f"{error.type}: {error.message}" if error else "no turn was asked for")
+            else:
+                self.tell(key=key, reward=mine[0].reward, stop=mine[0].stop_condition)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an environment may raise anything; it costs its own rollout
+            self.tell(key=key, failed=f"{type(error).__name__}: {error}")
+        finally:
+            self._of_trace = {trace: other for trace, other in self._of_trace.items() if other != key}
+            self._episodes.pop(key, None)
+
+    def _client(self) -> Any:
+        """The policy as a client of the package."""
+        from verifiers.v1.clients.client import Client
+        from verifiers.v1.clients.train import serialize_completion
+        from verifiers.v1.dialects.chat import message_to_wire
+        from verifiers.v1.types import AssistantMessage, Response, ToolCall
+
+        episodes = self
+
+        class Policy(Client):  # type: ignore[misc]
+            """Puts what is new in front of the sampler, and waits for its turn."""
+
+            async def get_response(  # type: ignore[no-untyped-def]
+                self, dialect, body, sampling, session_id=None, turn=None, headers=None
+            ):
+                key = episodes._of_trace[session_id]
+                episode = episodes._episodes[key]
+                prompt = [message_to_wire(message) for message in turn.prompt]
+                tools = [
+                    {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                    for tool in turn.tools
+                ]
+                given = await episodes.ask(key, episode, session_id, turn.tail_start, prompt, tools)
+                calls = [
+                    ToolCall(id=f"call_{uuid.uuid4().hex[:12]}", name=call["name"], arguments=call["arguments"])
+                    for call in given["calls"]
+                ]
+                response = Response(
+                    id="outrider",
+                    created=0,
+                    model="policy",
+                    message=AssistantMessage(
+                        content=given["content"] or None,
+                        reasoning_content=given["thinking"],
+                        tool_calls=calls or None,
+                    ),
+                    finish_reason="tool_calls" if calls else "stop",
+                )
+                response.raw = serialize_completion(response, "policy")
+                return response
+
+        return Policy()
+
+    def ask(
+        self, key: str, episode: Episode, trace: str, known: int, prompt: list[Any], tools: list[Any]
+    ) -> asyncio.Future[Mapping[str, Any]]:
+        """Show what is new; refuse where it is no continuation of what was sampled."""
+        if episode.trace not in (None, trace):
+            raise self._refused(key, "its episode has several agents that are the policy, and a rollout is of one")
+        if episode.trace is not None and known != episode.seen:
+            raise self._refused(key, "its harness rewrote the conversation, and what was sampled cannot be changed")
+        new = prompt[episode.seen :]
+        episode.trace, episode.seen = trace, len(prompt) + 1
+        episode.turn = asyncio.get_running_loop().create_future()
+        self.tell(key=key, messages=new, tools=tools)
+        return episode.turn
+
+    def _refused(self, key: str, why: str) -> RuntimeError:
+        self.tell(key=key, failed=why)
+        return RuntimeError(why)
+
+
+def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration, with every seat on this machine, and in the chat loop where the taskset brings no harness."""
+    from verifiers.v1.configs.agent import AgentConfig
+    from verifiers.v1.utils.loaders import default_harness_id, env_config_type
+
+    taskset = config["taskset"]["id"]
+    seats = {
+        name: field.default
+        for name, field in env_config_type(taskset, config.get("id", "")).model_fields.items()
+        if isinstance(field.default, AgentConfig)
+    }
+    made = dict(config)
+    for name, seat in seats.items():
+        said = dict(made.get(name) or {})
+        said.setdefault("runtime", {"type": "subprocess"})
+        if seat.harness is None and default_harness_id(taskset) == "bash":
+            said.setdefault("harness", {"id": HARNESS})
+        made[name] = said
+    return made
+
+
+def limit_memory(gigabytes: float) -> None:
+    """Let the address space grow by at most so much from now on."""
+    if sys.platform == "linux":
+        with open("/proc/self/statm") as statm:
+            now = int(statm.read().split()[0]) * resource.getpagesize()
+        limit, (_, highest) = now + int(gigabytes * 2**30), resource.getrlimit(resource.RLIMIT_AS)
+        limit = limit if highest == resource.RLIM_INFINITY else min(limit, highest)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+async def serve(channel: Connection, memory_gb: float) -> None:
+    """Load the environment that the first message names, then play what is asked for."""
+    config = json.loads(channel.recv_bytes())
+    episodes = Episodes(channel)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await episodes.load(config, stack)
+        except BaseException as error:  # noqa: BLE001 - also what exits; the other side says it
+            episodes.tell(refused=f"{type(error).__name__}: {error}")
+            return
+        limit_memory(memory_gb)
+        asyncio.get_running_loop().add_reader(channel.fileno(), episodes.hear)
+        await episodes.ended.wait()
+        threading.Timer(_LAST, os._exit, [0]).start()
+        for episode in list(episodes._episodes.values()):
+            assert episode.task is not None
+            episode.task.cancel()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.path[0] = os.getcwd()  # an environment may stand beside the recipe; this file's neighbours are no modules
+    # the servers of its tools are programs that import it
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
+    asyncio.run(serve(Connection(int(sys.argv[1])), float(sys.argv[2])))

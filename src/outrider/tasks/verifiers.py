@@ -1,0 +1,117 @@
+"""Environments of the package ``verifiers`` as a task."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from outrider.environments.verifiers_messages import problem_of
+from outrider.environments.verifiers_worlds import VerifiersWorlds
+from outrider.environments.worlds import Failed, WorldLimits, Worlds
+from outrider.errors import UserError
+from outrider.record import Problem
+from outrider.tasks.epochs import permutation
+from outrider.tasks.turn_task import TurnTask
+
+
+class Verifiers(TurnTask):
+    """An environment for ``verifiers``, version 0.4: its tasks are the problems, its harness asks for turns, its reward
+    is the score.
+
+    Outrider's sampler is the model of every seat that names no other. What the environment shows at first is the
+    prompt, tools included; what it says later, answers of tools or the user's, is observed. A rollout is one
+    conversation: an episode whose harness rewrites it, or in which a second agent is the policy too, is unscorable.
+
+    Of a taskset with an end, ``heldout_size`` tasks in an order of their own are held out; of one without, the first.
+
+    Raises:
+        UserError: the package or the environment is not there; the taskset has too few tasks; a task's first request is
+            no prompt of text.
+    """
+
+    taskset: str = Field(min_length=1, description="id of an installed environment, or a module beside the recipe")
+    config: dict[str, Any] = Field(
+        default_factory=dict, description="its EnvConfig: taskset (without id), id, the seats, …"
+    )
+    python: str | None = Field(None, description="interpreter that has verifiers; null: the run's own")
+    success_at: float = Field(1.0, description="reward from which a rollout is correct")
+    heldout_size: int = Field(50, ge=1, description="tasks that are held out")
+    seed: int = Field(0, ge=0, description="of the order of training")
+
+    _problems: dict[int, Problem] = PrivateAttr(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"verifiers/{self.taskset}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the version of the package, the configuration, and the first tasks."""
+        about = self._worlds.about()
+        shown = [about["ready"], self.config, self.seed, self.heldout_size, about["tasks"], about["keys"]]
+        return f"{self.name}/{hashlib.blake2b(json.dumps(shown).encode(), digest_size=12).hexdigest()}"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        tasks = self._worlds.about()["tasks"]
+        return {"heldout": self.heldout_size} | ({} if tasks is None else {"train": tasks - self.heldout_size})
+
+    @property
+    def conversational(self) -> bool:
+        return True
+
+    def train(self, index: int) -> Problem:
+        tasks = self._tasks
+        if tasks is None:
+            return self._problem(self.heldout_size + index)
+        epoch, position = divmod(index, tasks - self.heldout_size)
+        chosen = int(permutation(self.seed, epoch, tasks - self.heldout_size)[position])
+        return self._problem(int(self._order[self.heldout_size + chosen]))
+
+    def heldout(self, n: int) -> list[Problem]:
+        shown = range(min(n, self.heldout_size))
+        return [self._problem(index if self._tasks is None else int(self._order[index])) for index in shown]
+
+    def worlds(self) -> Worlds:
+        return self._worlds
+
+    def close(self) -> None:
+        """End the process of the environment. The next problem would start another."""
+        if worlds := self.__dict__.pop("_worlds", None):
+            worlds.end()
+
+    @cached_property
+    def _worlds(self) -> VerifiersWorlds:
+        config = {**self.config, "taskset": {**self.config.get("taskset", {}), "id": self.taskset}}
+        limits = WorldLimits(self.limits.seconds, self.limits.bytes)
+        return VerifiersWorlds(self.python or sys.executable, config, limits, self.limits.memory_gb, self.success_at)
+
+    @property
+    def _tasks(self) -> int | None:
+        tasks: int | None = self._worlds.about()["tasks"]
+        if tasks is not None and tasks <= self.heldout_size:
+            raise UserError(f"{self.name} has {tasks} tasks, and {self.heldout_size} are held out (heldout_size)")
+        return tasks
+
+    @property
+    def _order(self) -> np.ndarray[Any, Any]:
+        """The same for every seed of training, so that what is held out does not depend on it."""
+        assert self._tasks is not None
+        return permutation(0, -1, self._tasks)
+
+    def _problem(self, index: int) -> Problem:
+        if index not in self._problems:
+            request = self._worlds.first_request(index)
+            name = f"{self.taskset}:{index}"
+            found = request if isinstance(request, Failed) else problem_of(name, index, request)
+            if isinstance(found, Failed):
+                raise UserError(f"problem {name!r}: {found.why}")
+            self._problems[index] = found
+        return self._problems[index]
