@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from outrider.cli import main
 from outrider.config import load_recipe
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.tool_calls import answer_text, read_turn
+from outrider.environments.tool_calls import answer_text, answered, read_turn
 from outrider.environments.worlds import Failed
 from outrider.errors import UserError
 from outrider.model.load import Policy, save_policy
@@ -130,6 +130,15 @@ def test_any_turn_is_read(text: str, begins: str) -> None:
     calls = read_turn(begins + text).calls
     assert all(bool(one.wrong) or one.name for one in calls) or not calls
     assert (not calls) or "<tool_call>" in begins + text
+
+
+@given(st.lists(st.text("aä\ud800", max_size=60), min_size=1, max_size=4), st.integers(1, 200))
+def test_answers_that_are_too_long_keep_their_marks(results: list[str], most: int) -> None:
+    reply = answered(results, False, most)
+    assert reply.observation.count("<tool_response>") == reply.observation.count("</tool_response>") == len(results)
+    marks = len(answer_text([""] * len(results)))
+    assert len(reply.observation.encode("utf-8", "replace")) <= max(most, marks)
+    assert reply.cut == (len(answer_text(results).encode("utf-8", "replace")) > most)
 
 
 def test_thinking_calls_nothing() -> None:

@@ -258,15 +258,15 @@ def test_messages_are_prompts_and_observations() -> None:
     assert not shows_the_same(problem, FirstRequest([system, user], []))  # type: ignore[arg-type]
     assert not shows_the_same(problem, FirstRequest([user], [tool]))  # type: ignore[arg-type]
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert observation_of([{"role": "user", "content": parts}]) == "a\nb"
+    assert observation_of([{"role": "user", "content": parts}], True, 99) == Reply("a\nb", error=True)
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
     for refused in (
         problem_of("a", 0, FirstRequest([system], [])),
         problem_of("a", 0, FirstRequest([], [])),
         problem_of("a", 0, FirstRequest([image], [])),
-        observation_of([image]),
-        observation_of([{"role": "tool", "content": "1"}, user]),
-        observation_of([user, user]),
-        observation_of([]),
+        observation_of([image], False, 99),
+        observation_of([{"role": "tool", "content": "1"}, user], False, 99),
+        observation_of([user, user], False, 99),
+        observation_of([], False, 99),
     ):
         assert isinstance(refused, Failed)

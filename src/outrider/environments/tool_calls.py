@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from outrider.environments.environment import Reply
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
@@ -76,6 +78,21 @@ def answer_text(results: Iterable[str]) -> str:
     '<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>'
     """
     return "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in results)
+
+
+def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
+    """The answer as a reply. One that is longer than it may be has each result shortened to its share, so that none
+    loses its end mark, or hides those behind it.
+
+    >>> answered(["1" * 90, "2"], False, 100).observation.replace("\\n", "")
+    '<tool_response>1111111111111111</tool_response><tool_response>2</tool_response>'
+    """
+    whole = answer_text(results)
+    if len(whole.encode("utf-8", "replace")) <= most_bytes:
+        return Reply(whole, error=error)
+    share = max(most_bytes // len(results) - len(answer_text([""])) - 1, 0)
+    kept = [result.encode("utf-8", "replace")[:share].decode("utf-8", "ignore") for result in results]
+    return Reply(answer_text(kept), error=error, cut=True)
 
 
 def _read(inside: str) -> ToolCall:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.tool_calls import ToolCall, answer_text, read_turn
+from outrider.environments.tool_calls import ToolCall, answered, read_turn
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict, identity_seed
 from outrider.verify.function import RewardFunction
@@ -83,15 +83,15 @@ def tool_schemas(factory: str, loaded: ToolClass) -> tuple[dict[str, Any], ...]:
 class MakeToolWorld:
     """Makes worlds of a class, which is imported where this is unpickled."""
 
-    def __init__(self, factory: str, rewards: Sequence[str], success_at: float) -> None:
-        self._where = (factory, list(rewards), success_at)
+    def __init__(self, factory: str, rewards: Sequence[str], success_at: float, most_bytes: int) -> None:
+        self._where = (factory, list(rewards), success_at, most_bytes)
         self.loaded = load_tool_class(factory, rewards)
 
     def __reduce__(self) -> tuple[type[MakeToolWorld], tuple[Any, ...]]:
         return MakeToolWorld, self._where
 
     def __call__(self) -> Environment:
-        return ToolWorld(self.loaded, self._where[2])
+        return ToolWorld(self.loaded, *self._where[2:])
 
 
 class ToolWorld(Environment):
@@ -101,8 +101,8 @@ class ToolWorld(Environment):
     and NumPy are seeded by the problem alone. A turn without a call ends the rollout; then the rewards are summed.
     """
 
-    def __init__(self, loaded: ToolClass, success_at: float) -> None:
-        self._loaded, self._success_at = loaded, success_at
+    def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:
+        self._loaded, self._success_at, self._most_bytes = loaded, success_at, most_bytes
         self._environment = loaded.make()
         self._said: list[dict[str, Any]] = []
         self._waiting = asyncio.Runner()
@@ -137,7 +137,7 @@ class ToolWorld(Environment):
         results = [self._called(call) for call in calls]
         for call, (result, _) in zip(calls, results, strict=True):
             self._said.append({"role": "tool", "name": call.name, "content": result})
-        return Reply(answer_text(result for result, _ in results), error=any(wrong for _, wrong in results))
+        return answered([result for result, _ in results], any(wrong for _, wrong in results), self._most_bytes)
 
     def _called(self, call: ToolCall) -> tuple[str, bool]:
         """What a tool returns as a text, and whether that is an error."""

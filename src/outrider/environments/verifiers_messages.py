@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from outrider.environments.tool_calls import ToolCall, answer_text
+from outrider.environments.environment import Reply
+from outrider.environments.tool_calls import ToolCall, answered
 from outrider.environments.worlds import Failed
 from outrider.record import Problem
 
@@ -43,16 +44,16 @@ def shows_the_same(problem: Problem, request: FirstRequest) -> bool:
     )
 
 
-def observation_of(messages: Sequence[Mapping[str, Any]]) -> str | Failed:
+def observation_of(messages: Sequence[Mapping[str, Any]], error: bool, most_bytes: int) -> Reply | Failed:
     """What new messages are to the policy: answers of tools, or one message of the user."""
     texts = [_text(message) for message in messages]
     if None in texts:
         return Failed("it answers with an image, and an observation is text")
     roles = [message["role"] for message in messages]
     if set(roles) == {"tool"}:
-        return answer_text(map(str, texts))
+        return answered([str(text) for text in texts], error, most_bytes)
     if roles == ["user"]:
-        return str(texts[0])
+        return Reply(str(texts[0]), error=error)
     return Failed(f"it answers with messages of the roles {', '.join(roles)}; known are tools', or one of the user")
 
 

@@ -155,10 +155,8 @@ class VerifiersWorlds:
                 if shows_the_same(episode.problem, FirstRequest(said["messages"], said["tools"])):
                     return Reply()
                 return Failed("it does not show what the prompt of its problem shows")
-            text = observation_of(said["messages"])
-            if isinstance(text, Failed):
-                return text
-            return asked(lambda: Reply(text, error=episode.error), self._limits)
+            answer = observation_of(said["messages"], episode.error, self._limits.most_bytes)
+            return answer if isinstance(answer, Failed) else asked(lambda: answer, self._limits)
         if "failed" in said:
             return Failed(str(said["failed"])[:300])
         score = float(said["reward"])

@@ -106,7 +106,7 @@ class Trl(TurnTask):
 
     @cached_property
     def _maker(self) -> MakeToolWorld:
-        return MakeToolWorld(self.environment_factory, self.reward_funcs, self.success_at)
+        return MakeToolWorld(self.environment_factory, self.reward_funcs, self.success_at, self.limits.bytes)
 
     @cached_property
     def _schemas(self) -> tuple[dict[str, Any], ...]:
