@@ -223,7 +223,9 @@ class VerifiersWorlds:
             raise
         if refused := self._about.get("refused"):
             self._end()
-            raise UserError(f"verifiers {self._config['taskset']['id']}: {refused[:500]}{_hint(refused)}")
+            raise UserError(
+                f"verifiers {self._config['taskset']['id']}: {' '.join(refused.split())[:400]}{_hint(refused)}"
+            )
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -239,6 +241,10 @@ class VerifiersWorlds:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, SIGKILL)
             process.wait()
+
+
+def _in_a_line(refused: str) -> str:
+    return " ".join(refused.split())[:400]
 
 
 def _hint(refused: str) -> str:
