@@ -200,6 +200,12 @@ def test_a_start_that_follows_from_nothing_is_said(rows: Path) -> None:
     assert "2 failed" in compare_worlds(made, made.heldout(2)).sentence
 
 
+def test_validate_calls_every_tool_twice(rows: Path) -> None:
+    assert "2 went otherwise" in compare_worlds(task("Watch"), task("Watch").heldout(2)).sentence
+    slow = task(limits={"seconds": 1.0})
+    assert "2 failed, such as" in compare_worlds(slow, slow.heldout(2)).sentence, "one of its tools hangs"
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "said"),
     [

@@ -79,6 +79,17 @@ class Clock(Dice):
         return f" {time.perf_counter_ns()}"
 
 
+class Watch(Silent):
+    """What its tool says follows from nothing."""
+
+    def press(self) -> str:
+        """Press the button."""
+        return str(time.perf_counter_ns())
+
+    def get_reward(self) -> float:
+        return 1.0
+
+
 class Undescribed(Dice):
     def pull(self, how):
         return ""

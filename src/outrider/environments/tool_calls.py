@@ -71,6 +71,29 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     return (thinking.strip().removeprefix("<think>").strip(), said.strip()) if end else (None, said)
 
 
+def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    r"""A turn for each tool that calls it, with something of the right type for what it needs.
+
+    >>> parameters = {"properties": {"n": {"type": "integer"}, "how": {"type": "string"}}, "required": ["n"]}
+    >>> example_calls([{"type": "function", "function": {"name": "add", "parameters": parameters}}])
+    ['<tool_call>\n{"name": "add", "arguments": {"n": 1}}\n</tool_call>']
+    """
+    turns = []
+    for tool in tools:
+        needs = tool["function"].get("parameters") or {}
+        kinds = {name: needs.get("properties", {}).get(name, {}) for name in needs.get("required", ())}
+        arguments = {name: kind["enum"][0] if "enum" in kind else _like(kind) for name, kind in kinds.items()}
+        call = {"name": tool["function"]["name"], "arguments": arguments}
+        turns.append(f"<tool_call>\n{json.dumps(call)}\n</tool_call>")
+    return turns
+
+
+def _like(kind: Mapping[str, Any]) -> Any:
+    some: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None}
+    named = kind.get("type")
+    return some.get(named, "1") if isinstance(named, str) else "1"
+
+
 def answer_text(results: Iterable[str]) -> str:
     r"""What answers the calls of a turn, in their order: a message of the user, as these models are shown it.
 

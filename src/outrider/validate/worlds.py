@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from outrider.environments.tool_calls import example_calls
 from outrider.environments.worlds import Failed, Worlds
 from outrider.record import Problem
 from outrider.tasks.turn_task import TurnTask
@@ -39,11 +40,13 @@ class WorldsCompared(NamedTuple):
 
 
 def compare_worlds(task: TurnTask, problems: Sequence[Problem]) -> WorldsCompared:
-    """Give two worlds of each problem the same turns: those of a demonstration, or short words."""
+    """Give two worlds of each problem the same turns: those of a demonstration, or a call of each tool and
+    short words."""
     worlds, otherwise, failed = task.worlds(), [], []
     for number, problem in enumerate(problems[:PROBLEMS]):
         end = task.ends[0] if task.ends else ""
-        turns = task.demonstration(problem) or [f"{word}{end}" for word in _WORDS]
+        tried = [*example_calls(problem.tools), *(f"{word}{end}" for word in _WORDS)]
+        turns = task.demonstration(problem) or tried
         one, other = (_played(worlds, (number, k), problem, turns) for k in range(2))
         if bad := [said for said in (*one, *other) if isinstance(said, Failed)]:
             failed.append(f"{problem.id} ({bad[0].why})")
