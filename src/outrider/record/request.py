@@ -127,6 +127,10 @@ class SampleRequest:
     first_member: int = 0
     seed: int = 0
 
+    def rollout_id(self, index: int) -> str:
+        """The id of the ``index``-th rollout, :attr:`outrider.record.Rollout.id`."""
+        return f"{self.group_id}/{self.first_member + index}"
+
     def rollout_seed(self, index: int) -> int:
         """The seed of the ``index``-th rollout: a function of its identity, not of when or with whom it is drawn."""
         parent, at = ("", 0) if self.prefix is None else (self.prefix.parent, self.prefix.branch_at)

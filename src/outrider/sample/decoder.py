@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, Self, TypeVar
 
 import torch
@@ -12,16 +12,19 @@ from transformers import PreTrainedModel
 
 from outrider.model.device import products_in
 from outrider.record import Ids
-from outrider.sample.store import Store
+from outrider.sample.kept import Part, Standing, aligned
+from outrider.sample.store import BLOCK, Store
 
 PREFILL_TOKENS = 32_768  # most padded tokens of one prefill pass
 
 
 class Cache(Protocol):
-    """Keys and values of rows: ``column`` columns are filled, of the ``columns`` that there is room for."""
+    """Keys and values of rows: ``column`` columns are filled, of the ``columns`` that there is room for; the tokens of
+    a row begin at its column in ``starts_B``."""
 
     column: int
     columns: int
+    starts_B: Tensor
 
     def spread(self, row_of_B: Tensor, columns: int) -> Self:
         """One row per entry of ``row_of_B``, each a copy of that row of this cache, and room for ``columns``."""
@@ -29,6 +32,10 @@ class Cache(Protocol):
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
         """The same in place: drops finished rows, and makes room."""
+        ...
+
+    def parts(self) -> list[Part] | None:
+        """All that it holds of the filled columns; None: it holds something that has no rows and columns."""
         ...
 
 
@@ -40,6 +47,10 @@ class Decoder(Protocol[C]):
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[C, Tensor]:
         """A cache of left-padded contexts, which begin at the columns ``starts_C``, and the logits after them."""
+        ...
+
+    def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[C, Tensor]:
+        """The same, and computes only what is not kept of the contexts."""
         ...
 
     def forward(self, ids_BQ: Tensor, cache: C) -> Tensor:
@@ -74,6 +85,19 @@ class StoreDecoder(ABC):
             logits.append(self.forward(ids_PT, stores[-1]))
         return Store.joined(stores), torch.cat(logits)
 
+    def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[Store, Tensor]:
+        width, starts = ids_CT.shape[1], starts_C.tolist()
+        store = Store.filled(starts_C, aligned(standing, starts, width + BLOCK))
+        new = [width - start - (len(one.ids) if one else 0) for start, one in zip(starts, standing, strict=True)]
+        logits = []
+        for first, end in _passes(new):
+            widest = max(new[first:end])
+            there_BQ = there(new[first:end], ids_CT.device)
+            window = store.window(first, end, width - widest, there_BQ)
+            logits.append(self.forward(ids_CT[first:end, width - widest :], window))
+        store.column = width
+        return store, torch.cat(logits)
+
     def batchable(self, contexts: Sequence[Ids]) -> bool:
         return True
 
@@ -104,3 +128,21 @@ class PackedDecoder(StoreDecoder):
 
     def updated(self) -> None:
         """Nothing to do: the weights are shared."""
+
+
+def there(new: Sequence[int], device: torch.device) -> Tensor | None:
+    """Which of the last columns, as many as the most new tokens of a row, are not new in each row: ``[B, Q]``; None:
+    all are new."""
+    if min(new) == max(new):
+        return None
+    kept_B = torch.tensor([max(new) - some for some in new], device=device)
+    return torch.arange(max(new), device=device) < kept_B[:, None]
+
+
+def _passes(new: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Neighbours whose numbers of new tokens differ by a factor of two at most, up to the tokens of one pass."""
+    first = 0
+    for end in range(1, len(new) + 1):
+        if end == len(new) or 2 * new[end] < new[first] or new[first] * (end + 1 - first) > PREFILL_TOKENS:
+            yield first, end
+            first = end

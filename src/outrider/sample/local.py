@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from outrider.model.load import Policy
 from outrider.record import Ids, Rollout, SampleRequest, SamplingParams
 from outrider.sample.decoder import Decoder, PackedDecoder
 from outrider.sample.fused import FusedDecoder
+from outrider.sample.kept import Kept, Standing
 from outrider.sample.options import SampleOptions
 from outrider.sample.plain import PlainDecoder
 from outrider.sample.requests import PolicyLimits, SampledTokens, context_of, prefix_of, rollouts_of
@@ -24,7 +26,8 @@ class LocalSampler:
     """Decodes waves of rows over one key-value store.
 
     Each distinct context (a prompt, or a prompt and another rollout's prefix) is prefilled once in a call, and its keys
-    and values are copied to all rows that continue it. Finished rows are dropped as a wave thins out.
+    and values are copied to all rows that continue it. Finished rows are dropped as a wave thins out. Inside
+    :meth:`keeping` those of rows that may go on are kept for their next turn.
     """
 
     engines = engines_used = 1
@@ -39,16 +42,34 @@ class LocalSampler:
         self.decoder = decoder_of(policy)
         self.version = 0
         self.prefilled_tokens = 0
+        self._kept: Kept | None = None
+        self._recomputed_tokens = 0
         self.notices: list[str] = []
 
     def take(self, version: int, export: Export) -> dict[str, int]:
-        """The weights are the policy's own; what was made of them is made anew."""
+        """The weights are the policy's own; what was made of them is made anew.
+
+        Returns ``recomputed_tokens``, those of contexts that had been computed in an earlier turn, where there are any.
+        """
         self.version = version
         self.decoder.updated()
-        return {}
+        if self._kept is not None:
+            self._kept.clear()
+        recomputed, self._recomputed_tokens = self._recomputed_tokens, 0
+        return {"recomputed_tokens": recomputed} if recomputed else {}
 
     def close(self) -> None:
         """Nothing is held that others wait for."""
+
+    @contextmanager
+    def keeping(self) -> Iterator[Kept]:
+        """As :class:`outrider.sample.sampler.Keeping`; at most ``options.rows`` rollouts are kept."""
+        self._kept = Kept(self.options.rows)
+        try:
+            yield self._kept
+        finally:
+            self._recomputed_tokens += self._kept.recomputed_tokens
+            self._kept = None
 
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -57,10 +78,12 @@ class LocalSampler:
         for params in dict.fromkeys(self._params(request) for request in requests):
             chosen = [i for i, request in enumerate(requests) if self._params(request) == params]
             for wave in self._waves(requests, chosen, params):
-                sampled = decode_wave(self.decoder, wave, params, self.stops, self.options.rows, self.device)
+                self.prefilled_tokens += wave.new_tokens
+                sampled = decode_wave(
+                    self.decoder, wave, params, self.stops, self.options.rows, self.device, self._kept
+                )
                 members = [(row.request, row.sibling) for row in wave.flat()]
                 tokens_of_member.update(zip(members, sampled, strict=True))
-                self.prefilled_tokens += sum(map(len, wave.contexts))
         # in the order of the requests, whatever the order of the waves
         modes = [self._params(request).logprob_mode for request in requests]
         return rollouts_of(requests, tokens_of_member, modes, self.version, self.tokenizer)
@@ -77,18 +100,30 @@ class LocalSampler:
             ids, room = context_of(request), self.limits.room(request, params)
             rows = contexts.setdefault(ids.tobytes(), (ids, []))[1]
             stop_state = self.stops.after(prefix_of(request))
-            rows.extend(WaveRow(i, k, request.rollout_seed(k), *room, stop_state) for k in range(request.n))
-        wave = Wave([], [])
+            rows.extend(
+                WaveRow(i, k, request.rollout_seed(k), *room, stop_state, request.rollout_id(k))
+                for k in range(request.n)
+            )
+        wave = Wave([], [], [])
         # neighbours in length need the least padding; the sort is stable, so waves do not depend on chance
-        for ids, rows in sorted(contexts.values(), key=lambda item: -len(item[0])):
+        for ids, rows in sorted(contexts.values(), key=lambda item: -self._new_tokens(*item)):
             full = sum(map(len, wave.rows)) + len(rows) > self.options.rows
             if wave.rows and (full or not self.decoder.batchable([*wave.contexts, ids])):
                 yield wave
-                wave = Wave([], [])
+                wave = Wave([], [], [])
             wave.contexts.append(ids)
             wave.rows.append(rows)
+            wave.standing.append(self._standing(ids, rows))
         if wave.rows:
             yield wave
+
+    def _standing(self, context: Ids, rows: list[WaveRow]) -> Standing | None:
+        """What is kept of a context that these rows continue."""
+        return None if self._kept is None else self._kept.find([row.rollout for row in rows], context)
+
+    def _new_tokens(self, context: Ids, rows: list[WaveRow]) -> int:
+        standing = self._standing(context, rows)
+        return len(context) - (0 if standing is None else len(standing.ids))
 
 
 def decoder_of(policy: Policy) -> Decoder[Any]:

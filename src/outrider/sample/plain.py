@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from outrider.model.device import products_in
 from outrider.record import Ids
-from outrider.sample.decoder import PREFILL_TOKENS
+from outrider.sample.decoder import PREFILL_TOKENS, there
+from outrider.sample.kept import Part, Standing, aligned
 
 
 class OwnCache:
@@ -22,18 +24,48 @@ class OwnCache:
 
     columns = sys.maxsize  # never full: caches of transformers grow by themselves
 
-    def __init__(self, arguments: dict[str, Any], column: int = 0) -> None:
-        self.arguments, self.column = arguments, column
+    def __init__(self, arguments: dict[str, Any], starts_B: Tensor, column: int = 0) -> None:
+        self.arguments, self.starts_B, self.column = arguments, starts_B, column
 
     def spread(self, row_of_B: Tensor, columns: int) -> OwnCache:
         # what is reordered in place is copied, since a context's cache is spread more than once
-        spread = OwnCache({name: _copied(value) for name, value in self.arguments.items()}, self.column)
+        spread = OwnCache({name: _copied(value) for name, value in self.arguments.items()}, self.starts_B, self.column)
         spread.keep(row_of_B, columns)
         return spread
 
     def keep(self, row_of_B: Tensor, columns: int) -> None:
         for name, value in self.arguments.items():
             self.arguments[name] = _rows(value, row_of_B)
+        self.starts_B = self.starts_B[row_of_B]
+
+    def parts(self) -> list[Part] | None:
+        """Where all layers keep all keys and values; not where one has a window, or a state."""
+        cache = self.arguments.get("past_key_values")
+        layers: list[Any] = cache.layers if type(cache) is DynamicCache else []
+        if not layers or not all(type(layer) in (DynamicLayer, _Begun) and layer.is_initialized for layer in layers):
+            return None
+        return [*((layer.keys, 2) for layer in layers), *((layer.values, 2) for layer in layers)]
+
+
+class _Begun(DynamicLayer):
+    """A layer of a cache that begins with kept keys and values.
+
+    Args:
+        new: columns that the next call computes.
+        there_BQ: which of these stay in each row.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor, new: int, there_BQ: Tensor | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.lazy_initialization(keys, values)
+        self.keys, self.values = keys[:, :, :-new], values[:, :, :-new]
+        self._last = None if there_BQ is None else (there_BQ[:, None, :, None], keys[:, :, -new:], values[:, :, -new:])
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if self._last is not None:
+            (there, keys, values), self._last = self._last, None
+            key_states, value_states = torch.where(there, keys, key_states), torch.where(there, values, value_states)
+        return super().update(key_states, value_states, *args, **kwargs)
 
 
 class PlainDecoder:
@@ -53,16 +85,32 @@ class PlainDecoder:
         self._accepted = signature(model.forward).parameters
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[OwnCache, Tensor]:
+        arguments = self._arguments(ids_CT, starts_C)
+        if self._model._supports_default_dynamic_cache():
+            name = "cache_params" if "cache_params" in self._accepted else "past_key_values"
+            arguments[name] = DynamicCache(config=self._model.config.get_text_config(decoder=True))
+        cache = OwnCache(arguments, starts_C)
+        return cache, self.forward(ids_CT, cache)
+
+    def proceed(self, ids_CT: Tensor, starts_C: Tensor, standing: Sequence[Standing | None]) -> tuple[OwnCache, Tensor]:
+        width, starts = ids_CT.shape[1], starts_C.tolist()
+        parts = [tensor for tensor, _ in aligned(standing, starts, width)]
+        new = [width - start - (len(one.ids) if one else 0) for start, one in zip(starts, standing, strict=True)]
+        there_CQ, layers = there(new, ids_CT.device), len(parts) // 2
+        dynamic = DynamicCache()
+        pairs = zip(parts[:layers], parts[layers:], strict=True)
+        dynamic.layers = [_Begun(keys, values, max(new), there_CQ) for keys, values in pairs]
+        arguments = self._arguments(ids_CT, starts_C) | {"past_key_values": dynamic}
+        cache = OwnCache(arguments, starts_C, width - max(new))
+        return cache, self.forward(ids_CT[:, width - max(new) :], cache)
+
+    def _arguments(self, ids_CT: Tensor, starts_C: Tensor) -> dict[str, Any]:
         mask_CT = (torch.arange(ids_CT.shape[1], device=ids_CT.device) >= starts_C[:, None]).long()
         arguments: dict[str, Any] = {"attention_mask": mask_CT, "use_cache": True}
         if "position_ids" in self._accepted:
             # padding has no position of its own; a cumulative sum of the mask numbers the real tokens from 0
             arguments["position_ids"] = (mask_CT.cumsum(-1) - 1).clamp_min(0)
-        if self._model._supports_default_dynamic_cache():
-            name = "cache_params" if "cache_params" in self._accepted else "past_key_values"
-            arguments[name] = DynamicCache(config=self._model.config.get_text_config(decoder=True))
-        cache = OwnCache(arguments)
-        return cache, self.forward(ids_CT, cache)
+        return arguments
 
     def forward(self, ids_BQ: Tensor, cache: OwnCache) -> Tensor:
         last = {"logits_to_keep": 1} if "logits_to_keep" in self._accepted else {}

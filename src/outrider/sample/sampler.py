@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -67,4 +68,22 @@ class Arriving(Protocol):
 
     def arriving(self, requests: Sequence[SampleRequest]) -> Iterator[list[Rollout]]:
         """As :meth:`Sampler.sample`, the rollouts of one request at a time."""
+        ...
+
+
+class KeptRollouts(Protocol):
+    """What is kept of rollouts that may go on."""
+
+    def drop(self, rollouts: Iterable[str]) -> None:
+        """These do not go on."""
+        ...
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A sampler that keeps what it has computed of a rollout, so that its next turn computes only what is new."""
+
+    def keeping(self) -> AbstractContextManager[KeptRollouts]:
+        """Inside the block, a rollout that ends at an end token or a stop text may go on, in a request of its id whose
+        context begins with its tokens."""
         ...

@@ -18,7 +18,8 @@ from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs
 from outrider.record import Ids
 from outrider.sample.local import decoder_of
-from outrider.sample.wave import BLOCK, prefill
+from outrider.sample.store import BLOCK
+from outrider.sample.wave import prefill
 
 _LARGE_LOGIT = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more than the bound
 _LONGEST = 8192  # tokens: no longer window is looked beyond

@@ -8,6 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from outrider.sample.kept import Part
+
+BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
+
 
 class Store:
     """Keys and values of ``B`` rows, and attention over them. A plan of :mod:`outrider.model.attention`.
@@ -26,6 +30,7 @@ class Store:
         # 1.6 times as long on a CPU. Shapes are known at the first write.
         self.keys: list[Tensor] = [torch.empty(0)] * layers
         self.values: list[Tensor] = [torch.empty(0)] * layers
+        self._there_BQ: Tensor | None = None
         self._bias = torch.empty(0)
         self._bias_of: tuple[int, int | None, int | None] | None = None
         self._padding: int | None = None
@@ -69,6 +74,25 @@ class Store:
             scores[..., : hidden.shape[-1]] += hidden
         return torch.bmm(scores.softmax(-1), values[:, :, :end].flatten(0, 1))
 
+    @classmethod
+    def filled(cls, starts_B: Tensor, parts: Sequence[Part]) -> Store:
+        """One of the tensors that :meth:`parts` gives."""
+        layers = len(parts) // 2
+        store = cls(starts_B, parts[0][0].shape[3], layers)
+        store.keys, store.values = [k for k, _ in parts[:layers]], [v for v, _ in parts[layers:]]
+        return store
+
+    def parts(self) -> list[Part]:
+        return [*((k, 3) for k in self.keys), *((v, 2) for v in self.values)]
+
+    def window(self, first: int, end: int, column: int, there_BQ: Tensor | None) -> Store:
+        """A view of some rows, whose next tokens are those from ``column`` on; what is ``there`` of them stays."""
+        rows = slice(first, end)
+        view = Store(self.starts_B[rows], self.columns, 0)
+        view.keys, view.values = [k[rows] for k in self.keys], [v[rows] for v in self.values]
+        view.column, view._there_BQ = column, there_BQ
+        return view
+
     @staticmethod
     def joined(parts: Sequence[Store]) -> Store:
         """Stores of equal width, one below the other."""
@@ -111,9 +135,14 @@ class Store:
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
         if self.keys[layer].numel() == 0:
             self._allocate(layer, k.shape[1], k.shape[3], v.shape[3], k)
-        end = self.column + k.shape[2]
-        self.keys[layer][..., self.column : end] = k.transpose(2, 3)
-        self.values[layer][:, :, self.column : end] = v
+        columns = slice(self.column, self.column + k.shape[2])
+        keys, values = self.keys[layer][..., columns], self.values[layer][:, :, columns]
+        k = k.transpose(2, 3)
+        if self._there_BQ is not None:
+            k = torch.where(self._there_BQ[:, None, None], keys, k)
+            v = torch.where(self._there_BQ[:, None, :, None], values, v)
+        keys.copy_(k)
+        values.copy_(v)
 
     def _allocate(self, layer: int, heads: int, key_dim: int, value_dim: int, like: Tensor) -> None:
         self.keys[layer] = like.new_empty(self.rows, heads, key_dim, self.columns)

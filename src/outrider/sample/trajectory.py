@@ -56,6 +56,10 @@ class Trajectory:
         self.turn: list[Ids] = [part.ids for part in parts]
 
     @property
+    def id(self) -> str:
+        return self.request.rollout_id(0)
+
+    @property
     def response(self) -> Ids:
         return np.concatenate([prefix_of(self.request), *(part.ids for part in self._own)]).astype(np.int32)
 
@@ -64,8 +68,7 @@ class Trajectory:
         """The next turn. A later one is a branch of the rollout itself: so its seed is of its place alone."""
         if not self._own:
             return self.request
-        own = f"{self.request.group_id}/{self.request.first_member}"
-        return replace(self.request, prefix=Prefix(own, self.response))
+        return replace(self.request, prefix=Prefix(self.id, self.response))
 
     def sampled(self, drawn: Rollout) -> None:
         """Go on with the tokens of a turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from outrider.model.load import Policy
 from outrider.record import RAW, Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
-from outrider.sample.sampler import Export, Sampler
+from outrider.sample.sampler import Export, Keeping, KeptRollouts, Sampler
 from outrider.sample.trajectory import Trajectory
 
 
@@ -48,6 +49,13 @@ class TurnSampler:
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         """``sum(n)`` rollouts, in order; those that a world has judged come with their verdicts."""
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
+        keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
+        with keeping as kept:
+            self._draw(paths, kept)
+        return self._rollouts(requests, paths)
+
+    def _draw(self, paths: Mapping[Key, Trajectory], kept: KeptRollouts | None) -> None:
+        """Until all have ended, with worlds that live as long."""
         try:
             for key, path in paths.items():
                 seed = identity_seed(path.request.seed, path.request.group_id, "environment")
@@ -55,12 +63,16 @@ class TurnSampler:
             asked = len(paths)
             while asked:
                 answered = list(self._worlds.answers())
-                asked += self._go_on(paths, answered) - len(answered)
+                asked += self._go_on(paths, answered, kept) - len(answered)
         finally:
             self._worlds.close(paths)
-        return self._rollouts(requests, paths)
 
-    def _go_on(self, paths: Mapping[Key, Trajectory], answered: Sequence[tuple[Key, Reply | Failed]]) -> int:
+    def _go_on(
+        self,
+        paths: Mapping[Key, Trajectory],
+        answered: Sequence[tuple[Key, Reply | Failed]],
+        kept: KeptRollouts | None,
+    ) -> int:
         """Draw the next turns where worlds have answered; how many worlds were asked again."""
         acting: list[tuple[Key, Ids]] = []
         ready: dict[Key, Trajectory] = {}
@@ -71,6 +83,8 @@ class TurnSampler:
                 acting.append((key, path.replayed[0][0]))
             elif path.stop is None:
                 ready[key] = path
+        if kept is not None:
+            kept.drop(paths[key].id for key, _ in answered if paths[key].stop is not None)
         drawn = self._sampler.sample([path.draw for path in ready.values()]) if ready else []
         for (key, path), turn in zip(ready.items(), drawn, strict=True):
             path.sampled(turn)

@@ -12,16 +12,18 @@ from torch import Tensor
 from outrider.record import Ids, SamplingParams, StopReason, uniforms
 from outrider.sample.decoder import Cache, Decoder
 from outrider.sample.draw import draw
+from outrider.sample.kept import Kept, Part, Standing
 from outrider.sample.requests import SampledTokens
 from outrider.sample.stop import Stops
+from outrider.sample.store import BLOCK
 
 _ALIVE = 0.8  # finished rows are dropped once fewer than this share is alive
-BLOCK = 32  # columns that a store grows by: unused ones cost memory traffic
 
 
 class WaveRow(NamedTuple):
     """One rollout to be sampled: its request and member, its seed, the limit of its own tokens, the stop reason when it
-    reaches the limit, and the state of the search for stop texts (:class:`outrider.sample.stop.StopTable`)."""
+    reaches the limit, the state of the search for stop texts (:class:`outrider.sample.stop.StopTable`), and the id of
+    the rollout where what it computes may be kept."""
 
     request: int
     sibling: int
@@ -29,41 +31,76 @@ class WaveRow(NamedTuple):
     limit: int
     reason: StopReason
     stop_state: int = 0
+    rollout: str = ""
 
 
 class Wave(NamedTuple):
-    """Distinct contexts, each with the rows that continue it."""
+    """Distinct contexts, each with the rows that continue it, and what is kept of it."""
 
     contexts: list[Ids]
     rows: list[list[WaveRow]]
+    standing: list[Standing | None]
 
     def flat(self) -> list[WaveRow]:
         return [row for rows in self.rows for row in rows]
 
+    @property
+    def new_tokens(self) -> int:
+        """Those of the contexts that are not kept."""
+        return sum(map(len, self.contexts)) - sum(len(one.ids) for one in self.standing if one is not None)
+
 
 def decode_wave(
-    decoder: Decoder[Any], wave: Wave, params: SamplingParams, stops: Stops, most_rows: int, device: torch.device
+    decoder: Decoder[Any],
+    wave: Wave,
+    params: SamplingParams,
+    stops: Stops,
+    most_rows: int,
+    device: torch.device,
+    kept: Kept | None = None,
 ) -> list[SampledTokens]:
-    """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``."""
-    contexts, logits_CV = prefill(decoder, wave.contexts, device)
+    """Prefill the contexts once, then decode their rows, ``most_rows`` at a time; in order of ``wave.flat()``.
+
+    Rows that end as a turn does, which may go on, are put into ``kept``.
+    """
     rows = wave.flat()
+    contexts, logits_CV = prefill(decoder, wave.contexts, device, wave.standing)
+    # a cache of one row for each context need not be copied, if it has room
+    copied = len(rows) > len(wave.contexts) or contexts.columns == contexts.column
+    if kept is not None:
+        for anew in (group for group, one in zip(wave.rows, wave.standing, strict=True) if one is None):
+            kept.again(row.rollout for row in anew)
+        wave.standing.clear()  # or what they stood in would be held while they are decoded
+        kept.drop(row.rollout for row in rows)
     context_of = np.repeat(np.arange(len(wave.rows)), [len(group) for group in wave.rows])
     sampled: list[SampledTokens] = []
     for start in range(0, len(rows), most_rows):
-        pick = torch.from_numpy(context_of[start : start + most_rows]).to(device)
+        picked = context_of[start : start + most_rows]
         part = rows[start : start + most_rows]
-        sampled += _Decoding(decoder, part, params, stops, device).run(contexts, logits_CV, pick)
+        decoding = _Decoding(decoder, part, params, stops, device, 0 if kept is None else kept.room)
+        pick = torch.from_numpy(picked).to(device)
+        store = contexts.spread(pick, contexts.column + BLOCK) if copied else contexts
+        sampled += decoding.run(store, logits_CV[pick])
+        if kept is not None:
+            read = [np.concatenate([wave.contexts[c], one.ids]) for c, one in zip(picked, sampled[start:], strict=True)]
+            decoding.keep(kept, read)
     return sampled
 
 
-def prefill(decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device) -> tuple[Cache, Tensor]:
-    """One pass over all contexts, padded on the left, and the logits after them, ``[C, V]``."""
+def prefill(
+    decoder: Decoder[Any], contexts: Sequence[Ids], device: torch.device, standing: Sequence[Standing | None] = ()
+) -> tuple[Cache, Tensor]:
+    """One pass over what is not kept of all contexts, padded on the left, and the logits after them, ``[C, V]``."""
     width = max(map(len, contexts))
     ids_CT = np.zeros((len(contexts), width), np.int64)
     for row, ids in zip(ids_CT, contexts, strict=True):
         row[width - len(ids) :] = ids
     starts_C = torch.tensor([width - len(ids) for ids in contexts], device=device)
-    cache, logits_CV = decoder.prefill(torch.from_numpy(ids_CT).to(device), starts_C)
+    tokens_CT = torch.from_numpy(ids_CT).to(device)
+    if any(one is not None for one in standing):
+        cache, logits_CV = decoder.proceed(tokens_CT, starts_C, standing)
+    else:
+        cache, logits_CV = decoder.prefill(tokens_CT, starts_C)
     return cache, logits_CV
 
 
@@ -73,13 +110,33 @@ def looks_every(device: torch.device) -> int:
     return 1 if device.type == "cpu" else 8
 
 
+class _Left(NamedTuple):
+    """Rows that have left a store: their tensors, first columns, and places in the wave."""
+
+    parts: list[Part]
+    starts: list[int]
+    rows: list[int]
+
+
 class _Decoding:
-    """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store."""
+    """Rows being decoded. ``_B`` runs over all of them, ``_A`` over those not yet dropped from the store.
+
+    Args:
+        room: how many rows may be kept that end as a turn does.
+    """
 
     def __init__(
-        self, decoder: Decoder[Any], rows: list[WaveRow], params: SamplingParams, stops: Stops, device: torch.device
+        self,
+        decoder: Decoder[Any],
+        rows: list[WaveRow],
+        params: SamplingParams,
+        stops: Stops,
+        device: torch.device,
+        room: int = 0,
     ) -> None:
         self.decoder, self.rows, self.params, self.stops = decoder, rows, params, stops
+        self.room_left = room
+        self.left: list[_Left] = []
         self.states_B = torch.tensor([row.stop_state for row in rows], device=device)
         self.limits_B = torch.tensor([row.limit for row in rows], device=device)
         self.room = max(row.limit for row in rows)
@@ -94,11 +151,10 @@ class _Decoding:
         self.stopped_B = torch.zeros(len(rows), dtype=torch.bool, device=device)
         self.matched_B = torch.zeros_like(self.stopped_B)
 
-    def run(self, contexts: Cache, logits_CV: Tensor, pick_B: Tensor) -> list[SampledTokens]:
-        store = contexts.spread(pick_B, contexts.column + BLOCK)
-        logits_AV, rows_A = logits_CV[pick_B], torch.arange(len(self.rows), device=pick_B.device)
+    def run(self, store: Cache, logits_BV: Tensor) -> list[SampledTokens]:
+        logits_AV, rows_A = logits_BV, torch.arange(len(self.rows), device=logits_BV.device)
         going_A = torch.ones_like(rows_A, dtype=torch.bool)
-        every = looks_every(pick_B.device)
+        every = looks_every(logits_BV.device)
         for t in range(self.room):
             ids_A, going_A = self._step(t, logits_AV, rows_A, going_A)
             full = store.column == store.columns
@@ -108,11 +164,34 @@ class _Decoding:
             # A copy costs memory traffic, so rows are dropped when the store is copied anyway to grow, or when enough
             # of them have ended.
             if full or alive < _ALIVE * len(rows_A):
+                self._leave(store, rows_A, going_A)
                 kept = going_A.nonzero()[:, 0]
                 store.keep(kept, store.columns + BLOCK if full else store.columns)
                 rows_A, ids_A, going_A = rows_A[kept], ids_A[kept], going_A[kept]
             logits_AV = self.decoder.forward(ids_A[:, None], store)
+        self._leave(store, rows_A, going_A)
         return self._sampled()
+
+    def keep(self, kept: Kept, read: Sequence[Ids]) -> None:
+        """Put what has left the store into ``kept``; ``read`` is context and own tokens of every row."""
+        held = set[int]()
+        for parts, starts, rows in self.left:
+            # the last token has been drawn, and not read
+            kept.put(parts, [(self.rows[b].rollout, at, read[b][:-1]) for b, at in zip(rows, starts, strict=True)])
+            held.update(rows)
+        for b in (self.stopped_B | self.matched_B).nonzero()[:, 0].tolist():
+            if b not in held:
+                kept.lose(self.rows[b].rollout, len(read[b]) - 1)
+
+    def _leave(self, store: Cache, rows_A: Tensor, going_A: Tensor) -> None:
+        """Cut out rows that have ended as a turn does, as many as may be kept."""
+        if not self.room_left or (parts := store.parts()) is None:
+            return
+        chosen = ((self.stopped_B | self.matched_B)[rows_A] & ~going_A).nonzero()[: self.room_left, 0]
+        if len(chosen):
+            self.room_left -= len(chosen)
+            cut = [(part.narrow(at, 0, store.column).index_select(0, chosen), at) for part, at in parts]
+            self.left.append(_Left(cut, store.starts_B[chosen].tolist(), rows_A[chosen].tolist()))
 
     def _step(self, t: int, logits_AV: Tensor, rows_A: Tensor, going_A: Tensor) -> tuple[Tensor, Tensor]:
         """Draw token ``t`` of every row, also of rows that have ended: their lengths leave it out."""

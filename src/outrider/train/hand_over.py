@@ -108,7 +108,7 @@ class HandOver:
             counts.update(of_rank)
         engines = min(Counter(copy.rank for copy in probes).values())
         gauges = {"probe_max": float(gaps.max()), "probe_mean": float(gaps.mean()), "engines": float(engines)}
-        return gauges | {name: float(counts[name]) for name in of_ranks[0]}
+        return gauges | {name: float(count) for name, count in counts.items()}
 
     def _probe(self) -> dict[Copy, Probe]:
         drawn = self._ranks.gather(self._draw)
