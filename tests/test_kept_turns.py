@@ -22,6 +22,7 @@ from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
 from outrider.sample.requests import context_of
+from outrider.sample.store import Store
 from outrider.sample.turns import TurnSampler
 from small import random_model
 from test_turns import OPTIONS, PROBLEMS, Counting, flags, random_policy, requests_of, same
@@ -262,3 +263,26 @@ def test_a_slow_world_makes_only_its_own_rollout_wait(tmp_path: Path) -> None:
     second = [i for i, name in enumerate(order) if name == "slow/0"][1]
     assert max(order[:second].count(f"quick/{k}") for k in range(8)) >= 3
     assert sampler.prefilled_tokens == sampler.new_tokens()
+
+
+def test_keys_that_give_other_numbers_are_not_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of a loaded model finds it, and every turn is read anew."""
+    right = Store.window
+
+    def one_later(store: Store, first: int, end: int, column: int, there_BQ: torch.Tensor | None) -> Store:
+        view = right(store, first, end, column, there_BQ)
+        view.starts_B = view.starts_B - 1
+        return view
+
+    checked = policy_on("packed")
+    want = drawing(LocalSampler(checked, OPTIONS), checked).sample(requests_of(checked))
+    monkeypatch.setattr(Store, "window", one_later)
+    policy, sentence = ready(random_policy(), "packed")
+    assert not policy.path.keeps
+    assert "nothing is kept between turns" in sentence
+    turns = drawing(LocalSampler(policy, OPTIONS), policy)
+    assert all(same(one, other) for one, other in zip(turns.sample(requests_of(policy)), want, strict=True))
+    assert turns.take(1, lambda folder: None)["recomputed_tokens"] > 0
+    wrong = policy._replace(path=policy.path._replace(keeps=True))
+    drawn = drawing(LocalSampler(wrong, OPTIONS), wrong).sample(requests_of(wrong))
+    assert not all(same(one, other) for one, other in zip(drawn, want, strict=True)), "the check has a reason"

@@ -24,10 +24,12 @@ class ComputePath(NamedTuple):
         left_pads: on the plain path, whether contexts of several lengths are decoded together, padded on the left as
             ``generate`` does; False decodes contexts of one length at a time, which needs no mask and serves models
             that forget theirs.
+        keeps: whether the sampler goes on from keys and values that it has kept; False reads every turn anew.
     """
 
     name: PathName
     left_pads: bool = True
+    keeps: bool = True
 
     def __str__(self) -> str:
         return f"the {self.name} path" + ("" if self.left_pads else " with contexts of one length at a time")

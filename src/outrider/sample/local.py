@@ -40,6 +40,7 @@ class LocalSampler:
         self.device = next(policy.model.parameters()).device
         self.stops = stops_of(policy, options.stop)
         self.decoder = decoder_of(policy)
+        self._keeps = policy.path.keeps
         self.version = 0
         self.prefilled_tokens = 0
         self._kept: Kept | None = None
@@ -64,7 +65,7 @@ class LocalSampler:
     @contextmanager
     def keeping(self) -> Iterator[Kept]:
         """As :class:`outrider.sample.sampler.Keeping`; at most ``options.rows`` rollouts are kept."""
-        self._kept = Kept(self.options.rows)
+        self._kept = Kept(self.options.rows if self._keeps else 0)
         try:
             yield self._kept
         finally:

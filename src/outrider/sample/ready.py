@@ -58,6 +58,8 @@ def ready(policy: Policy, choice: str = "auto", sampled: bool = True) -> tuple[P
                 failed.append(f"{path} fails ({_first_line(error)})")
                 continue
             if result is None or result.agrees:
+                if check and sampled:
+                    path = path._replace(keeps=check.continues(policy._replace(path=path)))
                 return policy._replace(path=path), _sentence(model, path, check, result, failed)
             failed.append(f"{path} is {result} apart")
     most = check.bound if check else 0.0
@@ -102,6 +104,8 @@ def _sentence(
     else:
         kind = "largest" if check.exact else "mean"
         parts.append(f"{kind} difference of log-probabilities from its own forward pass {result}")
+        if not path.keeps:
+            parts.append("nothing is kept between turns, since going on from it gives other numbers")
         parts += [f"an attention window of {window:,} tokens was not looked beyond" for window in check.beyond]
     return "; ".join([*parts, *failed, *filter(None, [unused_context(model)])])
 

@@ -94,7 +94,8 @@ def rollouts_of(
     """Rollouts from the tokens of each request and member, in order; one mode of log-probabilities per request."""
     keys = [(i, k) for i, request in enumerate(requests) for k in range(request.n)]
     texts = decode(tokenizer, [sampled[key].ids for key in keys])
-    prefix_texts = {i: decode(tokenizer, [r.prefix.ids])[0] for i, r in enumerate(requests) if r.prefix}
+    prefixes = {i: r.prefix.ids for i, r in enumerate(requests) if r.prefix}
+    prefix_texts = dict(zip(prefixes, decode(tokenizer, list(prefixes.values())), strict=True))
     return [
         Rollout(
             problem_id=requests[i].problem.id,

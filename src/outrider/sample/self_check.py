@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from outrider.model.forward import own_statistics
 from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs
 from outrider.record import Ids
+from outrider.sample.decoder import Decoder
+from outrider.sample.kept import Block, Standing
 from outrider.sample.local import decoder_of
 from outrider.sample.store import BLOCK
 from outrider.sample.wave import prefill
@@ -114,6 +116,23 @@ class SelfCheck:
         in_bfloat16 = None if policy.options.dtype == "float32" else float(self._differences(policy).mean())
         return SelfCheckResult(float(apart.max() if self.exact else apart.mean()), self.bound, in_bfloat16)
 
+    @torch.no_grad()
+    def continues(self, policy: Policy) -> bool:
+        """Whether its decoder gives the model's numbers where it goes on from keys and values that were kept."""
+        exact = policy._replace(options=policy.options.model_copy(update={"dtype": "float32"}))
+        try:
+            apart = [
+                a for pair in zip(self._batches, self._wants, strict=True) for a in _kept_differences(exact, *pair)
+            ]
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a model's own code raises where it is called otherwise
+            return False
+        if not apart:
+            return True  # of caches that cannot be cut nothing is kept
+        every = torch.cat(apart)
+        return float(every.max() if self.exact else every.mean()) <= self.bound
+
     def _differences(self, policy: Policy) -> Tensor:
         parts = []
         for rows, wants in zip(self._batches, self._wants, strict=True):
@@ -134,9 +153,8 @@ def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
 def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Contexts prefilled together where the decoder can, then two siblings of each, which drop out as they end."""
     decoder, device = decoder_of(policy), policy.model.device
-    contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
-    everything = list(range(len(rows)))
-    for part in [everything] if decoder.batchable(contexts) else [[i] for i in everything]:
+    contexts, together = _together(decoder, rows)
+    for part in together:
         cache, logits_CV = prefill(decoder, [contexts[i] for i in part], device)
         yield from (_logits_apart(logits_V, wants[i][_PREFIX]) for i, logits_V in zip(part, logits_CV, strict=True))
         alive = [i for i in part for _ in range(2)]
@@ -149,6 +167,32 @@ def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
             ids_B1 = torch.tensor([[int(rows[i].token_ids[t])] for i in alive], device=device)
             logits_BV = decoder.forward(ids_B1, cache)
             yield from (_logits_apart(logits_V, wants[i][t + 1]) for i, logits_V in zip(alive, logits_BV, strict=True))
+
+
+def _kept_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Contexts whose last tokens, one or two, are computed after the others were kept; then one token more."""
+    decoder, device = decoder_of(policy), policy.model.device
+    contexts, together = _together(decoder, rows)
+    for part in together:
+        cache, _ = prefill(decoder, [contexts[i] for i in part], device)
+        if (parts := cache.parts()) is None:
+            return
+        block, starts = Block(parts), cache.starts_B.tolist()
+        kept = [contexts[i][: -1 - at % 2] for at, i in enumerate(part)]
+        standing = [Standing(block, at, start, ids) for at, (start, ids) in enumerate(zip(starts, kept, strict=True))]
+        cache, logits_CV = prefill(decoder, [contexts[i] for i in part], device, standing)
+        yield from (_logits_apart(logits_V, wants[i][_PREFIX]) for i, logits_V in zip(part, logits_CV, strict=True))
+        next_B1 = torch.tensor([[int(rows[i].token_ids[_PREFIX])] for i in part], device=device)
+        for i, logits_V in zip(part, decoder.forward(next_B1, cache), strict=True):
+            if len(wants[i]) > _PREFIX + 1:
+                yield _logits_apart(logits_V, wants[i][_PREFIX + 1])
+
+
+def _together(decoder: Decoder[Any], rows: Sequence[ProbeRow]) -> tuple[list[Ids], list[list[int]]]:
+    """The contexts of a decoder, and those that it prefills in one call."""
+    contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
+    everything = list(range(len(rows)))
+    return contexts, [everything] if decoder.batchable(contexts) else [[i] for i in everything]
 
 
 @contextmanager
