@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ import torch
 from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Reply
 from outrider.environments.worlds import Failed, Key, WorldLimits, WorldsHere
+from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import character_tokenizer
-from outrider.record import Problem, Rollout, SampleRequest, StopReason
+from outrider.record import Prefix, Problem, Rollout, SampleRequest, StopReason
 from outrider.sample.kept import Kept
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
@@ -286,3 +288,64 @@ def test_keys_that_give_other_numbers_are_not_gone_on_from(monkeypatch: pytest.M
     wrong = policy._replace(path=policy.path._replace(keeps=True))
     drawn = drawing(LocalSampler(wrong, OPTIONS), wrong).sample(requests_of(wrong))
     assert not all(same(one, other) for one, other in zip(drawn, want, strict=True)), "the check has a reason"
+
+
+def test_a_rollout_in_another_state_than_its_id_says_is_read_anew() -> None:
+    """Two requests of one id, which nobody should make: right numbers, and no token of the one in the other."""
+    policy = policy_on("packed")
+    sampler = Watched(policy)
+    first, second, *_ = (replace(request, group_id="one") for request in requests_of(policy, 1))
+    alone = [LocalSampler(policy, OPTIONS).sample([request])[0] for request in (first, second)]
+    with sampler.keeping():
+        for request, want in zip((first, second), alone, strict=True):
+            assert same(sampler.sample([request])[0], want)
+        assert sampler.prefilled_tokens == len(first.prompt_ids) + len(second.prompt_ids)
+
+
+def test_a_single_turn_keeps_nothing() -> None:
+    policy = policy_on("fused")
+    sampler = Watched(policy)
+    sampler.sample(requests_of(policy, 1))
+    assert sampler.held == []
+    assert sampler.take(1, lambda folder: None) == {}
+
+
+@pytest.mark.parametrize("path", ["packed", "plain"])
+def test_branches_and_openings_and_long_answers_cost_what_is_new(path: str) -> None:
+    """A branch is read once as a whole, then turn by turn; rows of one wave have one to forty new tokens."""
+
+    class Uneven(Counting):
+        opening = "12:"
+
+        def step(self, text: str) -> Reply:
+            reply = super().step(text)
+            return reply if reply.done else reply._replace(observation="9" * (self.seed % 3 * len(text) ** 2 % 17))
+
+    policy = policy_on(path)
+    options = OPTIONS.model_copy(update={"max_tokens": 90})
+
+    def turns(sampler: LocalSampler | Anew) -> TurnSampler:
+        return TurnSampler(sampler, policy, options, WorldsHere(Uneven, WorldLimits()), 9)
+
+    roots = turns(LocalSampler(policy, options)).sample(requests_of(policy))
+    asked = [
+        SampleRequest(
+            next(p for p in PROBLEMS if p.id == root.problem_id),
+            2,
+            Prefix(root.id, root.token_ids[:at], flags(root)[:at]),
+            prompt_ids=root.prompt_ids,
+            group_id=root.group_id,
+            first_member=100 + 2 * i,
+            seed=5,
+        )
+        for i, root in enumerate(roots)
+        for at in Turns().bounds([], flags(root))[:1]
+    ]
+    sampler, anew = Watched(policy, options), LocalSampler(policy, options)
+    got, want = (
+        turns(sampler).sample([*requests_of(policy), *asked]),
+        turns(Anew(anew)).sample([*requests_of(policy), *asked]),
+    )
+    assert len(asked) > 5
+    assert all(same(one, other) for one, other in zip(got, want, strict=True))
+    assert sampler.prefilled_tokens == sampler.new_tokens() < anew.prefilled_tokens

@@ -19,6 +19,7 @@ While it samples, with the local sampler, and while it learns; what one of them 
 ================  =====================================================================================================
 keys and values   :math:`2 b\, L D_{kv}` for a token: :math:`R` rows of a wave, of ``max_tokens`` and a prompt of 512,
                   beside the prompts that they continue; one layer twice, while the wave grows
+kept for turns    where rollouts have turns: as many rows again, which wait for their worlds
 draws             :math:`20 R V`: logits, probabilities and their sums, some in float64
 activations       per token of a micro-batch and layer :math:`24 H + 16 (I + D_q + D_{kv})`, in bfloat16
                   :math:`26 H + 8 (I + D_q + D_{kv})`, beside an adapter :math:`8 H` less; where queries and keys have
@@ -45,6 +46,7 @@ from typing import NamedTuple
 from outrider.config import Recipe
 from outrider.explore import Bounds, Stage
 from outrider.sample.options import FUSED_FAMILIES, LocalSampling
+from outrider.tasks.turn_task import TurnTask
 from outrider.train.decoder_shape import DecoderShape
 
 PROMPT = 512
@@ -184,7 +186,9 @@ def _sampling(recipe: Recipe, shape: DecoderShape) -> dict[str, int]:
     rows, longest = wave(recipe, shape)
     rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
     contexts = min(rows, -(-rows * recipe.train.problems // max(rollouts, 1))) * min(PROMPT, longest)
-    return {
+    turns = isinstance(recipe.task, TurnTask)
+    kept = {"kept for turns": keys_and_values(recipe, shape, rows * longest)} if turns else {}
+    return kept | {
         # and one layer's more, while the wave grows
         "keys and values": keys_and_values(recipe, shape, rows * longest + contexts)
         + keys_and_values(recipe, shape, rows * longest) // shape.layers,
