@@ -14,8 +14,11 @@ import pytest
 from outrider.cli import main
 from outrider.config import load_recipe
 from outrider.environments.apart import WorldsApart
+from outrider.environments.bm25 import Bm25
+from outrider.environments.dense import Dense
 from outrider.environments.environment import Reply
-from outrider.environments.retriever import Bm25, Passage, read_corpus, recall
+from outrider.environments.passages import Passage, read_corpus
+from outrider.environments.retriever import Index, recall
 from outrider.environments.worlds import WorldLimits
 from outrider.errors import UserError
 from outrider.model.load import save_policy
@@ -23,6 +26,7 @@ from outrider.model.tiny import tiny_policy
 from outrider.record import Problem
 from outrider.runs.folder import RunFolder
 from outrider.tasks import Search
+from test_dense import saved as static_model
 from test_worlds import heard
 
 pytest.importorskip("bm25s")
@@ -84,6 +88,25 @@ def test_an_index_is_made_once_and_is_of_one_corpus(tmp_path: Path) -> None:
             options.index(passages, str(place))
     with pytest.raises(UserError, match="is there already, and is no index of passages"):
         Bm25().index(PASSAGES, str(tmp_path))
+
+
+class Raced(Bm25):
+    """Another process is quicker."""
+
+    def make(self, passages: Sequence[Passage]) -> Index:
+        Bm25(b=float(passages[0].title)).index(passages, passages[0].text)
+        return super().make(passages)
+
+
+def test_of_two_that_make_one_index_at_a_time_the_first_stays(tmp_path: Path) -> None:
+    place = str(tmp_path / "index")
+    same = [Passage("0.4", place), *PASSAGES]
+    assert Raced().index(same, place).search("whale", 1) == [PASSAGES[1]]
+    assert Bm25().index(same, place).search("whale", 1) == [PASSAGES[1]]
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    place = str(tmp_path / "other")
+    with pytest.raises(UserError, match="is the index of another corpus"):
+        Raced().index([Passage("0.9", place), *PASSAGES], place)
 
 
 def test_a_corpus_is_read_from_passages_and_from_contexts(tmp_path: Path) -> None:
@@ -196,8 +219,11 @@ def test_long_passages_are_shown_as_far_as_they_may_be(task: Search) -> None:
     )
 
 
-def test_a_small_model_trains_with_it(task: Search, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["bm25", "dense"])
+def test_a_small_model_trains_with_it(task: Search, tmp_path: Path, kind: str) -> None:
     """Random, of these characters: what it writes is seldom a call."""
+    if kind == "dense":
+        task = task.model_copy(update={"retriever": Dense(model=static_model(tmp_path / "static"))})
     characters = "".join(sorted({*"abcdefghijklmnopqrstuvwxyz<>/()_:1234567890,.? \nABCDGNTVW'"}))
     save_policy(tiny_policy(0, characters=characters), tmp_path / "model", {})
     words = ["train", "deep-grpo", f"task={json.dumps({'search': task.model_dump(mode='json')})}"]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Annotated
 
 from pydantic import Field
 
+from outrider.environments.bm25 import Bm25
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.retriever import Bm25, Index, Passage, read_corpus
+from outrider.environments.passages import Passage, read_corpus
+from outrider.environments.retriever import Index, Retriever
+from outrider.environments.retrievers import RETRIEVERS
 from outrider.environments.worlds import Make
+from outrider.pieces import PieceOf
 from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
@@ -36,7 +40,9 @@ class Search(TurnTable):
 
     corpus: list[str] = Field(min_length=1, description="files of JSON lines with title and text, or with context")
     index: str | None = Field(None, description="folder that keeps the index; null: made anew in every run")
-    retriever: Bm25 = Field(default_factory=Bm25, description="how passages are found")
+    retriever: Annotated[Retriever, PieceOf(RETRIEVERS, "retriever")] = Field(
+        default_factory=Bm25, description="how passages are found"
+    )
     passages: int = Field(3, ge=1, description="that answer a search")
     searches: int = Field(4, ge=1, description="most searches of a rollout")
     longest: int = Field(2000, ge=1, description="most characters of the passages of one search")
@@ -67,18 +73,20 @@ class Search(TurnTable):
 
 
 class MakeSearch:
-    """Makes worlds that share one index: it is made here, where what cannot be is said, and read once more where this
-    is unpickled, before worlds are forked."""
+    """Makes worlds that share one index: made here, where what cannot be is said, and sent to where worlds are forked;
+    of a folder, it is read there."""
 
-    def __init__(self, task: Search) -> None:
+    def __init__(self, task: Search, index: Index | None = None) -> None:
         self._task = task
-        self._index = task.retriever.index(task._passages, task.index)
+        self._index = index or task.retriever.index(task._passages, task.index)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self._task.model_dump(mode="json")  # without what was read
+    def __getstate__(self) -> tuple[str, Index | None]:
+        # as JSON: what was read of table and corpus stays here
+        return self._task.model_dump_json(), None if self._task.index else self._index
 
-    def __setstate__(self, options: dict[str, Any]) -> None:
-        self.__init__(Search.model_validate(options))  # type: ignore[misc]
+    def __setstate__(self, state: tuple[str, Index | None]) -> None:
+        options, index = state
+        self.__init__(Search.model_validate_json(options), index)  # type: ignore[misc]
         self._task.problems.judge.prepare()
 
     def __call__(self) -> Environment:

@@ -1,0 +1,63 @@
+"""Okapi BM25, by the package bm25s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from outrider.environments.passages import Passage
+from outrider.environments.retriever import Index, Retriever
+from outrider.errors import UserError
+
+
+class Bm25(Retriever):
+    """Okapi BM25 over title and text: no model, and no download.
+
+    The defaults of k1 and b are those of Anserini, with which the search agents' papers had it.
+    """
+
+    k1: float = Field(0.9, ge=0, description="how soon more of a word counts no more")
+    b: float = Field(0.4, ge=0, le=1, description="how much the length of a passage counts")
+
+    @property
+    def made_with(self) -> str:
+        return f"bm25 {self.k1} {self.b}"
+
+    def make(self, passages: Sequence[Passage]) -> Index:
+        package = _package()
+        made = package.BM25(k1=self.k1, b=self.b)
+        texts = [f"{passage.title}\n{passage.text}" for passage in passages]
+        made.index(package.tokenize(texts, show_progress=False), show_progress=False)
+        return Bm25Index(made, passages)
+
+    def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
+        return Bm25Index(_package().BM25.load(str(folder)), passages)
+
+
+class Bm25Index(Index):
+    """What the package has made of a corpus; passages without a word of the query are not found."""
+
+    def __init__(self, made: Any, passages: Sequence[Passage]) -> None:
+        self._made, self._passages = made, passages
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        words = _package().tokenize([query], show_progress=False, return_ids=False)
+        if not words[0]:
+            return []
+        k = min(k, len(self._passages))
+        found, scores = self._made.retrieve(words, k=k, show_progress=False)
+        return [self._passages[int(i)] for i, score in zip(found[0], scores[0], strict=True) if score > 0]
+
+    def save(self, folder: Path) -> None:
+        self._made.save(str(folder))
+
+
+def _package() -> Any:
+    try:
+        import bm25s
+    except ImportError as error:
+        raise UserError("searching by BM25 needs the package bm25s: pip install 'outrider[search]'") from error
+    return bm25s

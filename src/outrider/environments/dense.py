@@ -1,0 +1,107 @@
+"""Dense retrieval: passages whose vectors point where the query's does."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from outrider.environments.passages import Passage
+from outrider.environments.retriever import Index, Retriever
+from outrider.errors import UserError
+
+_VECTORS = "vectors.npy"
+_SAME = 0.999  # cosine of one text's vectors by one model, on any machine
+_EXTRA = {"model2vec": "dense", "sentence_transformers": "embed"}
+
+
+class Dense(Retriever):
+    r"""Exact search by the cosine of vectors of title and text.
+
+    :math:`\cos(q, p) = q^\top p` of vectors of length 1: one pass over all of them, which a flat index of faiss does
+    not save either. Of 21 million passages of 768 numbers that is 64 GB a search; such corpora need a service of their
+    own. The package ``model2vec`` has static vectors, quick on a CPU; ``sentence_transformers`` whole encoders, such as
+    e5, which the search agents' papers have: with the prefixes ``"query: "`` and ``"passage: "``.
+    """
+
+    model: str = Field(min_length=1, description="a folder, or a name of the hub")
+    package: Literal["model2vec", "sentence_transformers"] = Field("model2vec", description="what loads the model")
+    query: str = Field("", description="put before a query")
+    passage: str = Field("", description="put before a passage")
+
+    @property
+    def made_with(self) -> str:
+        return f"dense {self.package} {self.model} {self.passage!r}"
+
+    def make(self, passages: Sequence[Passage]) -> Index:
+        encoder = Encoder(self)
+        return DenseIndex(encoder, encoder.encode([self._text(passage) for passage in passages]), passages)
+
+    def read(self, folder: Path, passages: Sequence[Passage]) -> Index:
+        # mapped: processes that share an index share its pages
+        vectors_PD, encoder = np.load(folder / _VECTORS, mmap_mode="r"), Encoder(self)
+        again = encoder.encode([self._text(passages[0])])[0]
+        if len(again) != vectors_PD.shape[1] or again @ vectors_PD[0] < _SAME:
+            raise UserError(f"{folder} was made with another model than {self.model} is now; remove it")
+        return DenseIndex(encoder, vectors_PD, passages)
+
+    def _text(self, passage: Passage) -> str:
+        return f"{self.passage}{passage.title}\n{passage.text}"
+
+
+class Encoder:
+    """Texts to float32 vectors of length 1; of a text without any word, zeros. The model is loaded where it is used."""
+
+    def __init__(self, options: Dense) -> None:
+        self.options, self._encode = options, _loaded(options)
+
+    def __getstate__(self) -> Dense:
+        return self.options
+
+    def __setstate__(self, options: Dense) -> None:
+        self.__init__(options)  # type: ignore[misc]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors_ND: NDArray[np.float32] = np.asarray(self._encode(list(texts)), np.float32)
+        lengths_N = np.linalg.norm(vectors_ND, axis=1, keepdims=True)
+        return np.asarray(vectors_ND / np.maximum(lengths_N, np.finfo(np.float32).tiny), np.float32)
+
+
+class DenseIndex(Index):
+    """The vectors of all passages, float32 ``[P, D]``."""
+
+    def __init__(self, encoder: Encoder, vectors_PD: NDArray[np.float32], passages: Sequence[Passage]) -> None:
+        self._encoder, self._vectors_PD, self._passages = encoder, vectors_PD, passages
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        if not query.strip():
+            return []
+        cosines_P = self._vectors_PD @ self._encoder.encode([self._encoder.options.query + query])[0]
+        # stable: of equal ones the first in the corpus, whatever their number
+        best = np.argsort(-cosines_P, kind="stable")[:k]
+        return [self._passages[int(i)] for i in best]
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / _VECTORS, self._vectors_PD)
+
+
+def _loaded(options: Dense) -> Callable[[list[str]], Any]:
+    try:
+        package = importlib.import_module(options.package)
+    except ImportError as error:
+        extra = _EXTRA[options.package]
+        missing = f"a dense retriever needs the package {options.package}"
+        raise UserError(f"{missing}: pip install 'outrider[{extra}]'") from error
+    try:
+        if options.package == "model2vec":
+            # processes of its own would begin at ten thousand texts, for what takes seconds
+            return partial(package.StaticModel.from_pretrained(options.model).encode, use_multiprocessing=False)
+        return partial(package.SentenceTransformer(options.model).encode, show_progress_bar=False)
+    except Exception as error:
+        raise UserError(f"{options.package} cannot load {options.model} ({type(error).__name__}: {error})") from error

@@ -1,0 +1,62 @@
+"""A corpus: passages, read from files."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outrider.errors import UserError, nearest
+
+
+class Passage(NamedTuple):
+    """What a search gives: a title, and a text."""
+
+    title: str
+    text: str
+
+
+def read_corpus(files: Sequence[str]) -> list[Passage]:
+    """The passages of JSON lines, each once, in order: rows with ``title`` and ``text``, or with ``context``, a list of
+    ``{"title": …, "sentences": […]}`` as HotpotQA's distractor setting has them.
+
+    Raises:
+        UserError: a file is missing, or has a line that is neither.
+    """
+    passages: dict[Passage, None] = {}
+    for file in files:
+        for number, row in _rows(Path(file).expanduser()):
+            try:
+                passages.update(dict.fromkeys(_passages(row)))
+            except (KeyError, TypeError, AttributeError):
+                hint = nearest("text", row) if isinstance(row, Mapping) else "no object"
+                raise UserError(f"{file}:{number} has neither title and text nor context ({hint})") from None
+    if not passages:
+        raise UserError(f"the corpus {', '.join(files)} has no passages")
+    return list(passages)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Any]]:
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+            for number, line in enumerate(lines, 1):
+                yield number, json.loads(line)
+    except (OSError, ValueError) as error:
+        raise UserError(f"the corpus {path} cannot be read ({error})") from error
+
+
+def _passages(row: Mapping[str, Any]) -> list[Passage]:
+    if "context" in row:
+        return [Passage(one["title"], "".join(one["sentences"]).strip()) for one in row["context"]]
+    return [Passage(row["title"], row["text"])]
+
+
+def passages_digest(passages: Sequence[Passage], made_with: str) -> str:
+    """Identity of what an index is made from."""
+    digest = hashlib.blake2b(made_with.encode(), digest_size=12)
+    for passage in passages:
+        digest.update("\0".join(["", *passage]).encode("utf-8", "replace"))
+    return digest.hexdigest()

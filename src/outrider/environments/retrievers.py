@@ -1,0 +1,7 @@
+"""Every retriever by the name that a recipe gives it."""
+
+from outrider.environments.bm25 import Bm25
+from outrider.environments.dense import Dense
+from outrider.environments.retriever import Retriever
+
+RETRIEVERS: dict[str, type[Retriever]] = {"bm25": Bm25, "dense": Dense}
