@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import os
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is imported: no test waits for a network
 
@@ -35,6 +36,11 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """xdist keeps the order below; by itself it begins with the files of the most tests."""
     config.option.loadscopereorder = False
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Doctests are looked for in src: what tests import needs none, and the zoo of verifiers its own interpreter."""
+    return True if collection_path.suffix == ".py" and not collection_path.name.startswith("test_") else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
