@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr
 
 from outrider.environments.environment import Environment
 from outrider.environments.tool_class import MakeToolWorld, tool_schemas
@@ -22,6 +22,7 @@ from outrider.tasks.epochs import permutation
 from outrider.tasks.messages import read_chat
 from outrider.tasks.rows import TableRow, read_rows
 from outrider.tasks.turn_task import TurnTask
+from outrider.verify.load_function import Where
 
 
 class _Rows(NamedTuple):
@@ -48,22 +49,14 @@ class Trl(TurnTask):
         UserError: the class or a function is not there or not of that kind; a row has no prompt, or ``reset`` fails.
     """
 
-    environment_factory: str = Field(description="module:Class, or path/to/file.py:Class")
-    reward_funcs: list[str] = Field(default_factory=list, description="functions, written the same way; []: get_reward")
+    environment_factory: Where = Field(description="module:Class, or path/to/file.py:Class")
+    reward_funcs: list[Where] = Field(default_factory=list, description="functions, written so; []: get_reward")
     success_at: float = Field(1.0, description="sum of the rewards from which a rollout is correct")
     train_data: str = Field(min_length=1, description="a table (outrider.tasks.rows), or hf:name@config:split")
     heldout_data: str = Field(min_length=1, description="the same, for evaluation")
     seed: int = Field(0, ge=0, description="of the order of training")
 
     _prompted: dict[str, Problem] = PrivateAttr(default_factory=dict)
-
-    @field_validator("environment_factory")
-    @classmethod
-    def _says_where(cls, where: str) -> str:
-        place, _, name = where.rpartition(":")
-        if not place or not name.isidentifier():
-            raise ValueError(f"{where!r} is not written module:Class or path/to/file.py:Class")
-        return where
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ Member = dict[str, Any]  # a row
 _NODES = 16  # rollouts of a group that are shown
 _LONGEST = 3000  # characters of a text
 
+_OBSERVED = " What an environment said is tinted, in red where it was asked for what cannot be had."
 _TEXT = (
     "Numbers say that something happened, rollouts say what. These groups were picked by rule, one of each kind that "
     "occurs. A branch stands under the rollout that it continues; a mark in that text shows where."
@@ -77,7 +78,7 @@ def section(run: RunData) -> Section | None:
     )
     told = run.observed([(int(member["step"]), member["id"]) for group in groups.values() for member in group])
     examples = [_example(title, groups[place], prompts, texts, told) for place, title in titles.items()]
-    return Section("examples", "Rollouts to read", _TEXT, examples=examples)
+    return Section("examples", "Rollouts to read", _TEXT + (_OBSERVED if told else ""), examples=examples)
 
 
 def _members(run: RunData, places: list[str]) -> dict[str, list[Member]]:
