@@ -54,12 +54,12 @@ def test_every_recipe_is_a_method_alone_and_runs_countdown_unless_told_otherwise
 
 
 @pytest.mark.parametrize("setting", [info.name for info in list_settings()])
-def test_every_setting_serves_a_method_that_says_nothing_of_it(setting):
+def test_every_setting_serves_a_method_that_says_nothing_of_it(setting, write):
     """Model, task, lengths, learning rate and budget, and nothing of a method."""
     file = read("setting", setting)
     assert not {"explore", "credit", "objective", "reward"} & file.values.keys()
-    recipe = load_recipe("grpo", setting=setting)
-    assert (recipe.explore, recipe.name, recipe.paper) == ([Uniform(n=8)], "grpo", "arXiv 2402.03300")
+    recipe = load_recipe(write("explore: [{uniform: {n: 8}}]\ncredit: {main: [group_mean]}\n"), setting=setting)
+    assert (recipe.explore, recipe.name, recipe.paper) == ([Uniform(n=8)], "mine", "")
     assert recipe.model_fields_set >= {"model", "task", "sample", "learn", "train"}
     assert re.fullmatch(r"[A-Z].{20,110}\.", list_settings()[shipped("setting").index(setting)].summary)
 
@@ -92,6 +92,8 @@ def test_a_recipe_repeats_nothing_of_the_one_that_it_extends(name, write):
     said = read_yaml(read("recipe", name).text, name)
     inherited = {key for file in chain(name) for key in file.values.get("settings", {})}
     settings = sorted({"countdown"} | {key for key in inherited if said.get("settings", {}).get(key, "inherited")})
+    if name == "remax":  # its own length of a response is not that of what grpo says of a search agent
+        settings.remove("hotpotqa-3b")
     runs = [load_recipe(name, setting=setting).resolved() for setting in settings]
     for section in said.keys() & {"objective", "credit", "learn", "sample", "train", "evaluate", "reward", "explore"}:
         inner = said[section]
