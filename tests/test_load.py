@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import processors
+from tokenizers import pre_tokenizers, processors
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -25,7 +26,7 @@ from transformers.utils import logging
 
 from outrider.errors import UserError
 from outrider.model.attention import use_plans
-from outrider.model.load import Policy, load_policy, save_policy
+from outrider.model.load import Policy, left_out, load_policy, save_policy
 from outrider.model.places import model_folder
 from outrider.model.tiny import character_tokenizer, tiny_policy
 from outrider.record import Problem, SampleRequest, group_id
@@ -227,14 +228,30 @@ def test_the_tiny_policy_repeats() -> None:
 
 
 @pytest.mark.parametrize("start", ["", "<s> "])
-def test_prompts_that_make_no_tokens_are_refused(start: str) -> None:
-    """Also with a start token: of Countdown's problems, the base of another task reads nothing else."""
+def test_a_prompt_that_loses_something_is_refused(start: str) -> None:
+    """Also with a start token: of Countdown's problems, the base of another task reads little else."""
     policy = tiny_policy(0)
     policy.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         f"{start}$A", special_tokens=[("<s>", 1)]
     )
-    with pytest.raises(UserError, match="problem 'p': its prompt has no tokens"):
-        policy.encode(Problem("p", "ü"))  # in no vocabulary of one token per character
+    # in no vocabulary of one token per character
+    for prompt, lost in (("ü", "'ü'"), ("3ü+Ab?", "'?', 'b', 'ü'")):
+        with pytest.raises(UserError, match=re.escape(f"problem 'p': the tokenizer has no token for {lost} of")):
+            policy.encode(Problem("p", prompt))
+    if not start:
+        with pytest.raises(UserError, match="problem 'p': its prompt has no tokens"):
+            policy.encode(Problem("p", "\u200d"))
+
+
+def test_a_tokenizer_of_bytes_leaves_nothing_out() -> None:
+    from transformers import Qwen2Tokenizer
+
+    whole = Qwen2Tokenizer(
+        vocab={byte: i for i, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]
+    )
+    assert left_out(whole, "Ab 7?\n∑ ü 漢字 👩\u200d🔬 \x00") == []
+    assert left_out(tiny_policy(0).tokenizer, "12 b\u0301 \n+<s>A") == ["b"], "a special token is one"
+    assert left_out(whole, "") == []
 
 
 @pytest.fixture(params=[True, False])

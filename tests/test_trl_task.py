@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from outrider.environments.worlds import Failed
 from outrider.errors import UserError
 from outrider.model.load import Policy, save_policy
 from outrider.model.options import PolicyOptions
-from outrider.model.tiny import CHARACTERS, tiny_policy
+from outrider.model.tiny import tiny_policy
 from outrider.record import Outcome
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
@@ -235,7 +236,9 @@ def test_a_row_that_does_not_fit_is_a_sentence(rows: Path) -> None:
 
 def writer(template: str) -> Policy:
     """A random policy to which whole calls are single tokens, so that it writes some."""
-    policy = tiny_policy(0, 512, CHARACTERS)
+    policy = tiny_policy(
+        0, 1024, "".join(sorted({*string.ascii_letters, *string.digits, *string.punctuation, " ", "\n"}))
+    )
     policy.tokenizer.add_tokens([call("add", step=1), call("look"), call("sub"), "You are at", "Now at"])
     policy.tokenizer.chat_template = template
     policy.model.resize_token_embeddings(len(policy.tokenizer))

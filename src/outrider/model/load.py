@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -55,7 +56,7 @@ class Policy(NamedTuple):
         it is begun.
 
         Raises:
-            UserError: the tokenizer cannot write the prompt, or makes no token of it; as ``chat_of``.
+            UserError: the tokenizer cannot write the prompt, or leaves out something of it; as ``chat_of``.
         """
         turns = chat_of(problem, self.options)
         try:
@@ -64,13 +65,11 @@ class Policy(NamedTuple):
             raise
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
-        # a tokenizer of few characters leaves the others out, and puts its first token in front of nothing
-        lost = (
-            turns is None
-            and problem.prompt
-            and not self.tokenizer(problem.prompt, add_special_tokens=False)["input_ids"]
-        )
-        if not ids["input_ids"] or lost:
+        if lost := left_out(self.tokenizer, problem.prompt):
+            raise UserError(
+                f"problem {problem.id!r}: the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of its prompt"
+            )
+        if not ids["input_ids"]:
             raise UserError(f"problem {problem.id!r}: its prompt has no tokens")
         return np.array(ids["input_ids"], np.int32)
 
@@ -113,6 +112,23 @@ class Policy(NamedTuple):
             turns, tools=tools or None, add_generation_prompt=True, return_dict=True
         )
         return encoded  # type: ignore[return-value]  # the stub knows every kind of answer
+
+
+def left_out(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
+    """Letters, digits, signs and symbols of a text that are in none of its tokens: those of a tokenizer of few
+    characters do not know the others.
+
+    Marks, spaces and control characters are not among them: normalisation may take these away. Nor is anything where
+    the tokenizer does not say which token is where.
+    """
+    if not tokenizer.is_fast:
+        return []
+    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    read = np.zeros(len(text), np.bool_)
+    for begin, end in places:
+        read[begin:end] = True
+    lost = {text[place] for place in np.flatnonzero(~read)}
+    return sorted(character for character in lost if unicodedata.category(character)[0] in "LNPS")
 
 
 def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device: torch.device | None = None) -> Policy:
