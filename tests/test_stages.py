@@ -259,6 +259,20 @@ def test_a_stage_keeps_every_rule(case, world):
         rule(life)
 
 
+@pytest.mark.parametrize("name", ["uniform", "branch"])
+def test_the_world_of_turns_holds_every_kind_of_rollout(name):
+    """Observed tokens at each end and in between, one turn, many turns, and nothing but observed ones."""
+    stages = [Ragged(), Branch(which="all", segment=EVERY, branches=2)] if name == "branch" else [Ragged()]
+    drawn = [r for groups in Run(stages, WORLDS["turns"]).steps(STEPS) for g in groups for r in g.rollouts]
+    own = [r.trainable_T for r in drawn if bool(r.branch_at) == (name == "branch") and r.trainable_T is not None]
+    assert len(own) < len(drawn), "one turn, without a word of the world"
+    assert any(not flags[0] and flags[1:].all() for flags in own)
+    assert any(not flags[-1] and flags[:-1].all() for flags in own)
+    assert any(flags[0] and flags[-1] and not flags[1:-1].any() for flags in own)
+    assert any(np.abs(np.diff(flags.astype(int))).sum() > 5 for flags in own), "many turns"
+    assert any(not flags.any() for flags in own), "only observes"
+
+
 BEHIND = {  # stages whose rollouts depend on what they find
     "nothing": list,
     "uniform": lambda: [Uniform(n=4)],

@@ -88,7 +88,9 @@ def _credited(
             raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
         by_segment = split(chains[stream]).baseline.by_segment
         members = [
-            Members.of(part.rollouts) if part.paths is None or by_segment else part.paths.members(part.rollouts)
+            Members.of(part.rollouts, groups[part.group].rollouts)
+            if part.paths is None or by_segment
+            else part.paths.members(part.rollouts)
             for part in parts
         ]
         advantages = advantages_of(chains[stream], members, step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +27,7 @@ class Members:
         parents_G: int64; which member each one continues; -1 for a root, and where that one is not among the members
             (it may belong to another loss stream).
         starts_G: int64; where in its path a member's own tokens begin, counted in trainable tokens; 0 for a root.
-            Of ancestors that are not among the members, every token counts as trainable.
+            Of ancestors that are not in the group, every token counts as trainable.
         families_G: int64; members that continue the same rollout from the same position share a number, also where
             that rollout is not among the members; all roots share one. The numbers themselves mean nothing.
         seeded_G: bool; whether the prompt held worked examples.
@@ -69,7 +69,8 @@ class Members:
         return np.isfinite(self.rewards_G) & (self.tokens_G > 0)
 
     @staticmethod
-    def of(rollouts: Sequence[Rollout]) -> Members:
+    def of(rollouts: Sequence[Rollout], group: Sequence[Rollout] = ()) -> Members:
+        """The members of a group, or of one stream of it: ``group`` has those that they may continue."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
@@ -77,7 +78,7 @@ class Members:
             logprobs_GT=[_trainable(r, r.logprobs_T) for r in rollouts],
             entropies_GT=[_trainable(r, r.entropies_T) for r in rollouts],
             parents_G=_parents(rollouts),
-            starts_G=_starts(rollouts),
+            starts_G=_starts(rollouts, {r.id: r for r in (*group, *rollouts)}),
             families_G=families(rollouts),
             seeded_G=np.array([r.context.kind == "seeded" for r in rollouts], dtype=np.bool_),
             greedy_G=np.array([r.stage.endswith("-greedy") for r in rollouts], dtype=np.bool_),
@@ -109,11 +110,10 @@ def _parents(rollouts: Sequence[Rollout]) -> Ints:
     return np.array([-1 if r.parent is None else index.get(r.parent, -1) for r in rollouts], dtype=np.int64)
 
 
-def _starts(rollouts: Sequence[Rollout]) -> Ints:
+def _starts(rollouts: Sequence[Rollout], by_id: Mapping[str, Rollout]) -> Ints:
     starts = [r.branch_at for r in rollouts]
-    if all(r.trainable_T is None for r in rollouts):
+    if all(r.trainable_T is None for r in by_id.values()):
         return np.array(starts, dtype=np.int64)
-    by_id = {r.id: r for r in rollouts}
     for i, rollout in enumerate(rollouts):
         left, starts[i] = rollout.branch_at, 0
         owner = by_id.get(rollout.parent or "")
