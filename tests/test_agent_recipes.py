@@ -1,21 +1,28 @@
-"""The agents of the papers on multi-hop questions: their numbers, and two steps of each with a small model."""
+"""The agents of the papers, with a search engine and with an interpreter: their numbers, and two steps of each with a
+small model."""
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AddedToken
 
 from outrider.cli import main
 from outrider.config import Recipe, load_recipe
 from outrider.config.yaml_data import read_yaml
+from outrider.explore import Uniform
+from outrider.explore.segment import Chunk, Delimiter, Turns
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
-from outrider.tasks import Search
+from outrider.tasks import PythonTool, Search
+from test_python_tool import sandboxed
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data sets are not here")
@@ -30,7 +37,7 @@ CORPORA = {
 SMALL = [
     "engine={sampler: local, learner: local}",
     "policy.dtype=float32",
-    "sample.max_tokens=96",
+    "sample.max_tokens=160",
     "learn.minibatches=1",
     "learn.gradient_checkpointing=false",
     "train={problems: 2, steps: 2, tokens: null, trackers: [], ranks: 1}",
@@ -39,10 +46,8 @@ SMALL = [
 
 
 def toolish(folder: Path, *words: str) -> str:
-    """A random model that often writes what a tool answers: besides letters it has these words as tokens."""
-    policy = tiny_policy(
-        0, context=1024, characters="abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ123</>.,?:()\n"
-    )
+    """A random model that often writes what a tool answers: besides all bytes it has these words as tokens."""
+    policy = tiny_policy(0, context=2048, characters="".join(sorted(ByteLevel.alphabet())))
     policy.tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
     policy.model.resize_token_embeddings(len(policy.tokenizer), mean_resizing=False)
     save_policy(policy, folder, {})
@@ -63,6 +68,7 @@ def test_the_agents_of_the_papers_resolve(name: str, capsys: pytest.CaptureFixtu
     assert (recipe.model, recipe.train.problems, recipe.learn.minibatches) == ("Qwen/Qwen2.5-3B", 512, 8)
     assert (recipe.task.searches, recipe.task.passages, recipe.task.limits.turns) == (3, 3, 4)
     assert recipe.learn.lr == 1e-6
+    assert "intfloat/e5-base-v2" in str(recipe.task.retriever)
     for stage in recipe.explore[1:]:
         assert "turns" in str(stage.model_dump(mode="json")["segment"])
 
@@ -78,7 +84,9 @@ def test_no_corpus_is_a_sentence_before_anything_is_drawn(
     words = ["train", "grpo", "--setting", "hotpotqa-3b", *SMALL, f"model={toolish(tmp_path / 'model')}"]
     words += ["task.problems.train_data=q.jsonl", "task.problems.heldout_data=held.jsonl", "--out", "run"]
     assert main(words) == 2
-    assert "wiki-18.jsonl.gz cannot be read" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the corpus wiki-18.jsonl.gz cannot be read" in said
+    assert "name yours: task.corpus='[FILE, …]'" in said
 
 
 def test_questions_of_the_hub_are_read(tmp_path: Path) -> None:
@@ -122,13 +130,13 @@ def questions(tmp_path: Path, file: str, answer: str) -> list[str]:
 def test_two_steps_of_each_with_a_small_model(tmp_path: Path, name: str, where: str) -> None:
     pytest.importorskip("bm25s")
     corpus, file = CORPORA[where]
-    queries = [f"<search>{query}</search>" for query in ("film", "born in", "country")]
-    model = toolish(tmp_path / "model", *queries, "<answer>yes</answer>")
+    queries = [f"<search>{query} {i}</search>" for query in ("film", "born in", "country") for i in range(8)]
+    model = toolish(tmp_path / "model", *queries, *(f"<answer>{i}</answer>" for i in range(6)))
     words = ["train", name, "--setting", "hotpotqa-3b", *SMALL, f"model={model}", *questions(tmp_path, file, "answer")]
     words += [
         f"task.corpus={json.dumps([str(DATA / part) for part in corpus])}",
         "task.longest=60",
-        "task.retriever={}",
+        "task.retriever=bm25",
     ]
     # what a random model answers is wrong; that some of its responses hold an answer makes them differ all the same
     words += FEWER.get(name, [])
@@ -140,7 +148,7 @@ def test_two_steps_of_each_with_a_small_model(tmp_path: Path, name: str, where: 
     assert sum(row.get("learn/updates", 0) for row in rows), "groups differ, so something is learnt"
     rollouts = [r for step in (1, 2) for r in RolloutStore(tmp_path / "run" / "rollouts").read(step)]
     assert any("information>Doc 1(Title: " in rollout.text for rollout in rollouts), "passages were found"
-    assert all(len(rollout.token_ids) <= 96 for rollout in rollouts)
+    assert all(len(rollout.token_ids) <= 160 for rollout in rollouts)
     branches = [rollout for rollout in rollouts if rollout.branch_at]
     assert bool(branches) == (name != "grpo")
     by_id = {rollout.id: rollout for rollout in rollouts}
@@ -148,3 +156,89 @@ def test_two_steps_of_each_with_a_small_model(tmp_path: Path, name: str, where: 
         parent = by_id[branch.parent].trainable_T
         assert parent is not None
         assert not parent[branch.branch_at - 1], "a branch begins behind an observation"
+
+
+# With an interpreter
+
+
+def test_the_stages_with_an_interpreter_resolve(capsys: pytest.CaptureFixture[str]) -> None:
+    """The script of the paper for the first stage; a later one changes a model and two limits, and nothing else."""
+    [first, later] = [line for line in STAGES.splitlines() if line.startswith("outrider train etir")]
+    recipes = []
+    for line in (first, later):
+        words = shlex.split(line)[1:]
+        assert main([*words[: words.index("--out")], "--dry-run"]) == 0
+        recipes.append(Recipe.model_validate(read_yaml(capsys.readouterr().out, "dry run")))
+    assert "model=runs/two-calls/model" in later
+    assert "--out runs/two-calls" in first
+    assert {line.split(":")[0] for line in recipes[0].difference(recipes[1])} == {
+        "model",
+        "task.python_tool.calls",
+        "sample.max_tokens",
+    }
+    recipe = recipes[0]
+    assert isinstance(recipe.task, PythonTool)
+    assert (recipe.model, recipe.task.calls, recipe.sample.max_tokens) == ("Qwen/Qwen2.5-Math-7B", 2, 4096)
+    assert (recipe.explore, recipe.train.problems, recipe.learn.minibatches) == ([Uniform(n=16)], 128, 2)
+    assert (recipe.learn.lr, recipe.objective.kl.coef, recipe.objective.entropy.bonus) == (1e-6, 0.0, 0.0)
+    prompt = recipe.task.problems.prompt.format(question="1 + 1?")
+    assert prompt.startswith("1 + 1?\n")
+    assert "\\boxed{}" in prompt
+
+
+@needs_data
+@pytest.mark.skipif(not sandboxed(), reason="this machine allows no sandbox")
+@pytest.mark.parametrize("name", ["etir", "grpo", "arpo"])
+def test_an_interpreter_and_a_small_model_on_gsm8k(tmp_path: Path, name: str) -> None:
+    """In two stages, as the page says, where the method has them."""
+    lines = (DATA / "gsm8k" / "test.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "train.jsonl").write_text("".join(lines[:40]))
+    (tmp_path / "test.jsonl").write_text("".join(lines[40:60]))
+    blocks = [f"\n```python\nprint({i} + 40)\n```\n" for i in range(20)]
+    model = toolish(tmp_path / "model", *blocks, *(f"\\boxed{{{i}}}" for i in range(8)))
+    there = f"train_data={tmp_path / 'train.jsonl'}", f"heldout_data={tmp_path / 'test.jsonl'}"
+    words = ["train", name, "--setting", "math-python-7b", *SMALL, "explore.0.n=4"]
+    words += [f"task.problems.{word}" for word in (*there, "prompt='{problem} '", "judge=number")]
+    words += ["reward.unparseable=-1.0", *(["explore.1.total=6"] if name == "arpo" else [])]
+    stages = [("first", ["task.calls=1"])]
+    stages += [("second", ["task.calls=2", "sample.max_tokens=200"])] if name == "etir" else []
+    for stage, raised in stages:
+        out = tmp_path / stage
+        assert main([*words, *raised, f"model={model}", "--out", str(out)]) == 0
+        rollouts = [r for step in (1, 2) for r in RolloutStore(out / "rollouts").read(step)]
+        calls = [r.text.count("```output\n4") + r.text.count("```output\n5") for r in rollouts if not r.branch_at]
+        assert max(calls) == (2 if stage == "second" else 1), "as many as the stage allows"
+        assert any("No call is left." in r.text for r in rollouts)
+        assert sum(row.get("learn/updates", 0) for row in RunFolder(out).metrics())
+        model = str(out / "model")
+
+
+# What the page says of one recipe on Countdown and on turns
+
+PAGE = (Path(__file__).parents[1] / "docs" / "environments.md").read_text()
+STAGES = PAGE.partition("Progressive tool integration")[2].partition("## ")[0]
+TABLE = re.findall(
+    r"^\| ([\w-]+) \| `(outrider train .*?)` \| `(outrider train .*?)` \| (.*?) ?\|$", PAGE, re.MULTILINE
+)
+
+
+def test_the_table_has_every_method_of_agents() -> None:
+    assert [row[0] for row in TABLE] == ["GRPO", "DARS", "XRPO", "DEEP-GRPO", "Tree-GRPO", "TreeRL", "ARPO"]
+
+
+@pytest.mark.parametrize(("method", "there", "here", "begin"), TABLE, ids=[row[0] for row in TABLE])
+def test_a_method_of_the_table_is_one_recipe_in_two_places(
+    method: str, there: str, here: str, begin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipes = []
+    for line in (there, here):
+        assert main([*shlex.split(line)[1:], "--dry-run"]) == 0
+        recipes.append(Recipe.model_validate(read_yaml(capsys.readouterr().out, "dry run")))
+    one, many = recipes
+    assert (one.task.name, one.task.turns, many.task.name, many.task.turns) == ("countdown", False, "hops", True)
+    assert one.name == many.name
+    assert [type(stage) for stage in one.explore] == [type(stage) for stage in many.explore]
+    assert one.resolved()["credit"] == many.resolved()["credit"]
+    kinds = [type(segment) for r in recipes for stage in r.explore if (segment := getattr(stage, "segment", None))]
+    said = {"steps": Delimiter, "tokens": Chunk, "turns": Turns}
+    assert kinds == [said[word] for word in begin.split(", ") if begin]

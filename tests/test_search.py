@@ -114,8 +114,9 @@ def test_a_corpus_is_read_from_passages_and_from_contexts(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.write(json.dumps({"title": "A", "text": "one"}) + "\n")
+        file.write(json.dumps({"id": "0", "contents": '"C"\nthree\nfour'}) + "\n")  # Search-R1's
     found = read_corpus([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl.gz")])
-    assert found == [Passage("A", "one"), Passage("B", "two. three.")]
+    assert found == [Passage("A", "one"), Passage("B", "two. three."), Passage("C", "three\nfour")]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ class Passage(NamedTuple):
 
 def read_corpus(files: Sequence[str]) -> list[Passage]:
     """The passages of JSON lines, each once, in order: rows with ``title`` and ``text``, or with ``context``, a list of
-    ``{"title": …, "sentences": […]}`` as HotpotQA's distractor setting has them.
+    ``{"title": …, "sentences": […]}`` as HotpotQA's distractor setting has them, or with ``contents``, a line with the
+    title and then the text, as in the corpora of Search-R1.
 
     Raises:
         UserError: a file is missing, or has a line that is neither.
@@ -45,12 +46,16 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
             for number, line in enumerate(lines, 1):
                 yield number, json.loads(line)
     except (OSError, ValueError) as error:
-        raise UserError(f"the corpus {path} cannot be read ({error})") from error
+        own = "; name yours: task.corpus='[FILE, …]'" if isinstance(error, FileNotFoundError) else ""
+        raise UserError(f"the corpus {path} cannot be read ({error}){own}") from error
 
 
 def _passages(row: Mapping[str, Any]) -> list[Passage]:
     if "context" in row:
         return [Passage(one["title"], "".join(one["sentences"]).strip()) for one in row["context"]]
+    if "contents" in row:
+        title, _, text = row["contents"].partition("\n")
+        return [Passage(title.strip('"'), text)]
     return [Passage(row["title"], row["text"])]
 
 
