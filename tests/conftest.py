@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import os
+from multiprocessing import forkserver
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is imported: no test waits for a network
@@ -9,6 +10,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+import unpainted  # noqa: F401 - runs make their pictures and do not paint them
+from outrider.bench.child import PRELOAD
 from outrider.train.cores import usable_cores
 
 # A slow moment of the machine is no failure, and equal code has equal results; `--hypothesis-profile=search` looks for
@@ -17,6 +20,12 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("suite")
 torch.set_num_threads(1)
+
+# Processes are forked from one that has what any of them imports, whichever test forks first: 3 CPU seconds for each.
+FORKED = [*PRELOAD, "outrider.learn.sharded", "outrider.sample.vllm"]
+FORKED += [f"transformers.models.{family}.modeling_{family}" for family in ("qwen2", "qwen3", "llama")]
+preload = forkserver.set_forkserver_preload
+forkserver.set_forkserver_preload = lambda modules: preload([*modules, *FORKED])
 
 # Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
 LONG = [

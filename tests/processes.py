@@ -7,6 +7,7 @@ terminal's signals, are left to those tests that take ``begun_by_the_interpreter
 
 from __future__ import annotations
 
+import importlib
 import os
 import runpy
 import signal
@@ -69,7 +70,7 @@ class Started:
 
 def begun(words: Sequence[str], errors: Path, **environment: str) -> Started:
     """Forked from the process that has imported everything."""
-    warm = warm_processes(*PRELOAD, "transformers.models.qwen2.modeling_qwen2")
+    warm = warm_processes(*PRELOAD)
     process = warm.Process(target=_child, args=(list(words), errors, environment))
     process.start()
     return Started(process.pid, lambda: process.exitcode, errors)
@@ -92,6 +93,7 @@ def _child(words: list[str], errors: Path, environment: dict[str, str]) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(environment)
+    importlib.import_module("unpainted")
     for stream, path in ((1, Path(os.devnull)), (2, errors)):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, stream)

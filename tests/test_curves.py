@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from outrider.measure.evaluation import evaluate
 from outrider.record import Problem, correct, incorrect
-from outrider.screen.curves import _smooth, curves_figure, draw_curves
+from outrider.screen.curves import _smooth, curves_figure
 from runs import python, rollout
+from unpainted import draw_curves
 
 
 def evaluation(*pass_at: float | None) -> dict[str, object]:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from transformers import AutoModelForCausalLM
@@ -42,7 +40,6 @@ def test_a_real_set_trains_and_evaluates_from_end_to_end(
     if not (DATA / training).is_file():
         pytest.skip("the shared data sets are not here")
     monkeypatch.setenv("WORLD_SIZE", "1")  # one process
-    monkeypatch.setitem(sys.modules, "outrider.screen.curves", SimpleNamespace(draw_curves=lambda *arguments: None))
     sides = {
         "train_data": first_rows(DATA / training, 40, tmp_path),
         "heldout_data": first_rows(DATA / testing, 20, tmp_path),

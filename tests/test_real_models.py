@@ -291,13 +291,6 @@ def test_packed_attention_is_the_same_through_the_call_of_flash_attention(monkey
 # Runs.
 
 
-@pytest.fixture(autouse=True)
-def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing what draws takes longer than all else that a run does here."""
-    nothing = SimpleNamespace(draw_curves=lambda *arguments: None)
-    monkeypatch.setitem(sys.modules, "outrider.screen.curves", nothing)
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("table") / "problems.jsonl"

@@ -17,13 +17,15 @@ from outrider.record.store import RolloutStore
 from outrider.train.train_command import train_command
 from processes import Started, begun, begun_by_the_interpreter
 from small_run import SMALL, contents, recipe
+from unpainted import painted
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    assert train_command(recipe(), folder) == 0
+    with painted():
+        assert train_command(recipe(), folder) == 0
     return folder
 
 
@@ -32,7 +34,8 @@ def test_a_run_leaves_what_it_promises(name: str, tmp_path: Path, finished: Path
     folder = finished
     if name != "grpo":
         folder = tmp_path / "run"
-        train_command(recipe(name=name), folder)
+        with painted():
+            train_command(recipe(name=name), folder)
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
     assert {"tokens", "reward", "entropy", "solved", "mixed", "unsolved", "truncated", "learn/loss"} <= rows[0].keys()
