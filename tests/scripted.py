@@ -27,6 +27,9 @@ from outrider.record.turns import sampled
 from small import LONG, ScriptedEngine
 
 
+seed_of = cache(identity_seed)  # asked for again by every run in the same world
+
+
 class World(NamedTuple):
     """A situation: ``problems`` a step, what stage comes ``before``, and how rollouts end."""
 
@@ -41,7 +44,7 @@ class Ragged(Stage):
     """One to seven rollouts, by the problem alone."""
 
     def plan(self, view: View) -> list[SampleRequest]:
-        sizes = [1 + identity_seed("size", g.problem.id) % 7 for g in view.groups]
+        sizes = [1 + seed_of("size", g.problem.id) % 7 for g in view.groups]
         return [] if view.round else [SampleRequest(g.problem, n=n) for g, n in zip(view.groups, sizes, strict=True)]
 
 
@@ -49,17 +52,17 @@ class Halved(Ragged):
     """The same, and every other problem is left out again, by itself alone."""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
-        return {g.id: "halved: by lot" for g in groups if identity_seed("half", g.problem.id) % 2}
+        return {g.id: "halved: by lot" for g in groups if seed_of("half", g.problem.id) % 2}
 
 
 def by_rate(request: SampleRequest, member: int) -> Outcome:
     """Some problems never, some always, most now and then; the visit and the member decide."""
-    rate = identity_seed("rate", request.problem.id) % 5 / 4
-    return Outcome.CORRECT if identity_seed(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
+    rate = seed_of("rate", request.problem.id) % 5 / 4
+    return Outcome.CORRECT if seed_of(request.group_id, member) / 2**63 < rate else Outcome.INCORRECT
 
 
 def with_errors(request: SampleRequest, member: int) -> Outcome:
-    return Outcome.ERROR if identity_seed("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
+    return Outcome.ERROR if seed_of("error", request.group_id, member) % 3 == 0 else by_rate(request, member)
 
 
 def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
@@ -202,10 +205,11 @@ class Run:
             text=f"answer {member}",
         ).judged(verdict, self.reward(verdict.success, member) if scorable else np.nan)
 
-    def fates(self, groups: Sequence[Group]) -> dict[str, Any]:
-        """What the step decided for each problem, in no order: what was asked for it, and what was dropped."""
-        asked = {g.problem.id: [d for d in self.plans[-1] if d[0] == g.problem.id] for g in groups}
-        return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}
+
+def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """What a step decided for each problem, in no order: what was asked for it, and what was dropped."""
+    asked = {g.problem.id: [d for d in plan if d[0] == g.problem.id] for g in groups}
+    return {g.problem.id: (asked[g.problem.id], [r.unused for r in g.rollouts]) for g in groups}
 
 
 def described(r: SampleRequest) -> tuple[Any, ...]:

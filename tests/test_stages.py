@@ -38,7 +38,7 @@ from outrider.explore.select import SELECTORS
 from outrider.explore.stage import bounds_after
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, SampleRequest
-from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, perverse, with_errors
+from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, fates, perverse, with_errors
 from stage_cases import CASES, EVERY, Case
 from worked_steps import check_by_hand
 
@@ -179,12 +179,12 @@ def check_order_of_problems(life: Life) -> None:
     """From the state before every step, a batch in another order: every problem gets what it got."""
     n = life.world.problems
     for step in range(STEPS):
-        start, fates = json.loads(life.states[step])["stream"]["position"], []
-        for order in (range(n), np.roll(range(n), 2) if step % 2 else reversed(range(n))):
-            places = {start + i: start + int(j) for i, j in enumerate(order)}
-            run = life.again(step, train=lambda i, places=places: POOL[places.get(i, i) % EPOCH])
-            fates.append(run.fates(run.next()))
-        assert fates[1] == fates[0]
+        start = json.loads(life.states[step])["stream"]["position"]
+        order = np.roll(range(n), 2) if step % 2 else reversed(range(n))
+        places = {start + i: start + int(j) for i, j in enumerate(order)}
+        run = life.again(step, train=lambda i, places=places: POOL[places.get(i, i) % EPOCH])
+        groups = run.next()
+        assert fates(groups, run.plans[-1]) == fates(life.groups[step], life.run.plans[step])
 
 
 def check_what_is_left_out_gets_nothing(life: Life) -> None:
