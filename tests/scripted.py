@@ -26,7 +26,6 @@ from outrider.record import (
 from outrider.record.turns import sampled
 from small import LONG, ScriptedEngine
 
-
 seed_of = cache(identity_seed)  # asked for again by every run in the same world
 
 
