@@ -114,15 +114,20 @@ def test_a_corpus_is_read_from_passages_and_from_contexts(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.write(json.dumps({"title": "A", "text": "one"}) + "\n")
-        file.write(json.dumps({"id": "0", "contents": '"C"\nthree\nfour'}) + "\n")  # Search-R1's
+        for contents in ('"C"\nthree\nfour', "five"):  # Search-R1's, and one without a title
+            file.write(json.dumps({"id": "0", "contents": contents}) + "\n")
     found = read_corpus([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl.gz")])
-    assert found == [Passage("A", "one"), Passage("B", "two. three."), Passage("C", "three\nfour")]
+    assert found == [Passage("A", "one"), Passage("B", "two. three."), Passage("C", "three\nfour"), Passage("", "five")]
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"title": "A", "txt": "one"}', r"c.jsonl:1 has neither title and text nor context \(did you mean 'txt'\?\)"),
+        (
+            '{"title": "A", "txt": "one"}',
+            r"c.jsonl:1 has neither title and text nor context nor contents \(did you mean 'txt'\?\)",
+        ),
+        ('{"contents": 7}', "c.jsonl:1 has neither title and text nor context nor contents"),
         ("7", "c.jsonl:1 has neither title and text nor context"),
         ("{", "c.jsonl cannot be read"),
         ("", "has no passages"),

@@ -34,7 +34,9 @@ def read_corpus(files: Sequence[str]) -> list[Passage]:
                 passages.update(dict.fromkeys(_passages(row)))
             except (KeyError, TypeError, AttributeError):
                 hint = nearest("text", row) if isinstance(row, Mapping) else "no object"
-                raise UserError(f"{file}:{number} has neither title and text nor context ({hint})") from None
+                raise UserError(
+                    f"{file}:{number} has neither title and text nor context nor contents ({hint})"
+                ) from None
     if not passages:
         raise UserError(f"the corpus {', '.join(files)} has no passages")
     return list(passages)
@@ -55,7 +57,7 @@ def _passages(row: Mapping[str, Any]) -> list[Passage]:
         return [Passage(one["title"], "".join(one["sentences"]).strip()) for one in row["context"]]
     if "contents" in row:
         title, _, text = row["contents"].partition("\n")
-        return [Passage(title.strip('"'), text)]
+        return [Passage(title.strip('"'), text) if text else Passage("", title)]
     return [Passage(row["title"], row["text"])]
 
 
