@@ -188,7 +188,7 @@ def test_the_stages_with_an_interpreter_resolve(capsys: pytest.CaptureFixture[st
 
 @needs_data
 @pytest.mark.skipif(not sandboxed(), reason="this machine allows no sandbox")
-@pytest.mark.parametrize("name", ["etir", "grpo", "arpo"])
+@pytest.mark.parametrize("name", ["etir", pytest.param("grpo", marks=pytest.mark.slow), "arpo"])
 def test_an_interpreter_and_a_small_model_on_gsm8k(tmp_path: Path, name: str) -> None:
     """In two stages, as the page says, where the method has them."""
     lines = (DATA / "gsm8k" / "test.jsonl").read_text().splitlines(keepends=True)
