@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outrider.explore import Stage, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import (
     Group,
+    Observation,
     Outcome,
     Problem,
     Rollout,
@@ -161,8 +164,10 @@ class Run:
             assert request.prompt_ids.tolist() == parent.prompt_ids.tolist(), "and in its context"
             flags = sampled(parent, self.drawn)
             assert flags[len(kept)], "a branch writes nothing for the world"
-            known = request.prefix.sampled_P
-            assert flags[: len(kept)].all() if known is None else (known == flags[: len(kept)]).all()
+            known = np.ones(len(kept), np.bool_)
+            for begin, end in request.prefix.observed or ():
+                known[begin:end] = False
+            assert (known == flags[: len(kept)]).all(), "and is told what the world said"
         prefix = None if request.prefix is None else (request.prefix.parent, request.prefix.ids.tobytes())
         place = (
             request.group_id,
@@ -194,6 +199,7 @@ class Run:
             logprobs_T=np.log(numbers_T).astype(np.float32),
             entropies_T=(3 * (numbers_T if seen_T is not None else numbers_T[::-1])).astype(np.float32),
             trainable_T=seen_T,
+            observations=() if seen_T is None else heard(seen_T),
             prefix_ids=np.zeros(0, np.int32) if request.prefix is None else request.prefix.ids,
             parent=None if request.prefix is None else request.prefix.parent,
             context=request.context,
@@ -203,6 +209,16 @@ class Run:
             stop=StopReason.LENGTH if self.world.truncated else StopReason.STOP,
             text=f"answer {member}",
         ).judged(verdict, self.reward(verdict.success, member) if scorable else np.nan)
+
+
+def heard(sampled_T: NDArray[np.bool_]) -> tuple[Observation, ...]:
+    """One for each stretch of tokens that were not sampled."""
+    at, found = 0, []
+    for flag, tokens in ((flag, len(list(run))) for flag, run in itertools.groupby(sampled_T.tolist())):
+        if not flag:
+            found.append(Observation(at, tokens, 0, 0))
+        at += tokens
+    return tuple(found)
 
 
 def fates(groups: Sequence[Group], plan: Sequence[tuple[Any, ...]]) -> dict[str, Any]:

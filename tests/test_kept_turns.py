@@ -19,6 +19,7 @@ from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import character_tokenizer
 from outrider.record import Prefix, Problem, Rollout, SampleRequest, StopReason
+from outrider.record.turns import observed
 from outrider.sample.kept import Kept
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
@@ -332,7 +333,7 @@ def test_branches_and_openings_and_long_answers_cost_what_is_new(path: str) -> N
         SampleRequest(
             next(p for p in PROBLEMS if p.id == root.problem_id),
             2,
-            Prefix(root.id, root.token_ids[:at], flags(root)[:at]),
+            Prefix(root.id, root.token_ids[:at], observed(root, {}, at)),
             prompt_ids=root.prompt_ids,
             group_id=root.group_id,
             first_member=100 + 2 * i,

@@ -11,12 +11,23 @@ import pytest
 import torch
 
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.worlds import WorldLimits, WorldsHere
+from outrider.environments.worlds import Key, WorldLimits, WorldsHere
 from outrider.explore.segment import Turns
 from outrider.model.load import Policy
 from outrider.model.tiny import tiny_policy
-from outrider.record import Group, Outcome, Prefix, Problem, Rollout, SampleRequest, StopReason, correct, incorrect
-from outrider.record.turns import segments_of
+from outrider.record import (
+    Group,
+    Outcome,
+    Prefix,
+    Problem,
+    Rollout,
+    SampleRequest,
+    SamplingParams,
+    StopReason,
+    correct,
+    incorrect,
+)
+from outrider.record.turns import observed, segments_of
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -129,10 +140,9 @@ def test_a_rollout_is_a_function_of_its_identity(policy: Policy) -> None:
 
 
 def branches_of(policy: Policy, rollout: Rollout, make=Counting, n: int = 3) -> list[tuple[int, Rollout]]:
-    own = flags(rollout)
     drawn = []
-    for at in Turns().bounds([], own):
-        prefix = Prefix(rollout.id, rollout.token_ids[:at], own[:at])
+    for at in Turns().bounds([], flags(rollout)):
+        prefix = Prefix(rollout.id, rollout.token_ids[:at], observed(rollout, {}, at))
         problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
         request = SampleRequest(
             problem, n, prefix, prompt_ids=rollout.prompt_ids, group_id=rollout.group_id, first_member=50, seed=5
@@ -155,9 +165,73 @@ def test_a_branch_goes_on_in_the_world_of_its_turns(policy: Policy) -> None:
     assert seen > 20
 
 
+class Quiet(Counting):
+    """Says nothing to every other turn, and to a turn by its number and length else."""
+
+    def step(self, text: str) -> Reply:
+        said = super().step(text)
+        return said._replace(observation="") if self.turns % 2 else said
+
+
+def test_a_branch_behind_a_turn_that_nothing_was_said_to(policy: Policy) -> None:
+    """Two turns in a row were two actions: one of both together would lead into another world."""
+    seen = 0
+    for rollout in sampler(policy, Quiet).sample(requests_of(policy)):
+        problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
+        for one in rollout.observations[1:]:
+            at = one.span[1]
+            if at == len(rollout.token_ids):
+                continue
+            prefix = Prefix(rollout.id, rollout.token_ids[:at], observed(rollout, {}, at))
+            request = SampleRequest(problem, 2, prefix, prompt_ids=rollout.prompt_ids, group_id="g", seed=5)
+            for branch in sampler(policy, Quiet).sample([request]):
+                assert branch.stop is not StopReason.ENVIRONMENT, branch.verdict
+                said = [text for mine, text in told(policy, branch) if not mine]
+                before = sum(0 < other.at < at for other in rollout.observations)
+                numbers = [int(text.partition(":")[0]) for text in said]
+                assert numbers == [n for n in range(before + 1, before + 1 + 2 * len(said)) if n % 2 == 0][: len(said)]
+                seen += bool(said) and one.tokens == 0
+    assert seen > 5
+
+
+@pytest.mark.parametrize("most", [1, 5, 13, 24])
+def test_no_more_rollouts_are_in_play_than_may_be(policy: Policy, most: int) -> None:
+    """Of a request all are, which share its prompt."""
+    high = 0
+
+    class Counted(WorldsHere):
+        def begin(self, key: Key, problem: Problem, seed: int) -> None:
+            nonlocal high
+            super().begin(key, problem, seed)
+            high = max(high, len(self._worlds))
+
+    worlds = Counted(Counting, WorldLimits(seconds=60.0))
+    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6, most)
+    whole = sampler(policy).sample(requests_of(policy, 5))
+    for one, other in zip(drawing.sample(requests_of(policy, 5)), whole, strict=True):
+        assert same(one, other)
+    assert 5 <= high <= max(5, most)
+    assert high > 5 or most < 10
+
+
+def test_one_that_drew_nothing_is_of_the_weights_and_the_mode_of_its_step(policy: Policy) -> None:
+    drawing = sampler(policy, Absent)
+    drawing.take(7, lambda folder: None)
+    params = SamplingParams(max_tokens=8, temperature=0.5)
+    rollouts = drawing.sample([replace(request, params=params) for request in requests_of(policy, 2)])
+    for rollout in rollouts:
+        assert (rollout.policy_version, rollout.mode, len(rollout.token_ids)) == (7, params.logprob_mode, 0)
+        assert rollout.entropies_T is None
+
+
+class Absent(Counting):
+    def begin(self, problem: Problem, seed: int) -> str:
+        raise OSError("nobody is there")
+
+
 def test_a_branch_in_the_middle_of_a_turn_acts_with_the_whole_turn(policy: Policy) -> None:
     rollout = next(r for r in sampler(policy).sample(requests_of(policy)) if len(told(policy, r)[0][1]) > 4)
-    prefix = Prefix(rollout.id, rollout.token_ids[:2], np.ones(2, np.bool_))
+    prefix = Prefix(rollout.id, rollout.token_ids[:2], observed(rollout, {}, 2))
     problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
     request = SampleRequest(problem, 8, prefix, prompt_ids=rollout.prompt_ids, group_id="g", seed=5)
     lengths = 0

@@ -13,7 +13,7 @@ from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, group_id
-from outrider.record.turns import sampled
+from outrider.record.turns import observed
 
 T = TypeVar("T")
 Draw = Callable[[Sequence[SampleRequest]], list[Rollout]]
@@ -187,11 +187,11 @@ class Explorer:
 
 
 def _with_turns(prefix: Prefix | None, group: Group | None) -> Prefix | None:
-    """The prefix, and which of its tokens were sampled, where not all were."""
-    if prefix is None or group is None or all(rollout.trainable_T is None for rollout in group.rollouts):
+    """The prefix, and what in it a world said, where there is one."""
+    if prefix is None or group is None or not any(rollout.observations for rollout in group.rollouts):
         return prefix
     by_id = {rollout.id: rollout for rollout in group.rollouts}
-    return replace(prefix, sampled_P=sampled(by_id[prefix.parent], by_id)[: len(prefix.ids)])
+    return replace(prefix, observed=observed(by_id[prefix.parent], by_id, len(prefix.ids)))
 
 
 def _name(stage: Stage, index: int) -> str:

@@ -29,7 +29,7 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str) -
     turns = [("user", "?"), ("assistant", _ANSWER), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns]
     written = str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
-    _, found, after = written.rpartition(_ANSWER)
+    _, found, after = written.partition(_ANSWER)  # the first: an observation may hold anything
     if not found:
         raise UserError("the chat template does not show the turns of the assistant, so no observation can follow one")
     return after.removeprefix(last) if last else after

@@ -81,12 +81,13 @@ class Prefix:
     Attributes:
         parent: id of that rollout.
         ids: the kept response tokens, from the first token of the *path* (the parent's own prefix included).
-        sampled_P: bool, which of them a policy sampled; the others were observed. None: the explorer knows.
+        observed: begin and end in ``ids`` of what a world said, in order: before the first turn, and to each turn, also
+            where it said nothing. None: the explorer knows.
     """
 
     parent: str
     ids: Ids
-    sampled_P: NDArray[np.bool_] | None = None
+    observed: tuple[tuple[int, int], ...] | None = None
 
     @property
     def branch_at(self) -> int:

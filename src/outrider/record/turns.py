@@ -27,6 +27,17 @@ def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bo
     return np.concatenate([sampled(relatives[rollout.parent], relatives)[: rollout.branch_at], own_T])
 
 
+def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
+    """Begin and end of what the world said in the first ``upto`` response tokens; the prefix as its own rollouts say.
+
+    What ends there belongs to it, also where nothing was said: the turn before it has been answered.
+    """
+    at = rollout.branch_at
+    before = () if rollout.parent is None else observed(relatives[rollout.parent], relatives, min(at, upto))
+    own = [(at + begin, at + end) for begin, end in (one.span for one in rollout.observations)]
+    return (*before, *((begin, min(end, upto)) for begin, end in own if begin < upto or end <= upto))
+
+
 def segments_of(ids: Ids, sampled_T: NDArray[np.bool_]) -> list[Segment]:
     """Tokens cut where it changes who wrote them.
 

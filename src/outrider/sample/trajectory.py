@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from outrider.environments.worlds import Failed
 from outrider.record import (
-    RAW,
     Ids,
-    Mode,
     Observation,
     Outcome,
     Prefix,
@@ -22,7 +20,7 @@ from outrider.record import (
     StopReason,
     Verdict,
 )
-from outrider.record.turns import Segment, segments_of
+from outrider.record.turns import Segment
 from outrider.sample.requests import SampledTokens, prefix_of
 
 _NONE = np.zeros(0, np.int32)
@@ -48,12 +46,16 @@ class Trajectory:
         self.verdict: Verdict | None = None
         self.turns = 0
         self.heard: list[Observation] = []
-        parts = deque(segments_of(prefix_of(request), _sampled(request.prefix)))
-        self.opening = parts.popleft().ids if parts and not parts[0].sampled else _NONE
+        ids, last = prefix_of(request), 0
+        self.opening = _NONE
         self.replayed: deque[tuple[Ids, Ids]] = deque()
-        while len(parts) > 1:
-            self.replayed.append((parts.popleft().ids, parts.popleft().ids))
-        self.turn: list[Ids] = [part.ids for part in parts]
+        for begin, end in (request.prefix and request.prefix.observed) or ():
+            if begin == 0:
+                self.opening = ids[:end]
+            else:
+                self.replayed.append((ids[last:begin], ids[begin:end]))
+            last = end
+        self.turn: list[Ids] = [ids[last:]] if last < len(ids) else []
 
     @property
     def id(self) -> str:
@@ -101,12 +103,9 @@ class Trajectory:
         return int(self.turn[-1][-1]) if self.turns else None
 
     @property
-    def mode(self) -> Mode:
-        return self._drawn[0].mode if self._drawn else RAW
-
-    @property
-    def version(self) -> int:
-        return self._drawn[0].policy_version if self._drawn else 0
+    def drawn(self) -> Rollout | None:
+        """The first of its turns; None: it has none."""
+        return self._drawn[0] if self._drawn else None
 
     @property
     def trainable_T(self) -> NDArray[np.bool_] | None:
@@ -122,13 +121,7 @@ class Trajectory:
             unknown = np.full(len(part.ids), np.nan, np.float32)
             logprobs.append(unknown if turn is None else turn.logprobs_T)
             entropies.append(unknown if turn is None or turn.entropies_T is None else turn.entropies_T)
-        given = all(turn.entropies_T is not None for turn in self._drawn)
+        given = bool(self._drawn) and all(turn.entropies_T is not None for turn in self._drawn)
         ids = np.concatenate([_NONE, *(part.ids for part in self._own)]).astype(np.int32)
         assert self.stop is not None
         return SampledTokens(ids, np.concatenate(logprobs), np.concatenate(entropies) if given else None, self.stop)
-
-
-def _sampled(prefix: Prefix | None) -> NDArray[np.bool_]:
-    if prefix is None:
-        return np.zeros(0, np.bool_)
-    return np.ones(len(prefix.ids), np.bool_) if prefix.sampled_P is None else prefix.sampled_P

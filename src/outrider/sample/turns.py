@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 from outrider.environments.environment import Reply
 from outrider.environments.worlds import Failed, Key, Worlds
 from outrider.model.load import Policy
-from outrider.record import RAW, Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
+from outrider.record import Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
 from outrider.sample.sampler import Export, Keeping, KeptRollouts, Sampler
@@ -35,13 +36,21 @@ class TurnSampler:
     Args:
         worlds: of the task's environment.
         most_turns: of a rollout, those that a branch continues included.
+        most_rollouts: in play at once; of a request all are, also where they are more.
     """
 
     def __init__(
-        self, sampler: Sampler, policy: Policy, options: SampleOptions, worlds: Worlds, most_turns: int
+        self,
+        sampler: Sampler,
+        policy: Policy,
+        options: SampleOptions,
+        worlds: Worlds,
+        most_turns: int,
+        most_rollouts: int = 256,
     ) -> None:
         self._sampler, self._options = sampler, options
-        self._worlds, self._most_turns = worlds, most_turns
+        self._worlds, self._most_turns, self._most_rollouts = worlds, most_turns, most_rollouts
+        self._version = 0
         self._policy, self._limits = policy, PolicyLimits(policy)
         self.engines, self.takes_adapter = sampler.engines, sampler.takes_adapter
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
@@ -51,17 +60,24 @@ class TurnSampler:
         paths = {(i, k): Trajectory(request, k) for i, request in enumerate(requests) for k in range(request.n)}
         keeping = self._sampler.keeping() if isinstance(self._sampler, Keeping) else nullcontext()
         with keeping as kept:
-            self._draw(paths, kept)
+            self._draw(requests, paths, kept)
         return self._rollouts(requests, paths)
 
-    def _draw(self, paths: Mapping[Key, Trajectory], kept: KeptRollouts | None) -> None:
-        """Until all have ended, with worlds that live as long."""
+    def _draw(
+        self, requests: Sequence[SampleRequest], paths: Mapping[Key, Trajectory], kept: KeptRollouts | None
+    ) -> None:
+        """Until all have ended, with worlds that live as long. Those of a request begin together: they share a
+        prompt."""
+        waiting = deque(enumerate(requests))
+        asked = 0  # every rollout in play waits for its world
         try:
-            for key, path in paths.items():
-                seed = identity_seed(path.request.seed, path.request.group_id, "environment")
-                self._worlds.begin(key, path.request.problem, seed)
-            asked = len(paths)
-            while asked:
+            while waiting or asked:
+                while waiting and (not asked or asked + waiting[0][1].n <= self._most_rollouts):
+                    i, request = waiting.popleft()
+                    seed = identity_seed(request.seed, request.group_id, "environment")
+                    for k in range(request.n):
+                        self._worlds.begin((i, k), request.problem, seed)
+                    asked += request.n
                 answered = list(self._worlds.answers())
                 asked += self._go_on(paths, answered, kept) - len(answered)
         finally:
@@ -101,6 +117,7 @@ class TurnSampler:
         return self._sampler.engines_used
 
     def take(self, version: int, export: Export) -> dict[str, int]:
+        self._version = version
         return self._sampler.take(version, export)
 
     @property
@@ -159,15 +176,16 @@ class TurnSampler:
 
     def _rollouts(self, requests: Sequence[SampleRequest], paths: dict[Key, Trajectory]) -> list[Rollout]:
         tokens = {key: path.tokens() for key, path in paths.items()}
-        drawn = rollouts_of(requests, tokens, [RAW] * len(requests), 0, self._policy.tokenizer)
+        modes = [(request.params or self._options.params()).logprob_mode for request in requests]
+        drawn = rollouts_of(requests, tokens, modes, self._version, self._policy.tokenizer)
         return [
             replace(
                 one,
                 trainable_T=path.trainable_T,
                 observations=places,
                 verdict=path.verdict,
-                mode=path.mode,
-                policy_version=path.version,
+                mode=(path.drawn or one).mode,
+                policy_version=(path.drawn or one).policy_version,
             )
             for one, path, places in zip(drawn, paths.values(), self._observations(paths, drawn), strict=True)
         ]

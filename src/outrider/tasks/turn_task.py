@@ -19,6 +19,7 @@ class TurnLimits(Options):
     """What a rollout of several turns may take, and what its environment may."""
 
     turns: int = Field(16, ge=1, description="of a rollout, after which it is cut off")
+    worlds: int = Field(256, ge=1, description="rollouts in play at once, each with a world; at least one problem's")
     seconds: float = Field(10.0, gt=0, description="wall-clock limit of what an environment does with one turn")
     bytes: int = Field(4096, ge=1, description="of an observation; what is longer is cut off, and counted")
     memory_gb: float = Field(2.0, gt=0, description="GiB by which the process of an environment may grow")

@@ -14,8 +14,8 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     """Deterministic numbers of one step; a mean over nothing is NaN.
 
     ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
-    ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in tokens;
-    ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`.
+    ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in generated
+    tokens; ``verdict/…`` and ``unused/…`` are counts; ``spent/…`` is :func:`spent`.
     With environments alone there are ``observed_tokens``, ``turns`` of a rollout, ``turn_errors``, turns that asked for
     what cannot be had, and ``observations_cut``, those that were longer than they may be. Without entropies,
     ``surprisal``, the mean of ``-log p`` of the sampled tokens, estimates their mean without bias.
@@ -46,7 +46,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
         "solved": solved / len(sampled) if sampled else np.nan,
         "mixed": (len(sampled) - solved - unsolved) / len(sampled) if sampled else np.nan,
         "unsolved": unsolved / len(sampled) if sampled else np.nan,
-        "length": _mean([float(len(r.token_ids)) for r in rollouts]),
+        "length": _mean([float(r.trainable_tokens) for r in rollouts]),
         "truncated": _mean([float(r.truncated) for r in rollouts]),
         **_turns(rollouts),
         **{f"verdict/{outcome.value}": float(outcomes[outcome]) for outcome in Outcome},
