@@ -316,6 +316,10 @@ def test_the_learner_knows_the_entropies_that_an_engine_does_not_give(policy: Po
     blind = [replace(rollout, entropies_T=None) for rollout in rollouts]
     for seen, filled in zip(rollouts, with_entropies(blind, learner.entropies), strict=True):
         assert np.abs(seen.entropies_T - filled.entropies_T).max() < 1e-5
+    flags_T = np.arange(len(blind[0].token_ids)) % 3 > 0
+    [told] = with_entropies([replace(blind[0], trainable_T=flags_T)], learner.entropies)
+    assert np.isnan(told.entropies_T[~flags_T]).all(), "what was observed has none"
+    assert np.abs(told.entropies_T - rollouts[0].entropies_T)[flags_T].max() < 1e-5
 
 
 @pytest.mark.parametrize(

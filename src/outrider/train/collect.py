@@ -127,11 +127,13 @@ def _by_request(
 
 
 def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Rollout]:
-    """The same rollouts with the entropy of each token."""
+    """The same rollouts with the entropy of each sampled token; that of an observed one is NaN."""
     filled = list(rollouts)
     for mode in dict.fromkeys(rollout.mode for rollout in rollouts):  # a greedy one is of another distribution
         places = [i for i, rollout in enumerate(rollouts) if rollout.mode == mode]
         rows = [row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids) for r in (rollouts[i] for i in places)]
         for i, entropies_T in zip(places, entropies(rows), strict=True):
-            filled[i] = replace(rollouts[i], entropies_T=entropies_T.astype(np.float32))
+            sampled_T = rollouts[i].trainable_T
+            known_T = entropies_T if sampled_T is None else np.where(sampled_T, entropies_T, np.nan)
+            filled[i] = replace(rollouts[i], entropies_T=known_T.astype(np.float32))
     return filled
