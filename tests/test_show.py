@@ -17,7 +17,7 @@ from rich.console import Console
 import outrider
 from outrider.cli import main
 from outrider.model.tiny import character_tokenizer
-from outrider.record import incorrect
+from outrider.record import Observation, incorrect
 from outrider.screen.show_command import rollout_table
 from runs import python, rollout, run_of
 
@@ -38,18 +38,17 @@ def ids_of(text: str) -> np.ndarray:
 
 def test_what_was_observed_is_told_apart_also_before_a_branch() -> None:
     """Of a branch the tokens before it are dim, and its parent knows which of them were observed."""
-    flags = np.array([True, True, False, False, True])
-    parent = replace(rollout(0), token_ids=ids_of("1+2=3"), trainable_T=flags, text="1+2=3")
+    parent = replace(rollout(0), text="1+2=3", observations=(Observation(2, 2, 2, 4), Observation(5, 0, 5, 5)))
     branch = replace(
-        rollout(1), parent=parent.id, prefix_ids=parent.token_ids[:4], token_ids=ids_of("4>5"), text="4>5",
-        trainable_T=np.array([True, False, True]),
-    )  # fmt: skip
-    output = text_of(rollout_table([parent, branch], 5, TOKENIZER))
-    assert "2 of 2 rollouts; «…» was observed" in output
+        rollout(1), parent=parent.id, prefix_text="1+2=", text="4>5", observations=(Observation(1, 1, 1, 2),)
+    )
+    last = replace(rollout(2), parent=branch.id, prefix_text="1+2=4>", text="6")
+    output = text_of(rollout_table([parent, branch, last], 5))
+    assert "3 of 3 rollouts; «…» was observed" in output
     assert "1+«2=»3 " in output
     assert "1+«2=»4«>»5 " in output
-    assert "«" not in text_of(rollout_table([rollout(0)], 5, TOKENIZER))
-    assert "1+2=3 " in text_of(rollout_table([parent], 5))
+    assert "1+«2=»4«>»6 " in output
+    assert "«" not in text_of(rollout_table([rollout(0)], 5))
 
 
 def test_rollouts_are_shown_with_their_judgement_and_harmless_text() -> None:

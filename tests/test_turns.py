@@ -27,7 +27,7 @@ from outrider.record import (
     correct,
     incorrect,
 )
-from outrider.record.turns import observed, segments_of
+from outrider.record.turns import observed
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -83,8 +83,10 @@ def flags(rollout: Rollout) -> np.ndarray:
 
 def told(policy: Policy, rollout: Rollout) -> list[tuple[bool, str]]:
     """Who wrote what."""
-    parts = segments_of(rollout.token_ids, flags(rollout))
-    return [(part.sampled, policy.tokenizer.decode(part.ids, skip_special_tokens=True)) for part in parts]
+    own = flags(rollout)
+    cuts = np.flatnonzero(np.diff(own.astype(np.int8))) + 1
+    parts = zip(np.split(own, cuts), np.split(rollout.token_ids, cuts), strict=True)
+    return [(bool(mine[0]), policy.tokenizer.decode(ids, skip_special_tokens=True)) for mine, ids in parts if len(ids)]
 
 
 def same(a: Rollout, b: Rollout) -> bool:
@@ -157,7 +159,7 @@ def test_a_branch_goes_on_in_the_world_of_its_turns(policy: Policy) -> None:
     for rollout in sampler(policy).sample(requests_of(policy)):
         for at, branch in branches_of(policy, rollout):
             assert np.array_equal(branch.prefix_ids, rollout.token_ids[:at])
-            before = sum(not part.sampled for part in segments_of(branch.prefix_ids, flags(rollout)[:at]))
+            before = sum(end <= at and end > begin for begin, end in (one.span for one in rollout.observations))
             said = [text for mine, text in told(policy, branch) if not mine]
             assert [int(text.partition(":")[0]) for text in said] == [before + 1 + i for i in range(len(said))]
             assert before + len(said) < 6

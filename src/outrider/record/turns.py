@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.record.request import Ids
 from outrider.record.rollout import Rollout
-
-
-class Segment(NamedTuple):
-    """Tokens in a row that were all sampled, or all observed."""
-
-    sampled: bool
-    ids: Ids
 
 
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
@@ -36,17 +27,3 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
     before = () if rollout.parent is None else observed(relatives[rollout.parent], relatives, min(at, upto))
     own = [(at + begin, at + end) for begin, end in (one.span for one in rollout.observations)]
     return (*before, *((begin, min(end, upto)) for begin, end in own if begin < upto or end <= upto))
-
-
-def segments_of(ids: Ids, sampled_T: NDArray[np.bool_]) -> list[Segment]:
-    """Tokens cut where it changes who wrote them.
-
-    >>> flags = np.array([True, True, False, True])
-    >>> [(part.sampled, part.ids.tolist()) for part in segments_of(np.arange(4, dtype=np.int32), flags)]
-    [(True, [0, 1]), (False, [2]), (True, [3])]
-    """
-    if not len(ids):
-        return []
-    cuts = np.flatnonzero(np.diff(sampled_T.astype(np.int8))) + 1
-    flags = sampled_T[np.concatenate([[0], cuts])]
-    return [Segment(bool(flag), part) for flag, part in zip(flags, np.split(ids, cuts), strict=True)]

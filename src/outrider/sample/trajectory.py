@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,16 @@ from outrider.record import (
     StopReason,
     Verdict,
 )
-from outrider.record.turns import Segment
 from outrider.sample.requests import SampledTokens, prefix_of
 
 _NONE = np.zeros(0, np.int32)
+
+
+class Segment(NamedTuple):
+    """Tokens in a row that were all sampled, or all observed."""
+
+    sampled: bool
+    ids: Ids
 
 
 class Trajectory:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -14,8 +12,7 @@ from rich.text import Text
 from tokenizers import Tokenizer
 
 from outrider.errors import UserError, nearest
-from outrider.record import Ids, Outcome, Rollout
-from outrider.record.turns import sampled, segments_of
+from outrider.record import Outcome, Rollout
 from outrider.runs.folder import RunFolder
 
 _LONGEST = 400
@@ -66,35 +63,51 @@ def rollout_table(rollouts: Sequence[Rollout], n: int, tokenizer: Tokenizer | No
     Args:
         rollouts: in any order; none make an empty table.
         n: how many rows at most.
-        tokenizer: of the run; without it a problem is shown by its id, and what was observed is not told apart.
+        tokenizer: of the run; without it a problem is shown by its id.
     """
     shown = [rollouts[i * len(rollouts) // n] for i in range(n)] if len(rollouts) > n else rollouts
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True, expand=True)
     table.title = f"{len(shown)} of {len(rollouts)} rollouts"
     by_id = {rollout.id: rollout for rollout in rollouts}
-    turns = any(rollout.trainable_T is not None for rollout in rollouts)
-    if turns and tokenizer is not None:
+    if any(rollout.observations for rollout in rollouts):
         table.title += "; «…» was observed"
     table.add_column("problem", ratio=2, overflow="fold")
     table.add_column("response", ratio=5, overflow="fold")
     table.add_column("verdict", width=_JUDGEMENT, overflow="fold")
     for r in shown:
         problem = _visible(r.problem_id if tokenizer is None else tokenizer.decode(r.prompt_ids.tolist()))
-        prefix, own = (r.prefix_text, r.text) if tokenizer is None or not turns else _turns(r, by_id, tokenizer)
+        prefix, own = _marked(r.prefix_text, _before(r, by_id)), _marked(r.text, _own(r))
         response = Text.assemble((_visible(prefix), "dim"), _visible(own))
         table.add_row(Text(problem), response, _judgement(r))
     return table
 
 
-def _turns(rollout: Rollout, by_id: Mapping[str, Rollout], tokenizer: Tokenizer) -> tuple[str, str]:
-    """The prefix and the own tokens of a rollout, with marks around what was observed."""
-    at, flags_T = rollout.branch_at, sampled(rollout, by_id)
+def _marked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """A text with marks around what was observed.
 
-    def told(ids: Ids, flags: NDArray[np.bool_]) -> str:
-        parts = [(part.sampled, tokenizer.decode(part.ids.tolist())) for part in segments_of(ids, flags)]
-        return "".join(text if mine else f"«{text}»" for mine, text in parts)
+    >>> _marked("1+2=3", [(2, 4)])
+    '1+«2=»3'
+    """
+    last, parts = 0, []
+    for begin, end in spans:
+        parts += [text[last:begin], f"«{text[begin:end]}»"]
+        last = end
+    return "".join(parts) + text[last:]
 
-    return told(rollout.prefix_ids, flags_T[:at]), told(rollout.token_ids, flags_T[at:])
+
+def _own(rollout: Rollout) -> list[tuple[int, int]]:
+    """What was observed, in its own text."""
+    return [(one.begin, one.end) for one in rollout.observations if one.tokens]
+
+
+def _before(rollout: Rollout, by_id: Mapping[str, Rollout]) -> list[tuple[int, int]]:
+    """What was observed, in the text of its prefix: the rollouts that it continues know."""
+    parent = by_id.get(rollout.parent or "")
+    if parent is None:
+        return []
+    at = len(parent.prefix_text)
+    spans = [*_before(parent, by_id), *((at + begin, at + end) for begin, end in _own(parent))]
+    return [span for span in spans if span[1] <= len(rollout.prefix_text)]
 
 
 def _judgement(rollout: Rollout) -> Text:
