@@ -10,10 +10,11 @@ import pytest
 
 from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Environment, Reply
-from outrider.environments.worlds import WorldLimits
+from outrider.environments.worlds import WorldLimits, WorldsHere
 from outrider.errors import UserError
 from outrider.tasks import PythonTool
 from outrider.tasks.turn_task import TurnLimits
+from outrider.validate.worlds import compare_worlds
 from outrider.verify.sandbox_choice import find_way
 from test_worlds import heard
 
@@ -120,8 +121,9 @@ def test_a_block_may_use_up_its_time_before_its_turn_is_over(task: PythonTool) -
     [
         ("\\boxed{42}", "correct"),
         ("\\boxed{41}", "incorrect"),
-        ("```python\nprint(41 + 1)\n```", "incorrect"),  # it has ended itself behind the block
-        ("```text\nnone\n```\n", "unparseable"),
+        ("```python\nprint(41 + 1)\n``` \nSo it is \\boxed{42}.", "correct"),  # it goes on behind the block
+        ("```python\nprint(41 + 1)", "incorrect"),  # not closed, and ended by the policy
+        ("```text\nnone\n```", "unparseable"),
     ],
 )
 def test_a_turn_without_a_block_is_judged_alone(task: PythonTool, text: str, outcome: str) -> None:
@@ -129,6 +131,111 @@ def test_a_turn_without_a_block_is_judged_alone(task: PythonTool, text: str, out
     assert reply.done
     assert reply.verdict is not None
     assert reply.verdict.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("end", "before"),
+    [
+        ("\n```\n\n", ""),  # the token that ended the turn held more than the stop text
+        ("\n```\n so", "\n"),
+        ("\n```\n```python\nprint(1)", "\n"),
+        ("\n```", "\n"),  # an end token, as chat models write; a fence has to begin a line
+        ("\n```  ", "\n"),
+        ("\n  ```", "\n"),
+        ("\r\n```\r\n", ""),
+    ],
+)
+def test_a_block_is_executed_however_its_turn_ends(task: PythonTool, end: str, before: str) -> None:
+    """The policy ended the turn behind the block in three cases: they were judged as answers, against the page."""
+    assert begun(task).step(f"So\n```python\nprint(41 + 1){end}") == Reply(before + shown("42"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Code:\n```\n", "```text\n42\n```\n", "````python\nprint(1)\n```\n", "x = 1\n```\n\n", "```c\nx\n```\n so"],
+)
+def test_a_fence_that_closes_no_python_ends_a_turn_and_no_rollout(task: PythonTool, text: str) -> None:
+    """The stop text has ended the turn, and not the policy."""
+    world = begun(task)
+    reply = world.step(text)
+    assert (reply.done, reply.error) == (False, True)
+    assert "Nothing was executed" in reply.observation
+    assert [world.step(block("print(1)")).error for _ in range(4)] == [False, False, False, True], "it used no call up"
+
+
+@pytest.mark.parametrize("way", ["raise SystemExit", "exit()", "import sys; sys.exit(0)", "import os; os._exit(0)"])
+def test_a_block_that_exits_ends_no_later_one(task: PythonTool, way: str) -> None:
+    world = begun(task)
+    world.step(block(f"x = 1\nprint(x)\n{way}\nx = 2"))
+    reply = world.step(block("print(7)\ny = 8"))
+    assert reply == Reply(shown("7"))
+    assert world.step(block("print(y)")) == Reply(shown("8"))
+
+
+def test_an_exit_with_a_status_is_an_error_and_one_without_leaves_its_names(task: PythonTool) -> None:
+    world = begun(task)
+    assert world.step(block("x = 1\nexit()")) == Reply(shown(""))
+    assert world.step(block("x = 2\nexit('no way')")) == Reply(shown("no way"), error=True)
+    assert world.step(block("print(x)")) == Reply(shown("1"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("import random\nx = random.random()\nprint(x)", "print(x)", None),
+        ("x = sorted('abc', key=hash)\nprint(x)", "print(x)", None),
+        ("import os\nos.write(1, b'a')\nos.write(2, b'a')", "print(2)", "2"),
+        ("import os\nos.system('echo a')", "print(2)", "2"),
+        ("print('a', end='')", "print(2)", "2"),
+        ("import atexit\natexit.register(print, 'a')", "print(2)", "2"),
+        ("import threading\nt = threading.Timer(0.2, print, 'a')\nt.start()", "print(2)", "2"),
+        ("import sys\nout = sys.stdout", "out.write('2')", "2"),  # the same stream, heard again
+        ("x = 2", "from __future__ import annotations\nprint(x)", "2"),
+        ("from __future__ import annotations\nx = 2", "print(x)", "2"),
+        ("x = 2", "print(*(name for name in globals() if name[0] != '_'))", "x"),
+    ],
+)
+def test_what_a_block_prints_follows_from_the_blocks(task: PythonTool, first: str, second: str, said: str) -> None:
+    long = task.model_copy(update={"longest": 500})
+    world = begun(long)
+    before = world.step(block(first))
+    after = [world.step(block(second)) for _ in range(2)]  # the second time it has been run before
+    assert after == 2 * [before if said is None else Reply(shown(said))]
+    assert begun(long).step(block(first)) == before
+
+
+@pytest.mark.parametrize(("letter", "most"), [("字", 300), ("a", 300), ("字", 100), ("é", 61)])
+def test_an_output_keeps_its_fences_within_the_limit_of_bytes(task: PythonTool, letter: str, most: int) -> None:
+    """Of the observation; whoever asks would cut what is longer at its end."""
+    short = task.model_copy(update={"longest": 5000, "limits": TurnLimits(seconds=60, bytes=most)})
+    [reply] = said_apart(short, block(f"print('{letter}' * 1000)"))
+    assert reply.cut
+    assert reply.observation.startswith(f"```output\n{letter}")
+    assert reply.observation.endswith(" more)\n```\n")
+    assert most - 8 <= len(reply.observation.encode()) <= most
+    shown_, left = re.findall(rf"^({letter}+)… \((\S+) more", reply.observation, re.MULTILINE)[0]
+    assert len(shown_) + int(left.replace(",", "")) == 1001, "with the line's end"
+
+
+def said_apart(task: PythonTool, *turns: str) -> list[Reply]:
+    worlds = WorldsHere(task.makes(), WorldLimits(seconds=60.0, most_bytes=task.limits.bytes))
+    worlds.begin((0, 0), task.train(0), 0)
+    heard(worlds, 1)
+    found = []
+    for turn in turns:
+        worlds.act((0, 0), turn)
+        [reply] = heard(worlds, 1).values()
+        assert isinstance(reply, Reply)
+        found.append(reply)
+    worlds.close([(0, 0)])
+    return found
+
+
+def test_validate_has_blocks_executed(task: PythonTool) -> None:
+    compared = compare_worlds(task, task.heldout(1))
+    assert compared == (1, [], [], 2), "both blocks, and the answer ends it"
+    replies = said_apart(task, *task.example_turns(task.heldout(1)[0]))
+    assert [reply.observation for reply in replies[:2]] == [shown("42"), shown("43")]
 
 
 def test_interpreters_run_in_processes_of_their_own(task: PythonTool) -> None:

@@ -19,13 +19,14 @@ from outrider.environments.dense import Dense
 from outrider.environments.environment import Reply
 from outrider.environments.passages import Passage, read_corpus
 from outrider.environments.retriever import Index, recall
-from outrider.environments.worlds import WorldLimits
+from outrider.environments.worlds import WorldLimits, WorldsHere
 from outrider.errors import UserError
 from outrider.model.load import save_policy
 from outrider.model.tiny import tiny_policy
 from outrider.record import Problem
 from outrider.runs.folder import RunFolder
 from outrider.tasks import Search
+from outrider.validate.worlds import compare_worlds
 from test_dense import saved as static_model
 from test_worlds import heard
 
@@ -183,7 +184,8 @@ def test_a_world_searches_and_has_the_answer_judged(task: Search) -> None:
     ("text", "outcome"),
     [
         ("<answer>Warwickshire</answer>", "correct"),
-        ("<search>x</search> <answer>Warwickshire</answer>", "correct"),  # a tag that ends no turn is text
+        ("<search>x <answer>Warwickshire</answer>", "correct"),  # a tag that ends no turn is text
+        ("<answer>Warwickshire</answer> so", "correct"),
         ("<answer>sea</answer>", "incorrect"),
         ("Warwickshire", "unparseable"),
         ("</answer>", "unparseable"),
@@ -196,6 +198,22 @@ def test_what_ends_a_rollout(task: Search, text: str, outcome: str) -> None:
     assert reply.done
     assert reply.verdict is not None
     assert reply.verdict.outcome == outcome
+
+
+@pytest.mark.parametrize("end", ["", "\n", ".", ">\n\nso", "</"])
+def test_what_the_last_token_holds_behind_a_search_is_ignored(task: Search, end: str) -> None:
+    """A stop text may end inside a token: such a search was told that it is none, and ended its rollout."""
+    world = task.environment()
+    world.begin(task.train(0), 0)
+    assert "blue whale" in world.step(f"<search>x <search>whale</search>{end}").observation
+
+
+def test_a_search_that_nothing_opens_is_told_so(task: Search) -> None:
+    world = task.environment()
+    world.begin(task.train(0), 0)
+    said = world.step("whale</search>")
+    assert (said.done, said.error) == (False, True)
+    assert said.observation == "\n<information>A search is written <search>query</search>.</information>\n"
 
 
 def test_worlds_of_their_own_share_an_index(task: Search, tmp_path: Path) -> None:
@@ -223,6 +241,42 @@ def test_long_passages_are_shown_as_far_as_they_may_be(task: Search) -> None:
     assert world.step("<search>sea</search>") == Reply(
         "\n<information>Doc 1(Title: Beta) A blue whal…</information>\n", cut=True
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [("鯨 whale " + "字" * 2000, 4096), ("whale " + "a" * 9000, 4096), ("whale é", 50)]
+)
+def test_passages_keep_their_tags_within_the_limit_of_bytes(task: Search, tmp_path: Path, text: str, most: int) -> None:
+    """2,000 characters may be 6,000 bytes; whoever asks cuts at the end, where the tag is."""
+    (tmp_path / "long.jsonl").write_text(json.dumps({"title": "A", "text": text}) + "\n")
+    options = {**task.model_dump(mode="json"), "corpus": [str(tmp_path / "long.jsonl")], "longest": 5000}
+    long = Search.model_validate({**options, "limits": {"bytes": most, "seconds": 60.0}})
+    worlds = WorldsHere(long.makes(), WorldLimits(60.0, most))
+    worlds.begin((0, 0), long.train(0), 0)
+    heard(worlds, 1)
+    worlds.act((0, 0), "<search>whale</search>")
+    [reply] = heard(worlds, 1).values()
+    assert isinstance(reply, Reply)
+    assert reply.cut
+    assert reply.observation.startswith("\n<information>Doc 1(Title: A)")
+    assert reply.observation.endswith("…</information>\n")
+    assert most - 3 <= len(reply.observation.encode()) <= most
+
+
+def test_validate_searches(task: Search) -> None:
+    [problem] = task.heldout(1)
+    assert task.example_turns(problem)[0] == "<search>Where is</search>"
+    compared = compare_worlds(task.model_copy(update={"searches": 4}), [problem])
+    assert compared == (1, [], [], 2)
+    assert "2 turns were answered" in compared.sentence
+
+
+def test_a_corpus_without_a_word_that_counts_is_a_sentence() -> None:
+    with pytest.raises(
+        UserError, match=r"no passage of the corpus has a word that BM25 can find, such as 'The\\nto be'"
+    ):
+        Bm25().index([Passage("The", "to be"), Passage("a", "b c")], None)
+    assert Bm25().index([Passage("The", "to be"), PASSAGES[1]], None).search("whale the", 2) == [PASSAGES[1]]
 
 
 @pytest.mark.parametrize("kind", ["bm25", "dense"])

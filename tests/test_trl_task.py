@@ -288,6 +288,21 @@ def test_it_trains(rows: Path) -> None:
     assert {"done"} <= {rollout.stop.value for rollout in rollouts}
 
 
+def test_the_fingerprint_changes_with_whatever_makes_or_rewards_a_rollout(rows: Path) -> None:
+    (rows / "zoo.py").write_text(Path(ZOO).read_text())
+    (rows / "score.py").write_text("def score(completions, **_):\n    return [1.0]\n")
+    options = {"environment_factory": "zoo.py:Counter", "reward_funcs": ["score.py:score"]}
+    first = task(**options).fingerprint
+    assert task(**options).fingerprint == first
+    found = {first, task(**options, success_at=0.5).fingerprint}
+    (rows / "score.py").write_text("def score(completions, **_):\n    return [0.5]\n")
+    found.add(task(**options).fingerprint)
+    with (rows / "zoo.py").open("a") as file:
+        file.write("LIMIT = 7  # what a class reads beside its own source\n")
+    found.add(task(**options).fingerprint)
+    assert len(found) == 4
+
+
 def test_without_a_chat_template_it_is_refused_before_anything_is_read() -> None:
     with pytest.raises(UserError, match=r"policy.chat=true"):
         load_recipe("grpo", ["task={trl: {environment_factory: 'a:B', train_data: a, heldout_data: b}}"])

@@ -68,6 +68,7 @@ def play(task: Verifiers, problem: Problem, *turns: str) -> list[Reply | Failed]
 def test_a_single_turn(made: Any) -> None:
     task = made("sums_env", config={"taskset": {"n": 5}})
     assert task.counts == {"heldout": 2, "train": 3}
+    assert made("sums_env", config={"taskset": {"n": 5}}, success_at=0.5).fingerprint != task.fingerprint
     problems = [task.train(index) for index in range(3)] + task.heldout(9)
     assert {problem.prompt for problem in problems} == {f"{i}+{i + 1}=" for i in range(5)}
     assert problems[0].messages_before == ({"role": "system", "content": "Add."},)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,29 @@ def test_what_is_no_environment_is_a_sentence(folder: Path, source: str, said: s
     assert main(["train", "guess.yaml", "--out", "runs/guess", "train.ranks=1"]) == 2
     assert said in capsys.readouterr().err
     assert not (folder / "runs").exists()
+
+
+def test_the_fingerprint_changes_with_the_file_of_the_class(folder: Path) -> None:
+    """Also where the class is as it was: what it calls decides what it says."""
+
+    def fingerprint() -> str:
+        return load_recipe("guess.yaml", []).task.fingerprint
+
+    first = fingerprint()
+    assert fingerprint() == first
+    source = (folder / "guess.py").read_text()
+    (folder / "guess.py").write_text(f"LIMIT = 7\n{source}")
+    assert fingerprint() != first
+    (folder / "guess.py").write_text("from other import Guess\n")
+    (folder / "other.py").write_text(source)
+    sys.path.insert(0, str(folder))
+    try:
+        again = fingerprint()
+        (folder / "other.py").write_text(f"{source}LIMIT = 7\n")
+        assert fingerprint() != again, "the file that defines it"
+    finally:
+        sys.path.remove(str(folder))
+        sys.modules.pop("other", None)
 
 
 def test_a_place_that_is_none_is_a_sentence() -> None:

@@ -16,7 +16,13 @@ from outrider.errors import UserError
 class Bm25(Retriever):
     """Okapi BM25 over title and text: no model, and no download.
 
+    Words are those of the package's tokenizer: in small letters, without words of one letter (or digit) and without 33
+    frequent ones of English (``the``, ``of``, ``not``, …). A query of such words alone finds nothing.
+
     The defaults of k1 and b are those of Anserini, with which the search agents' papers had it.
+
+    Raises:
+        UserError: no passage has a word that counts.
     """
 
     k1: float = Field(0.9, ge=0, description="how soon more of a word counts no more")
@@ -30,7 +36,13 @@ class Bm25(Retriever):
         package = _package()
         made = package.BM25(k1=self.k1, b=self.b)
         texts = [f"{passage.title}\n{passage.text}" for passage in passages]
-        made.index(package.tokenize(texts, show_progress=False), show_progress=False)
+        words = package.tokenize(texts, show_progress=False)
+        if not words.vocab:
+            raise UserError(
+                f"no passage of the corpus has a word that BM25 can find, such as {texts[0].strip()[:40]!r}: "
+                "stop words of English and words of one letter do not count"
+            )
+        made.index(words, show_progress=False)
         return Bm25Index(made, passages)
 
     def read(self, folder: Path, passages: Sequence[Passage]) -> Index:

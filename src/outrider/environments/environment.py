@@ -27,6 +27,15 @@ class Reply(NamedTuple):
     cut: bool = False
 
 
+def beginning(text: str, most_bytes: int) -> str:
+    """As much of a text as so many bytes of UTF-8 hold; a character that the cut goes through is left out.
+
+    >>> beginning("añb", 2), beginning("añb", 3)
+    ('a', 'añ')
+    """
+    return text.encode("utf-8", "replace")[: max(most_bytes, 0)].decode("utf-8", "ignore")
+
+
 class Environment(ABC):
     """One world of one rollout. What it says depends on the problem, the seed and the turns so far alone.
 

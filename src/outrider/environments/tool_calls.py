@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from outrider.environments.environment import Reply
+from outrider.environments.environment import Reply, beginning
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
@@ -113,9 +113,8 @@ def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
     whole = answer_text(results)
     if len(whole.encode("utf-8", "replace")) <= most_bytes:
         return Reply(whole, error=error)
-    share = max(most_bytes // len(results) - len(answer_text([""])) - 1, 0)
-    kept = [result.encode("utf-8", "replace")[:share].decode("utf-8", "ignore") for result in results]
-    return Reply(answer_text(kept), error=error, cut=True)
+    share = most_bytes // len(results) - len(answer_text([""])) - 1
+    return Reply(answer_text([beginning(result, share) for result in results]), error=error, cut=True)
 
 
 def _read(inside: str) -> ToolCall:

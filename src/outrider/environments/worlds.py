@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from outrider.environments.environment import Environment, Reply
+from outrider.environments.environment import Environment, Reply, beginning
 from outrider.record import Problem
 from outrider.verify.worker import plain_verdict, writable
 
@@ -61,10 +61,8 @@ def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
         reply = said if isinstance(said, Reply) else Reply(said)
         if not isinstance(reply.observation, str):
             raise TypeError(f"it said {type(reply.observation).__name__}, not a text")
-        raw = reply.observation.encode("utf-8", "replace")
-        longer = len(raw) > limits.most_bytes
-        # a character that the cut goes through is left out
-        text = raw[: limits.most_bytes].decode("utf-8", "ignore") if longer else raw.decode()
+        longer = len(reply.observation.encode("utf-8", "replace")) > limits.most_bytes
+        text = beginning(reply.observation, limits.most_bytes)
         verdict = None if reply.verdict is None else plain_verdict(reply.verdict)
         return Reply(text, bool(reply.done), verdict, bool(reply.error), bool(reply.cut) or longer)
     except BaseException as error:

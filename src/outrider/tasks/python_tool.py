@@ -7,31 +7,64 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from outrider.environments.environment import Environment, Reply
+from outrider.environments.environment import Environment, Reply, beginning
 from outrider.environments.worlds import Make
 from outrider.record import Problem
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import TurnLimits
 from outrider.verify.judge import Judge
-from outrider.verify.program import program_of
+from outrider.verify.program import ending_block
 from outrider.verify.sandbox import Limits, ProgramFaultError
 from outrider.verify.sandbox_choice import Isolation, find_way, run
 
 _CLOSED = "\n```\n"
-_REPEATED = """\
-import contextlib, io
-with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-    exec(compile({before!r}, "before", "exec"), globals())
-exec(compile({now!r}, "block", "exec"), globals())
+_ENDED = "\0ended"  # written last: a status of 0 may also be that of os._exit
+# in a namespace of its own, so that the blocks have the names of __main__ to themselves
+_PROGRAM = """\
+import atexit, os, random, sys, threading
+
+def block(source):
+    try:
+        exec(compile(source, "block", "exec", dont_inherit=True), names)
+    except SystemExit as end:
+        if end.code:
+            raise
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        if stream and not getattr(stream, "closed", False):
+            stream.flush()
+
+random.seed(0)
+shown = os.dup(1), os.dup(2)
+nowhere = os.open(os.devnull, os.O_WRONLY)
+for i in (1, 2):
+    os.dup2(nowhere, i)
+os.close(nowhere)
+for source in before:
+    block(source)
+for i in (1, 2):
+    os.dup2(shown[i - 1], i)
+block(now)
+os.write(shown[1], ended)
 """
 
 
 class PythonTool(TurnTable):
     """A turn that ends with a fenced block of Python has it executed, and goes on behind a block of its output.
 
-    Names stay from block to block: what ran before without an error is run again, unseen, so a program is a function of
-    the blocks. Blocks run in the sandbox of the judges of programs (``docs/sandbox.md``), with the standard library
-    alone. A turn without such a block ends the rollout, and the table's judge judges it alone.
+    The closing fence is the last of the turn but for white space; behind the one that ends the turn, what its last
+    token holds more stays in the text and is ignored. A turn that the fence of anything else ends is answered by an
+    error. Any other turn, also one that goes on behind its block, ends the rollout, and the table's judge judges it
+    alone.
+
+    Names stay from block to block: what ran before without an error, or left with status 0, is run again, unseen. So
+    what a block prints follows from the blocks, as far as a program does: ``random`` and hashes are seeded; the clock,
+    ``os.urandom`` (and what draws from it: ``secrets``, ``uuid4``, a ``random.Random()`` of one's own), addresses of
+    objects and races of threads are not. Blocks run in the sandbox of the judges of programs (``docs/sandbox.md``),
+    with the standard library alone.
 
     Source: the survey of the STILL report (tool-integrated reasoning); ToRA and Qwen2.5-Math for the two blocks.
 
@@ -40,7 +73,7 @@ class PythonTool(TurnTable):
     """
 
     calls: int = Field(4, ge=1, description="most blocks of a rollout that are executed")
-    longest: int = Field(1000, ge=1, description="most characters of an output; of a longer one the end is left out")
+    longest: int = Field(1000, ge=1, description="most characters of an output, of which the beginning is shown")
     cpu_seconds: int = Field(5, ge=1, description="CPU time of a block, with those before it")
     sandbox: Isolation = Field("required", description="none: with the rights of this user, where there is no sandbox")
     limits: TurnLimits = Field(TurnLimits(seconds=30.0), description="a block may take half of the seconds of a turn")
@@ -68,6 +101,10 @@ class PythonTool(TurnTable):
     def makes(self) -> Make:
         return MakeInterpreter(self)
 
+    def example_turns(self, problem: Problem) -> list[str]:
+        """Two blocks, of which the second needs the first, and an answer."""
+        return [*(f"```python\n{code}{_CLOSED}" for code in ("x = 6 * 7\nprint(x)", "print(x + 1)")), "43"]
+
 
 class MakeInterpreter:
     """Makes interpreters. That there is no sandbox is said where this is made, and not by every world."""
@@ -94,11 +131,18 @@ class Interpreter(Environment):
         self._task, self._judge = task, judge
 
     def begin(self, problem: Problem, seed: int) -> str:
-        self._problem, self._left, self._before = problem, self._task.calls, ""
+        self._problem, self._left, self._before = problem, self._task.calls, list[str]()
+        self._break = ""
         return ""
 
     def step(self, text: str) -> Reply:
-        block = program_of(text, False, "block") if text.endswith(_CLOSED) else None
+        # the fence of the output has to begin a line
+        self._break = "" if text.endswith("\n") else "\n"
+        said, stopped, _ = text.partition(_CLOSED)
+        found = ending_block(said + stopped)
+        block = None if found is None else found.program
+        if block is None and stopped:  # the policy has not ended its turn
+            return self._shown("Nothing was executed: a block begins with ```python and ends with ```.", error=True)
         if block is None:
             return Reply(done=True, verdict=self._judge.judge(self._problem, text, True))
         if not self._left:
@@ -107,7 +151,8 @@ class Interpreter(Environment):
         return self._executed(block)
 
     def _executed(self, block: str) -> Reply:
-        source = _REPEATED.format(before=self._before, now=block)
+        given = f"'before': {self._before!r}, 'now': {block!r}, 'ended': {_ENDED.encode()!r}, 'names': globals()"
+        source = f"exec({_PROGRAM!r}, {{{given}}})"
         # half of what the turn may take: a block that sleeps has to be told so before the world itself is late
         limits = Limits(seconds=self._task.limits.seconds / 2, cpu_seconds=self._task.cpu_seconds)
         try:
@@ -115,15 +160,22 @@ class Interpreter(Environment):
         except ProgramFaultError as error:
             return self._shown(f"The program was ended: {error}.", error=True)
         output = ended.stdout.decode("utf-8", "replace")
-        if ended.status == 0 and not ended.full:
-            self._before += f"{block}\n"
+        errors = ended.stderr.decode("utf-8", "replace")
+        if ended.status == 0 and errors.endswith(_ENDED) and not ended.full:
+            self._before.append(block)
             return self._shown(output)
-        last = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        last = errors.removesuffix(_ENDED).strip().rpartition("\n")[2]
         why = "it used up its time" if ended.used_up else "its output is too long" if ended.full else last
         return self._shown(f"{output}{why or f'status {ended.status}'}", error=True)
 
     def _shown(self, output: str, error: bool = False) -> Reply:
-        more = len(output) - self._task.longest
-        if more > 0:
-            output = f"{output[: self._task.longest]}… ({more:,} more)"
-        return Reply(f"```output\n{output.rstrip()}\n```\n", error=error, cut=more > 0)
+        marks = len(self._block(f"… ({len(output):,} more)").encode())
+        whole = self._block(output)
+        most = self._task.limits.bytes
+        if len(output) <= self._task.longest and len(whole.encode("utf-8", "replace")) <= most:
+            return Reply(whole, error=error)
+        kept = beginning(output[: self._task.longest], most - marks)
+        return Reply(self._block(f"{kept}… ({len(output) - len(kept):,} more)"), error=error, cut=True)
+
+    def _block(self, output: str) -> str:
+        return f"{self._break}```output\n{output.rstrip()}\n```\n"

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.environments.bm25 import Bm25
-from outrider.environments.environment import Environment, Reply
+from outrider.environments.environment import Environment, Reply, beginning
 from outrider.environments.passages import Passage, read_corpus
 from outrider.environments.retriever import Index, Retriever
 from outrider.environments.retrievers import RETRIEVERS
@@ -20,7 +20,8 @@ from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
 
-_QUERY = re.compile(r".*<search>(.*?)</search>\s*", re.DOTALL)
+_QUERY = re.compile(r".*<search>(.*)", re.DOTALL)
+_INFORMATION = "\n<information>{}</information>\n"
 
 
 class Search(TurnTable):
@@ -29,7 +30,9 @@ class Search(TurnTable):
     ``<search>query</search>`` is answered by the best passages, as ``<information>Doc 1(Title: …) …</information>``;
     when no search is left, by a text that says so. ``<answer>…</answer>`` ends the rollout, and the table's judge
     (mostly ``qa``, exact match with aliases) judges that turn alone: an answer that stands in a prompt or a passage is
-    none. A turn with neither ends the rollout too, without an answer.
+    none. A turn with neither ends the rollout too, without an answer; a ``</search>`` that nothing opens is told so.
+    What stands behind the tag that ends a turn, up to the end of its last token, stays in its text and is ignored.
+    Passages are cut at ``longest`` characters, and so that the observation with both of its tags fits ``limits.bytes``.
 
     Source: Search-R1 (arXiv 2503.09516) for tags and form, three passages; Tree-GRPO and DEEP-GRPO use the same.
     Deviation: there a turn that is neither is told so and goes on; here its end token was sampled, so it has ended.
@@ -71,6 +74,13 @@ class Search(TurnTable):
     def makes(self) -> Make:
         return MakeSearch(self)
 
+    def example_turns(self, problem: Problem) -> list[str]:
+        """Two searches, of the first and of the other words of the question, and an answer."""
+        words = re.findall(r"\w+", str(problem.metadata.get("question", problem.prompt))) or ["1"]
+        half = (len(words) + 1) // 2
+        queries = (words[:half], words[half:] or words)
+        return [*(f"<search>{' '.join(query)}</search>" for query in queries), f"<answer>{words[0]}</answer>"]
+
 
 class MakeSearch:
     """Makes worlds that share one index: made here, where what cannot be is said, and sent to where worlds are forked;
@@ -104,22 +114,27 @@ class SearchWorld(Environment):
         return ""
 
     def step(self, text: str) -> Reply:
-        if query := _QUERY.fullmatch(text):
-            return self._searched(query[1].strip())
         if "</answer>" in text:
             return Reply(done=True, verdict=self._judge.judge(self._problem, text, True))
-        return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
+        before, ended, _ = text.partition("</search>")
+        if not ended:
+            return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
+        if query := _QUERY.fullmatch(before):
+            return self._searched(query[1].strip())
+        # the tag has ended the turn, and not the policy
+        return Reply(_INFORMATION.format("A search is written <search>query</search>."), error=True)
 
     def _searched(self, query: str) -> Reply:
         if not self._left:
-            return Reply("\n<information>No search is left. Answer now.</information>\n", error=True)
+            return Reply(_INFORMATION.format("No search is left. Answer now."), error=True)
         self._left -= 1
         found = self._index.search(query, self._task.passages)
         if not found:
-            return Reply("\n<information>Nothing was found.</information>\n", error=not query)
+            return Reply(_INFORMATION.format("Nothing was found."), error=not query)
         shown = [f"Doc {i}(Title: {passage.title}) {passage.text}" for i, passage in enumerate(found, 1)]
         passages = "\n".join(shown)
-        cut = len(passages) > self._task.longest
-        if cut:
-            passages = f"{passages[: self._task.longest]}…"
-        return Reply(f"\n<information>{passages}</information>\n", cut=cut)
+        room = self._task.limits.bytes - len(_INFORMATION.format("").encode())
+        if len(passages) <= self._task.longest and len(passages.encode("utf-8", "replace")) <= room:
+            return Reply(_INFORMATION.format(passages))
+        kept = beginning(passages[: self._task.longest], room - len("…".encode()))
+        return Reply(_INFORMATION.format(f"{kept}…"), cut=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from outrider.tasks.epochs import permutation
 from outrider.tasks.messages import read_chat
 from outrider.tasks.rows import TableRow, read_rows
 from outrider.tasks.turn_task import TurnTask
-from outrider.verify.load_function import Where
+from outrider.verify.load_function import Where, source_of
 
 
 class _Rows(NamedTuple):
@@ -64,12 +63,10 @@ class Trl(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the rows, their order, and the source of the class."""
-        try:
-            source = inspect.getsource(self._maker.loaded.make)
-        except (OSError, TypeError):
-            source = ""  # of an extension, or made otherwise
-        digest = hashlib.blake2b(source.encode(), digest_size=12)
+        """Changes with the rows, their order, the files of the class and of the functions, and ``success_at``."""
+        _ = self._maker  # what is wrong with it is said as such
+        sources = [[where, source_of(where)] for where in (self.environment_factory, *self.reward_funcs)]
+        digest = hashlib.blake2b(json.dumps([self.success_at, sources]).encode(), digest_size=12)
         for side in self._rows[:2]:
             digest.update(json.dumps([self.seed, *(problem.id for problem in side)]).encode())
         return f"{self.name}/{digest.hexdigest()}"

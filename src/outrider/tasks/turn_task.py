@@ -9,6 +9,7 @@ from pydantic import Field
 
 from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Environment
+from outrider.environments.tool_calls import example_calls
 from outrider.environments.worlds import Make, WorldLimits, Worlds, WorldsHere
 from outrider.options import Options
 from outrider.record import Problem, Verdict, incorrect
@@ -65,6 +66,12 @@ class TurnTask(Task):
     def demonstration(self, problem: Problem) -> list[str] | None:
         """The turns of a rollout that has to be judged correct; None where none can be made."""
         return None
+
+    def example_turns(self, problem: Problem) -> list[str]:
+        """Turns that its environment can answer, right or not, for where there is no demonstration: a call of each
+        tool, and short words."""
+        end = self.ends[0] if self.ends else ""
+        return [*example_calls(problem.tools), *(f"{word}{end}" for word in ("1", "2", "1"))]
 
     def right(self, problem: Problem) -> str | None:
         """None: a right rollout has what the environment says in it."""

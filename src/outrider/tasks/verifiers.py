@@ -53,9 +53,17 @@ class Verifiers(TurnTask):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the version of the package, the configuration, and the first tasks."""
+        """Changes with the version of the package, the configuration, the first tasks, and ``success_at``."""
         about = self._worlds.about()
-        shown = [about["ready"], self.config, self.seed, self.heldout_size, about["tasks"], about["keys"]]
+        shown = [
+            about["ready"],
+            self.config,
+            self.seed,
+            self.heldout_size,
+            about["tasks"],
+            about["keys"],
+            self.success_at,
+        ]
         return f"{self.name}/{hashlib.blake2b(json.dumps(shown).encode(), digest_size=12).hexdigest()}"
 
     @property

@@ -16,7 +16,7 @@ from outrider.errors import UserError
 from outrider.record import Problem, Verdict
 from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
-from outrider.verify.load_function import Where, load_function
+from outrider.verify.load_function import Where, load_function, source_of
 
 
 class World(TurnTable):
@@ -40,8 +40,9 @@ class World(TurnTable):
 
     @cached_property
     def fingerprint(self) -> str:
-        made = load_world(self.world)
-        source = hashlib.blake2b(inspect.getsource(made).encode(), digest_size=8).hexdigest()
+        """Changes with the problems, and with the file of the class."""
+        load_world(self.world)
+        source = hashlib.blake2b(source_of(self.world).encode(), digest_size=8).hexdigest()
         return f"world/{self.world}/{source}/{self.problems.fingerprint}"
 
     @property

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from outrider.environments.tool_calls import example_calls
+from outrider.environments.environment import Reply
 from outrider.environments.worlds import Failed, Worlds
 from outrider.record import Problem
 from outrider.tasks.turn_task import TurnTask
 
 PROBLEMS = 8  # that are played, twice each
-_WORDS = ("1", "2", "1")  # where a task shows no turns of its own
 
 
 class WorldsCompared(NamedTuple):
-    """How many problems were played twice, those that did not go alike, and a sentence for each that failed."""
+    """How many problems were played twice, those that did not go alike, a sentence for each that failed, and how many
+    turns were answered each time; one that ends its rollout is not."""
 
     played: int
     otherwise: list[str]
     failed: list[str]
+    answered: int
 
     @property
     def sentence(self) -> str:
         """In words.
 
-        >>> WorldsCompared(8, [], []).sentence
-        'environments: 8 problems were played twice, and the same was said to the same turns'
+        >>> WorldsCompared(8, [], [], 16).sentence
+        'environments: 8 problems were played twice, 16 turns were answered, and the same was said to the same turns'
         """
-        told = f"environments: {self.played} problems were played twice"
+        told = f"environments: {self.played} problems were played twice, {self.answered} turns were answered"
         if self.failed:
             return f"{told}; {len(self.failed)} failed, such as {self.failed[0]}"
         if self.otherwise:
@@ -40,28 +42,27 @@ class WorldsCompared(NamedTuple):
 
 
 def compare_worlds(task: TurnTask, problems: Sequence[Problem]) -> WorldsCompared:
-    """Give two worlds of each problem the same turns: those of a demonstration, or a call of each tool and
-    short words."""
-    worlds, otherwise, failed = task.worlds(), [], []
+    """Give two worlds of each problem the same turns: those of a demonstration, or examples."""
+    worlds, otherwise, failed, answered = task.worlds(), [], [], 0
     for number, problem in enumerate(problems[:PROBLEMS]):
-        end = task.ends[0] if task.ends else ""
-        tried = [*example_calls(problem.tools), *(f"{word}{end}" for word in _WORDS)]
-        turns = task.demonstration(problem) or tried
+        turns = task.demonstration(problem) or task.example_turns(problem)
         one, other = (_played(worlds, (number, k), problem, turns) for k in range(2))
+        answered += sum(isinstance(said, Reply) and not said.done for said in one[1:])
         if bad := [said for said in (*one, *other) if isinstance(said, Failed)]:
             failed.append(f"{problem.id} ({bad[0].why})")
-        elif one != other:
+        # as texts, since a score may be NaN
+        elif [repr(_timeless(said)) for said in one] != [repr(_timeless(said)) for said in other]:
             otherwise.append(problem.id)
-    return WorldsCompared(min(len(problems), PROBLEMS), otherwise, failed)
+    return WorldsCompared(min(len(problems), PROBLEMS), otherwise, failed, answered)
 
 
-def _played(worlds: Worlds, key: tuple[int, int], problem: Problem, turns: Sequence[str]) -> list[object]:
+def _played(worlds: Worlds, key: tuple[int, int], problem: Problem, turns: Sequence[str]) -> list[Reply | Failed]:
     """All that a world says."""
     worlds.begin(key, problem, seed=0)
-    said: list[object] = []
+    said: list[Reply | Failed] = []
     for turn in [*turns, None]:
         [(_, answer)] = worlds.answers()
-        said.append(answer if isinstance(answer, Failed) else _timeless(answer))
+        said.append(answer)
         if turn is None or isinstance(answer, Failed) or answer.done:
             break
         worlds.act(key, turn)
@@ -69,6 +70,8 @@ def _played(worlds: Worlds, key: tuple[int, int], problem: Problem, turns: Seque
     return said
 
 
-def _timeless(answer: object) -> object:
-    verdict = getattr(answer, "verdict", None)
-    return answer if verdict is None else (answer[:2], verdict.outcome, verdict.answer)  # type: ignore[index]
+def _timeless(said: Reply | Failed) -> Reply | Failed:
+    """Without the seconds that a verdict took, in which alone two worlds may differ."""
+    if isinstance(said, Failed) or said.verdict is None:
+        return said
+    return said._replace(verdict=replace(said.verdict, seconds=0.0))

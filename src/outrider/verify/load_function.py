@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -38,6 +39,23 @@ def load_function(where: str) -> Any:
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"function {where!r}: {place} has no {name!r} ({nearest(name, known)})")
     return getattr(module, name)
+
+
+def source_of(where: str) -> str:
+    """The text of the file that a name is loaded from, and of the one that defines it if that is another: what they
+    import is not in it. Empty where there is none, as for an extension.
+
+    Raises:
+        UserError: as :func:`load_function`.
+    """
+    found, place = load_function(where), where.rpartition(":")[0]
+    named = place if place.endswith(".py") else getattr(sys.modules[place], "__file__", None) or ""
+    try:
+        defined = inspect.getsourcefile(inspect.unwrap(found)) or ""
+    except TypeError:  # an object of a class, or of an extension
+        defined = ""
+    files = dict.fromkeys(Path(file).expanduser().absolute() for file in (named, defined) if file.endswith(".py"))
+    return "\n".join(file.read_text("utf-8", "replace") for file in files if file.is_file())
 
 
 def _says_where(written: str) -> str:

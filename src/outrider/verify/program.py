@@ -22,6 +22,21 @@ _END_OF_STRING = {
 }
 
 
+class FencedBlock(NamedTuple):
+    """A fenced block: its language in small letters, its content, and where it ends in its text."""
+
+    language: str
+    content: str
+    end: int
+
+    @property
+    def program(self) -> str | None:
+        """The content, if it is marked as Python or not marked at all; None: it is of another language."""
+        # some begin with a mark of the order of bytes, which Python allows in a file
+        is_python = not self.language or _PYTHON.fullmatch(self.language)
+        return self.content.removeprefix("\ufeff") if is_python else None
+
+
 class _Fence(NamedTuple):
     """A line that opens or closes a block."""
 
@@ -53,24 +68,36 @@ def program_of(text: str, finished: bool, code: Code) -> str | None:
         return STOPS.split(text, maxsplit=1)[0] if text.strip() else None
     blocks = _blocks(text, finished)
     for wanted in (_PYTHON, re.compile("")):
-        marked = [content for language, content in blocks if wanted.fullmatch(language)]
+        marked = [block.program for block in blocks if wanted.fullmatch(block.language)]
         if marked:
-            last = marked[-1].removeprefix("\ufeff")  # a mark of the order of bytes, which Python allows in a file
-            return last if last.strip() else None
+            last = marked[-1]
+            return last if last and last.strip() else None
     return None
 
 
-def _blocks(text: str, finished: bool) -> list[tuple[str, str]]:
-    """Language and content of each fenced block."""
+def ending_block(text: str) -> FencedBlock | None:
+    r"""The closed block with which a text ends, but for white space; None where it ends otherwise.
+
+    >>> ending_block("So:\n```python\nprint(1)\n```").program
+    'print(1)\n'
+    >>> ending_block("```python\nprint(1)\n```\nprints 1") is None
+    True
+    """
+    blocks = _blocks(text, False)
+    return blocks[-1] if blocks and not text[blocks[-1].end :].strip() else None
+
+
+def _blocks(text: str, finished: bool) -> list[FencedBlock]:
+    """Each fenced block."""
     fences = [_fence(match) for match in _FENCE.finditer(text)]
-    blocks: list[tuple[str, str]] = []
+    blocks: list[FencedBlock] = []
     at = 0
     while at < len(fences):
         opening = fences[at]
         at = _closing(text, fences, at)
         if at < len(fences) or finished:
-            end = fences[at].start if at < len(fences) else len(text)
-            blocks.append((opening.language, _outdented(text[opening.end + 1 : end], opening.column)))
+            start, end = fences[at][:2] if at < len(fences) else (len(text), len(text))
+            blocks.append(FencedBlock(opening.language, _outdented(text[opening.end + 1 : start], opening.column), end))
         at += 1
     return blocks
 
