@@ -188,6 +188,13 @@ def test_an_exit_with_a_status_is_an_error_and_one_without_leaves_its_names(task
         ("import os\nos.system('echo a')", "print(2)", "2"),
         ("print('a', end='')", "print(2)", "2"),
         ("import atexit\natexit.register(print, 'a')", "print(2)", "2"),
+        ("import tempfile, os\nd = tempfile.TemporaryDirectory()", "print(os.path.isdir(d.name))", "True"),
+        (
+            "from concurrent.futures import ThreadPoolExecutor\np = ThreadPoolExecutor(2)\nlist(p.map(abs, [1]))",
+            "print(*p.map(abs, [-2]))",
+            "2",
+        ),
+        ("import multiprocessing as m\nc = m.get_context('fork')", "c.Process(target=print, args=(2,)).start()", "2"),
         ("import threading\nt = threading.Timer(0.2, print, 'a')\nt.start()", "print(2)", "2"),
         ("import sys\nout = sys.stdout", "out.write('2')", "2"),  # the same stream, heard again
         ("x = 2", "from __future__ import annotations\nprint(x)", "2"),
@@ -204,7 +211,7 @@ def test_what_a_block_prints_follows_from_the_blocks(task: PythonTool, first: st
     assert begun(long).step(block(first)) == before
 
 
-@pytest.mark.parametrize(("letter", "most"), [("字", 300), ("a", 300), ("字", 100), ("é", 61)])
+@pytest.mark.parametrize(("letter", "most"), [("字", 300), ("a", 300), ("字", 100), ("é", 101)])
 def test_an_output_keeps_its_fences_within_the_limit_of_bytes(task: PythonTool, letter: str, most: int) -> None:
     """Of the observation; whoever asks would cut what is longer at its end."""
     short = task.model_copy(update={"longest": 5000, "limits": TurnLimits(seconds=60, bytes=most)})
@@ -215,6 +222,18 @@ def test_an_output_keeps_its_fences_within_the_limit_of_bytes(task: PythonTool, 
     assert most - 8 <= len(reply.observation.encode()) <= most
     shown_, left = re.findall(rf"^({letter}+)… \((\S+) more", reply.observation, re.MULTILINE)[0]
     assert len(shown_) + int(left.replace(",", "")) == 1001, "with the line's end"
+
+
+def test_a_limit_of_bytes_without_room_for_marks_is_refused(task: PythonTool) -> None:
+    with pytest.raises(ValueError, match=r"limits\.bytes: at least 100, for the fences"):
+        PythonTool.model_validate({**task.model_dump(), "limits": {"seconds": 8.0, "bytes": 99}})
+
+
+def test_exit_handlers_of_a_block_are_heard_with_it(task: PythonTool) -> None:
+    world = begun(task)
+    for name in "ab":
+        code = f"import atexit\natexit.register(print, 'left {name}')\nprint('{name}')"
+        assert world.step(block(code)) == Reply(shown(f"{name}\nleft {name}"))
 
 
 def said_apart(task: PythonTool, *turns: str) -> list[Reply]:

@@ -11,7 +11,7 @@ from outrider.environments.environment import Environment, Reply, beginning
 from outrider.environments.worlds import Make
 from outrider.record import Problem
 from outrider.tasks.turn_table import TurnTable
-from outrider.tasks.turn_task import TurnLimits
+from outrider.tasks.turn_task import MARKS, TurnLimits
 from outrider.verify.judge import Judge
 from outrider.verify.program import ending_block
 from outrider.verify.sandbox import Limits, ProgramFaultError
@@ -29,24 +29,30 @@ def block(source):
     except SystemExit as end:
         if end.code:
             raise
+    pools = getattr(sys.modules.get("concurrent.futures.thread"), "_threads_queues", ())  # these wait for more work
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
+        if thread is not threading.current_thread() and not thread.daemon and thread not in pools:
             thread.join()
-    atexit._run_exitfuncs()
+    flush()
+
+def flush():
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         if stream and not getattr(stream, "closed", False):
             stream.flush()
 
+def send_to(*fds):
+    flush()
+    for i, fd in enumerate(fds, 1):
+        os.dup2(fd, i)
+
 random.seed(0)
 shown = os.dup(1), os.dup(2)
 nowhere = os.open(os.devnull, os.O_WRONLY)
-for i in (1, 2):
-    os.dup2(nowhere, i)
-os.close(nowhere)
+send_to(nowhere, nowhere)
 for source in before:
     block(source)
-for i in (1, 2):
-    os.dup2(shown[i - 1], i)
+send_to(*shown)
+atexit.register(send_to, nowhere, nowhere)  # the last are called first: those of earlier blocks are not heard
 block(now)
 os.write(shown[1], ended)
 """
@@ -84,6 +90,8 @@ class PythonTool(TurnTable):
         # must not be able to make its rollouts unscorable
         if self.cpu_seconds > self.limits.seconds / 4:
             raise ValueError(f"limits.seconds: at least {4 * self.cpu_seconds}, four times cpu_seconds")
+        if self.limits.bytes < MARKS:
+            raise ValueError(f"limits.bytes: at least {MARKS}, for the fences of an output")
         return self
 
     @property
@@ -161,10 +169,10 @@ class Interpreter(Environment):
             return self._shown(f"The program was ended: {error}.", error=True)
         output = ended.stdout.decode("utf-8", "replace")
         errors = ended.stderr.decode("utf-8", "replace")
-        if ended.status == 0 and errors.endswith(_ENDED) and not ended.full:
+        if ended.status == 0 and _ENDED in errors and not ended.full:
             self._before.append(block)
             return self._shown(output)
-        last = errors.removesuffix(_ENDED).strip().rpartition("\n")[2]
+        last = errors.replace(_ENDED, "").strip().rpartition("\n")[2]
         why = "it used up its time" if ended.used_up else "its output is too long" if ended.full else last
         return self._shown(f"{output}{why or f'status {ended.status}'}", error=True)
 

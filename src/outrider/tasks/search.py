@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from outrider.environments.bm25 import Bm25
 from outrider.environments.environment import Environment, Reply, beginning
@@ -18,6 +18,7 @@ from outrider.environments.worlds import Make
 from outrider.pieces import PieceOf
 from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
+from outrider.tasks.turn_task import MARKS
 from outrider.verify.judge import Judge
 
 _QUERY = re.compile(r".*<search>(.*)", re.DOTALL)
@@ -49,6 +50,12 @@ class Search(TurnTable):
     passages: int = Field(3, ge=1, description="that answer a search")
     searches: int = Field(4, ge=1, description="most searches of a rollout")
     longest: int = Field(2000, ge=1, description="most characters of the passages of one search")
+
+    @model_validator(mode="after")
+    def _room_for_tags(self) -> Search:
+        if self.limits.bytes < MARKS:
+            raise ValueError(f"limits.bytes: at least {MARKS}, for the tags of the passages")
+        return self
 
     @property
     def name(self) -> str:

@@ -15,6 +15,9 @@ from outrider.options import Options
 from outrider.record import Problem, Verdict, incorrect
 from outrider.tasks.task import Task
 
+MARKS = 100
+"""Bytes that an observation has to be allowed to have, so that a task can say in it where it begins and ends."""
+
 
 class TurnLimits(Options):
     """What a rollout of several turns may take, and what its environment may."""
