@@ -82,6 +82,7 @@ def test_a_block_that_fails_says_why_and_leaves_nothing(task: PythonTool) -> Non
         ("import socket\nsocket.create_connection(('127.0.0.1', 9))", "Error"),
         ("open('/etc/passwd')", "Error"),
         ("import numpy", "ModuleNotFoundError"),
+        ("input()", "EOFError: EOF when reading a line"),
     ],
 )
 def test_what_a_block_may_not(task: PythonTool, code: str, said: str) -> None:

@@ -39,6 +39,9 @@ def main() -> None:
     # the channel is kept on copies, so that nothing printed by accident mixes with messages
     for standard in range(3):
         os.dup2(nothing, standard)
+    program = None
     with Ignoring(EOFError):  # the other end has closed: no answer is needed
         job = loads(channel.receive())
-        {"programs": programs.serve, "tests": unit.serve}[job["kind"]](channel, job)
+        program = {"programs": programs.serve, "tests": unit.serve}[job["kind"]](channel, job)
+    if program is not None:  # outside, so that an EOFError of its own ends it as any other would
+        programs.run_as_main(program)

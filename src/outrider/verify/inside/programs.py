@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 SHOWN = 2000  # bytes of what a program wrote to standard error
 
 
-def serve(channel: Frames, job: dict[str, Any]) -> None:
-    """Run ``job["source"]`` once for each input that comes over the channel; answer with its end and its output."""
+def serve(channel: Frames, job: dict[str, Any]) -> str:
+    """Run ``job["source"]`` once for each input that comes over the channel; answer with its end and its output.
+
+    In the process of a run the source is returned, for :func:`run_as_main`.
+    """
     limits = job["limits"]
     while True:
         # files in memory: no pipe can fill up, and the limit of file sizes limits the output
@@ -27,7 +30,8 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
         os.lseek(fds[0], 0, os.SEEK_SET)
         pid = fork(limits, fds)
         if pid == 0:
-            return run_as_main(job["source"])
+            source: str = job["source"]
+            return source
         status, usage = end_of(pid)
         # descendants could otherwise still write to the output, or meet the next input
         kill_the_rest()
