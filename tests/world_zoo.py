@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -54,6 +55,7 @@ class Zoo(Environment):
                     time.sleep(1000)
             case "print":
                 os.write(1, b"x" * 100_000)
+                os.write(2, b"x" * 100_000)
             case "done":
                 return Reply("left out", done=True, verdict=correct("7", "a\ud800b"))
         return Reply(f"{self.turns}:{text}")
@@ -61,8 +63,31 @@ class Zoo(Environment):
     def close(self) -> None:
         if self.problem.answer == "hang":
             time.sleep(1000)
+        if self.problem.answer == "slow":
+            time.sleep(1.5)
+            return
         if self.problem.answer is not None:
             Path(self.problem.answer).write_text(f"closed after {self.turns}")
+
+
+class FewProcesses:
+    """Makes worlds where the system starts so many processes and no more, as far as the one that forks them knows."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        forked, fork = iter(range(state["most"])), os.fork
+
+        def refused_at_last() -> int:
+            if next(forked, None) is None:
+                raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+            return fork()
+
+        os.fork = refused_at_last
+
+    def __call__(self) -> Zoo:
+        return Zoo()
 
 
 class Unbegun(Zoo):

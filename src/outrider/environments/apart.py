@@ -8,7 +8,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterable, Iterator
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Pipe, wait
 from signal import SIGKILL
 
 from outrider.environments.environment import Reply
@@ -16,7 +16,7 @@ from outrider.environments.world_process import run_world
 from outrider.environments.worlds import Failed, Key, Make, WorldLimits
 from outrider.errors import UserError
 from outrider.record import Problem
-from outrider.verify.processes import TemplateDiedError, TemplateProcess
+from outrider.verify.processes import NoMoreProcessesError, TemplateDiedError, TemplateProcess, starting
 
 
 class _World:
@@ -24,9 +24,10 @@ class _World:
 
     def __init__(self, template: TemplateProcess) -> None:
         self.template, self.number, self.deadline = template, 0, math.inf
-        self.channel, theirs = Pipe()
-        self.pid = template.fork(theirs)
-        theirs.close()
+        with starting():
+            self.channel, theirs = Pipe()
+        with theirs:
+            self.pid = template.fork(theirs)
 
     def ask(self, question: object, seconds: float) -> None:
         self.number += 1
@@ -61,7 +62,8 @@ class WorldsApart:
         memory_gb: GiB by which a world may grow. Enforced on Linux.
 
     Raises:
-        UserError: ``make`` is defined in ``__main__``, or raises one where it is unpickled.
+        UserError: ``make`` is defined in ``__main__``, or raises one where it is unpickled; or the system starts no
+            further process, which would fail the rollouts of every step from then on.
     """
 
     def __init__(self, make: Make, limits: WorldLimits, memory_gb: float = 2.0) -> None:
@@ -71,11 +73,12 @@ class WorldsApart:
         self._limits, self._memory_gb = limits, memory_gb
         self._template: TemplateProcess | None = None
         self._worlds: dict[Key, _World] = {}
+        self._closing: list[_World] = []  # until their deadlines
         self._failed: dict[Key, Failed] = {}
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
         try:
-            world = self._worlds[key] = _World(self._started())
+            world = self._worlds[key] = self._forked()
             world.ask((problem, seed), self._limits.seconds)
         except TemplateDiedError:
             self._failed[key] = Failed("the process that starts the environments died")
@@ -89,33 +92,63 @@ class WorldsApart:
         waiting = {key: world for key, world in self._worlds.items() if world.deadline < math.inf}
         found: list[tuple[Key, Reply | Failed]] = list(failed.items())
         while waiting and not found:
-            soonest = min(world.deadline for world in waiting.values())
-            channels = {world.channel: key for key, world in waiting.items()}
-            ready: list[Connection] = wait(list(channels), max(0.0, soonest - time.monotonic()))  # type: ignore[assignment]
+            worlds = [*waiting.values(), *self._closing]
+            soonest = min(world.deadline for world in worlds)
+            ready = wait([world.channel for world in worlds], max(0.0, soonest - time.monotonic()))
             now = time.monotonic()
-            for channel, key in channels.items():
-                if channel in ready:
-                    answer = self._received(waiting[key])
-                elif now >= waiting[key].deadline:
+            for key, world in waiting.items():
+                if world.channel in ready:
+                    answer = self._received(world)
+                elif now >= world.deadline:
                     answer = Failed(f"no answer in {self._limits.seconds:g} s", hung=True)
                 else:
                     continue
                 if answer is not None:
-                    waiting[key].deadline = math.inf
+                    world.deadline = math.inf
                     found.append((key, answer))
+            self._end_closed()
         self.close(key for key, answer in found if isinstance(answer, Failed))
         return iter(found)
 
     def close(self, keys: Iterable[Key]) -> None:
-        """Those that are not in the middle of anything may close what they hold, all at once; then all are killed."""
-        ending = [world for key in list(keys) if (world := self._worlds.pop(key, None)) is not None]
-        closing = [world.channel for world in ending if world.deadline == math.inf and world.told_to_close()]
-        deadline = time.monotonic() + self._limits.seconds
-        while closing and (left := deadline - time.monotonic()) > 0:
-            ended = wait(closing, left)  # the end of a channel
-            closing = [channel for channel in closing if channel not in ended]
-        for world in ending:
-            world.end()
+        """Those that are in the middle of something are killed. Others may close what they hold, which is waited for
+        once no world is left."""
+        for key in list(keys):
+            if (world := self._worlds.pop(key, None)) is None:
+                continue
+            if world.deadline == math.inf and world.told_to_close():
+                world.deadline = time.monotonic() + self._limits.seconds
+                self._closing.append(world)
+            else:
+                world.end()
+        self._end_closed(wait_for_all=not self._worlds)
+
+    def end(self) -> None:
+        self.close(list(self._worlds))
+        self._failed.clear()
+        self._end_template()
+
+    def _end_closed(self, wait_for_all: bool = False) -> None:
+        """End the worlds that have closed what they hold, or had the time to."""
+        while self._closing:
+            soonest = min(world.deadline for world in self._closing) if wait_for_all else 0.0
+            closed = wait([world.channel for world in self._closing], max(0.0, soonest - time.monotonic()))
+            now = time.monotonic()
+            over = [world for world in self._closing if world.channel in closed or now >= world.deadline]
+            self._closing = [world for world in self._closing if world not in over]
+            for world in over:
+                world.end()
+            if not wait_for_all:
+                break
+
+    def _forked(self) -> _World:
+        try:
+            return _World(self._started())
+        except NoMoreProcessesError:
+            if not self._closing:
+                raise
+            self._end_closed(wait_for_all=True)
+            return _World(self._started())
 
     def _received(self, world: _World) -> Reply | Failed | None:
         """What a world has sent; None: another process did, or not to the last question."""

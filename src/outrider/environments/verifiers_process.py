@@ -2,7 +2,8 @@
 
 Run as a script, so it imports nothing of Outrider. It is the other side of
 :mod:`outrider.environments.verifiers_worlds`: JSON over a channel, episodes side by side in one event loop. A model's
-turn is asked for at the client of the package, where it waits for what Outrider has sampled.
+turn is asked for at the client of the package, where it waits for what Outrider has sampled. The channel is the same
+class on both sides.
 """
 
 from __future__ import annotations
@@ -13,18 +14,75 @@ import itertools
 import json
 import os
 import resource
+import signal
+import socket
 import sys
 import threading
+import time
 import types
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 HARNESS = "outrider_chat"
 _LAST = 5.0  # seconds in which what the environment holds has to be closed
 _HERE = "http://outrider.invalid"  # the address of the policy; nothing is sent there
+MARK = "OUTRIDER_VERIFIERS_PROCESS"  # names this process in the environment variables of all that it starts
+
+
+class Channel:
+    """JSON messages over a socket, sent and received by threads: whoever has something to say never waits for the
+    other side, which may have as much to say itself, or be stuck in other people's code.
+
+    Args:
+        take: called in a thread with each message, and with None at the end.
+    """
+
+    def __init__(self, end: socket.socket, take: Callable[[Mapping[str, Any] | None], object]) -> None:
+        self._socket, self._unsent = end, SimpleQueue[bytes | None]()
+        self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._read, args=(take,))]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self._unsent.put(json.dumps(message).encode() + b"\n")
+
+    def close(self) -> None:
+        """At once: what was not sent is lost."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._unsent.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._socket.close()
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):  # the other side has ended, as the other thread says
+            while (message := self._unsent.get()) is not None:
+                self._socket.sendall(message)
+
+    def _read(self, take: Callable[[Mapping[str, Any] | None], object]) -> None:
+        with contextlib.suppress(OSError, ValueError), self._socket.makefile("rb") as lines:
+            for line in lines:
+                take(json.loads(line))
+        take(None)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill what a process has started, also in sessions of its own, as the package starts servers; not the caller.
+
+    Only Linux shows the environment variables of processes.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    for shown in Path("/proc").glob("[0-9]*/environ"):
+        pid = int(shown.parent.name)
+        with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's
+            if pid != os.getpid() and wanted in shown.read_bytes().split(b"\0"):
+                os.kill(pid, signal.SIGKILL)
 
 
 def chat_harness() -> type:
@@ -95,12 +153,11 @@ class Episode:
 class Episodes:
     """The environment, its tasks, and its episodes by key."""
 
-    def __init__(self, channel: Connection) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._episodes: dict[str, Episode] = {}
         self._of_trace: dict[str, str] = {}
         self._tasks: list[Any] = []
-        self.ended = asyncio.Event()
 
     async def load(self, config: Mapping[str, Any], stack: contextlib.AsyncExitStack) -> None:
         """Make the environment and serve it, until the stack is closed."""
@@ -133,16 +190,10 @@ class Episodes:
         return self._tasks[index]
 
     def tell(self, **said: Any) -> None:
-        self._channel.send_bytes(json.dumps(said).encode())
+        self._channel.send(said)
 
-    def hear(self) -> None:
-        """One request of the other side. Its end is the end of this process, and of the servers that it has started."""
-        try:
-            asked = json.loads(self._channel.recv_bytes())
-        except (EOFError, OSError):
-            asyncio.get_running_loop().remove_reader(self._channel.fileno())
-            self.ended.set()
-            return
+    def hear(self, asked: Mapping[str, Any]) -> None:
+        """One request of the other side."""
         key = asked["key"]
         if asked["do"] == "begin":
             episode = self._episodes[key] = Episode()
@@ -269,23 +320,40 @@ def limit_memory(gigabytes: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-async def serve(channel: Connection, memory_gb: float) -> None:
-    """Load the environment that the first message names, then play what is asked for."""
-    config = json.loads(channel.recv_bytes())
-    episodes = Episodes(channel)
+async def serve(end: socket.socket, memory_gb: float) -> None:
+    """Load the environment that the first message names, then play what is asked for, until the other side ends."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
+
+    def take(message: Mapping[str, Any] | None) -> None:
+        if message is None:  # also where the loop is blocked
+            threading.Thread(target=_end_soon, daemon=True).start()
+        loop.call_soon_threadsafe(asked.put_nowait, message)
+
+    episodes = Episodes(Channel(end, take))
     async with contextlib.AsyncExitStack() as stack:
-        try:
-            await episodes.load(config, stack)
-        except BaseException as error:  # noqa: BLE001 - also what exits; the other side says it
-            episodes.tell(refused=f"{type(error).__name__}: {error}")
-            return
-        limit_memory(memory_gb)
-        asyncio.get_running_loop().add_reader(channel.fileno(), episodes.hear)
-        await episodes.ended.wait()
-        threading.Timer(_LAST, os._exit, [0]).start()
+        if (config := await asked.get()) is not None:
+            try:
+                await episodes.load(config, stack)
+            except BaseException as error:  # noqa: BLE001 - also what exits; the other side says it, and ends this
+                episodes.tell(refused=f"{type(error).__name__}: {error}")
+            limit_memory(memory_gb)
+            while (request := await asked.get()) is not None:
+                episodes.hear(request)
         for episode in list(episodes._episodes.values()):
             assert episode.task is not None
             episode.task.cancel()
+    _end_now()
+
+
+def _end_soon() -> None:
+    time.sleep(_LAST)
+    _end_now()
+
+
+def _end_now() -> None:
+    """End this process, and whatever it has started that is still there."""
+    if mark := os.environ.get(MARK):
+        kill_marked(mark)
     os._exit(0)
 
 
@@ -293,4 +361,4 @@ if __name__ == "__main__":
     sys.path[0] = os.getcwd()  # an environment may stand beside the recipe; this file's neighbours are no modules
     # the servers of its tools are programs that import it
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
-    asyncio.run(serve(Connection(int(sys.argv[1])), float(sys.argv[2])))
+    asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2])))

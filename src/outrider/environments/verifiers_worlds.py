@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import os
+import queue
+import socket
 import subprocess
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from multiprocessing.connection import Connection, Pipe, wait
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -19,19 +19,81 @@ from typing import Any
 from outrider.environments.environment import Reply
 from outrider.environments.tool_calls import ToolTurn, read_turn, split_thinking
 from outrider.environments.verifiers_messages import FirstRequest, observation_of, sent, shows_the_same
+from outrider.environments.verifiers_process import MARK, Channel, kill_marked
 from outrider.environments.worlds import Failed, Key, WorldLimits, asked
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
+from outrider.verify.processes import starting
 
 START_SECONDS = 180.0  # for imports, the taskset and the servers of its tools, on a busy machine
 _SCRIPT = Path(__file__).with_name("verifiers_process.py")
+_Said = Mapping[str, Any]
+
+
+class _Process:
+    """A process with environments, and the channel to it."""
+
+    def __init__(self, python: str, memory_gb: float) -> None:
+        self._mark = uuid.uuid4().hex
+        self._heard = queue.SimpleQueue[_Said | None]()
+        with starting():
+            ours, theirs = socket.socketpair()
+        try:
+            with theirs, starting():
+                self._process = subprocess.Popen(
+                    [python, str(_SCRIPT), str(theirs.fileno()), str(memory_gb)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", MARK: self._mark},
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # Ctrl-C goes to the run alone
+                )
+        except OSError as error:
+            raise UserError(f"python: {python} cannot be started ({error.strerror})") from error
+        self._channel = Channel(ours, self._heard.put)
+
+    def send(self, **said: Any) -> None:
+        self._channel.send(said)
+
+    def hear(self, seconds: float) -> list[_Said]:
+        """All that was said, at least one thing; nothing where it takes longer.
+
+        Raises:
+            EOFError: it has ended, and all was heard.
+        """
+        said = list[_Said]()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                one = self._heard.get_nowait() if said else self._heard.get(timeout=max(0.0, seconds))
+                if one is None:
+                    self._heard.put(None)  # for the next time
+                    if said:
+                        return said
+                    raise EOFError
+                said.append(one)
+        return said
+
+    def end(self, patience: float = 10.0) -> None:
+        """It ends by itself, with the servers that it has started, or is killed with them."""
+        self._channel.close()
+        deadline = time.monotonic() + patience
+        while not self._over() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, SIGKILL)  # while its number is its own: it is not waited for yet
+        self._process.wait()
+        kill_marked(self._mark)
+
+    def _over(self) -> bool:
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 class _Episode:
-    """One rollout's: its name on the channel, its problem, and until when it may answer."""
+    """One rollout's: its process and its name there, its problem, and until when it may answer."""
 
-    def __init__(self, name: str, problem: Problem) -> None:
-        self.name, self.problem, self.deadline = name, problem, math.inf
+    def __init__(self, process: _Process, name: str, problem: Problem) -> None:
+        self.process, self.name, self.problem, self.deadline = process, name, problem, math.inf
         self.tools: frozenset[str] | None = None  # None: nothing was said yet
         self.error = False
         self.answer = ""
@@ -60,41 +122,35 @@ class VerifiersWorlds:
         self._python, self._config, self._limits, self._success_at = python, config, limits, success_at
         self._memory_gb = memory_gb
         self._names = map(str, itertools.count())
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: Connection | None = None
-        self._early: deque[Mapping[str, Any]] = deque()  # what came while something else was waited for
+        self._process: _Process | None = None
+        self._early: list[_Said] = []  # what came while something else was waited for
         self._episodes: dict[Key, _Episode] = {}
         self._failed: dict[Key, Failed] = {}
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> _Said:
         """``ready``, the version of the package; ``tasks``, how many there are, None without an end; some ``keys``."""
-        if self._process is None:
-            self._start()
+        self._running()
         return self._about
 
     def first_request(self, index: int) -> FirstRequest | Failed:
         """What task number ``index`` shows the policy."""
-        self.about()
-        name, until = next(self._names), time.monotonic() + self._limits.seconds
-        self._send(do="begin", key=name, task=index)
-        while (left := until - time.monotonic()) > 0 and self._channel is not None and self._channel.poll(left):
-            try:
-                said = self._receive()
-            except (EOFError, OSError):
-                self._end()
-                return Failed("its process died")
-            if said["key"] == name:
-                self._send(do="end", key=name)
-                if "messages" not in said:
-                    return Failed(said.get("failed", "it ends before its first turn"))
-                return FirstRequest(said["messages"], said["tools"])
-        self._send(do="end", key=name)
-        return Failed(f"no answer in {self._limits.seconds:g} s", hung=True)
+        process, name = self._running(), next(self._names)
+        process.send(do="begin", key=name, task=index)
+        try:
+            said = self._awaited(process, name)
+        except EOFError:
+            self._end()
+            return Failed("its process died")
+        process.send(do="end", key=name)
+        if said is None:
+            return Failed(f"no answer in {self._limits.seconds:g} s", hung=True)
+        if "messages" not in said:
+            return Failed(said.get("failed", "it ends before its first turn"))
+        return FirstRequest(said["messages"], said["tools"])
 
     def begin(self, key: Key, problem: Problem, seed: int) -> None:
         """The seed is the affair of the environment: a task has one, if it needs one."""
-        self.about()
-        self._episodes[key] = episode = _Episode(next(self._names), problem)
+        self._episodes[key] = episode = _Episode(self._running(), next(self._names), problem)
         self._ask(key, episode, do="begin", task=problem.answer)
 
     def act(self, key: Key, text: str) -> None:
@@ -107,27 +163,27 @@ class VerifiersWorlds:
 
     def answers(self) -> Iterator[tuple[Key, Reply | Failed]]:
         found, self._failed = dict[Key, Reply | Failed](self._failed), {}
-        waiting = {key: one for key, one in self._episodes.items() if one.deadline < math.inf}
-        named = {one.name: key for key, one in waiting.items()}
-        while waiting and not found:
-            soonest = min(one.deadline for one in waiting.values())
-            assert self._channel is not None
-            if self._early or wait([self._channel], max(0.0, soonest - time.monotonic())):
-                try:
-                    said = self._receive()
-                except (EOFError, OSError):
-                    self._end()
-                    found |= dict.fromkeys(waiting, Failed("its process died"))
-                    break
-                if (key := named.get(said["key"])) is not None:
-                    found[key] = self._read(waiting[key], said)
-            elif (now := time.monotonic()) >= soonest:
-                late = [key for key, one in waiting.items() if now >= one.deadline]
-                if not self._goes_on():
-                    self._end()
-                    held = Failed("the process of all episodes was held up, and ended", hung=True)
-                    found |= dict.fromkeys(waiting, held)
-                found |= dict.fromkeys(late, Failed(f"no answer in {self._limits.seconds:g} s", hung=True))
+        asked_for = [key for key, one in self._episodes.items() if one.deadline < math.inf]
+        gone = [key for key in asked_for if self._episodes[key].process is not self._process]
+        found |= dict.fromkeys(gone, Failed("its process died"))
+        early, self._early = self._early, []
+        self._sort(found, early)
+        while self._process is not None and asked_for and not found:
+            soonest = min(self._episodes[key].deadline for key in asked_for)
+            try:
+                self._sort(found, self._process.hear(soonest - time.monotonic()))
+                now = time.monotonic()
+                late = [key for key in asked_for if key not in found and now >= self._episodes[key].deadline]
+                held_up = bool(late) and not self._goes_on(self._process)
+            except EOFError:
+                self._end()
+                found |= {key: Failed("its process died") for key in asked_for if key not in found}
+                break
+            if held_up:
+                self._end(patience=0.0)
+                held = Failed("the process of all episodes was held up, and ended", hung=True)
+                found |= {key: held for key in asked_for if key not in found}
+            found |= dict.fromkeys(late, Failed(f"no answer in {self._limits.seconds:g} s", hung=True))
         for key in found:
             if key in self._episodes:
                 self._episodes[key].deadline = math.inf
@@ -136,17 +192,33 @@ class VerifiersWorlds:
 
     def close(self, keys: Iterable[Key]) -> None:
         for key in list(keys):
-            if (episode := self._episodes.pop(key, None)) is not None:
-                self._send(do="end", key=episode.name)
+            if (episode := self._episodes.pop(key, None)) is not None and episode.process is self._process:
+                episode.process.send(do="end", key=episode.name)
 
     def end(self) -> None:
         """End the process; the next question starts another."""
+        self._episodes.clear()
+        self._failed.clear()
         self._end()
 
     def _ask(self, key: Key, episode: _Episode, **question: Any) -> None:
         episode.deadline = time.monotonic() + self._limits.seconds
-        if not self._send(key=episode.name, **question):
+        if episode.process is self._process:
+            episode.process.send(key=episode.name, **question)
+        else:
             self._failed[key] = Failed("its process died")
+
+    def _sort(self, found: dict[Key, Reply | Failed], heard: Sequence[_Said]) -> None:
+        """Take the answers of the episodes that were asked; what others say is kept until they are."""
+        named = {one.name: (key, one) for key, one in self._episodes.items()}
+        for said in heard:
+            key, episode = named.get(said["key"], (None, None))
+            if key is None or episode is None or isinstance(found.get(key), Failed):
+                continue
+            if episode.deadline < math.inf:
+                found[key] = self._read(episode, said)
+            else:
+                self._early.append(said)
 
     def _read(self, episode: _Episode, said: Mapping[str, Any]) -> Reply | Failed:
         if "messages" in said:
@@ -166,85 +238,49 @@ class VerifiersWorlds:
         verdict = Verdict(outcome, score, answer=episode.answer, detail=str(said["stop"] or ""))
         return Reply(done=True, verdict=verdict, error=episode.error)
 
-    def _send(self, **said: Any) -> bool:
-        try:
-            assert self._channel is not None
-            self._channel.send_bytes(json.dumps(said).encode())
-        except (OSError, AssertionError):
-            return False
-        return True
+    def _awaited(self, process: _Process, name: str) -> _Said | None:
+        """What an episode says first, if it is in time; what others say meanwhile is kept.
 
-    def _receive(self) -> Mapping[str, Any]:
-        if self._early:
-            return self._early.popleft()
-        assert self._channel is not None
-        said: Mapping[str, Any] = json.loads(self._channel.recv_bytes())
-        return said
-
-    def _goes_on(self) -> bool:
-        """Whether the process still takes requests, so that an episode that is late is late by itself."""
+        Raises:
+            EOFError: the process has ended.
+        """
         until = time.monotonic() + self._limits.seconds
-        early, self._early = self._early, deque()
-        with contextlib.suppress(EOFError, OSError):
-            self._send(do="answer", key="")
-            while self._channel is not None and self._channel.poll(max(0.0, until - time.monotonic())):
-                said = self._receive()
-                if "here" in said:
-                    self._early = early
-                    return True
-                early.append(said)
-        return False
+        while heard := process.hear(until - time.monotonic()):
+            self._early += [said for said in heard if said["key"] != name]
+            if mine := [said for said in heard if said["key"] == name]:
+                return mine[0]
+        return None
 
-    def _start(self) -> None:
-        self._channel, theirs = Pipe()
-        try:
-            self._process = subprocess.Popen(
-                [self._python, str(_SCRIPT), str(theirs.fileno()), str(self._memory_gb)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C goes to the run alone
-            )
-        except OSError as error:
-            raise UserError(f"python: {self._python} cannot be started ({error.strerror})") from error
-        finally:
-            theirs.close()
-        self._send(**self._config)
-        try:
-            if not self._channel.poll(START_SECONDS):
+    def _goes_on(self, process: _Process) -> bool:
+        """Whether the process still takes requests, so that an episode that is late is late by itself."""
+        process.send(do="answer", key="")
+        return self._awaited(process, "") is not None
+
+    def _running(self) -> _Process:
+        """The process, with the environment loaded."""
+        if self._process is None:
+            self._process = _Process(self._python, self._memory_gb)
+            self._process.send(**self._config)
+            try:
+                heard = self._process.hear(START_SECONDS)
+            except EOFError:
+                heard = [{"refused": "its process died"}]
+            if not heard:
+                self._end(patience=0.0)
                 raise UserError(f"the environment was not loaded in {START_SECONDS:g} s")
-            self._about = self._receive()
-        except (EOFError, OSError):
-            self._about = {"refused": "its process died"}
-        except UserError:
-            self._end()
-            raise
-        if refused := self._about.get("refused"):
-            self._end()
-            raise UserError(
-                f"verifiers {self._config['taskset']['id']}: {' '.join(refused.split())[:400]}{_hint(refused)}"
-            )
+            [self._about] = heard
+            if refused := self._about.get("refused"):
+                self._end()
+                raise UserError(
+                    f"verifiers {self._config['taskset']['id']}: {' '.join(refused.split())[:400]}{_hint(refused)}"
+                )
+        return self._process
 
-    def _end(self) -> None:
+    def _end(self, patience: float = 10.0) -> None:
         process, self._process = self._process, None
-        self._early.clear()
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-        if process is None:
-            return
-        try:
-            process.wait(10.0)  # it ends by itself, with the servers that it has started
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, SIGKILL)
-            process.wait()
-
-
-def _in_a_line(refused: str) -> str:
-    return " ".join(refused.split())[:400]
+        self._early = []
+        if process is not None:
+            process.end(patience)
 
 
 def _hint(refused: str) -> str:

@@ -53,6 +53,10 @@ class Worlds(Protocol):
         """End some worlds; those that are gone are passed over."""
         ...
 
+    def end(self) -> None:
+        """End all worlds, and what they are made from; the next question starts it again."""
+        ...
+
 
 def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
     """What an environment says, made plain and as long as it may be; whatever it raises is its failure."""
@@ -95,6 +99,10 @@ class WorldsHere:
             if (world := self._worlds.pop(key, None)) is not None:
                 with contextlib.suppress(Exception):
                     world.close()
+
+    def end(self) -> None:
+        self.close(list(self._worlds))
+        self._answers.clear()
 
     def _ask(self, key: Key, question: Callable[[], Any]) -> None:
         begun = time.monotonic()

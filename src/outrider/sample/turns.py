@@ -126,6 +126,7 @@ class TurnSampler:
         return SingleTurns(self, self._sampler)
 
     def close(self) -> None:
+        self._worlds.end()
         self._sampler.close()
 
     def _heard(self, path: Trajectory, answer: Reply | Failed) -> None:

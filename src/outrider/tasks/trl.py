@@ -106,6 +106,11 @@ class Trl(TurnTask):
     def _openings(self) -> Worlds:
         return self.worlds()
 
+    def close(self) -> None:
+        """End the process in which environments began to say their openings; the next opening starts another."""
+        if openings := self.__dict__.pop("_openings", None):
+            openings.end()
+
     def _with_opening(self, problem: Problem) -> Problem:
         """The problem, with what the environment says at the start at the end of its prompt."""
         if problem.id not in self._prompted:
@@ -123,6 +128,8 @@ class Trl(TurnTask):
             self._prompted[problem.id] = replace(
                 problem, prompt=problem.prompt + opening, metadata={"opening": opening}, tools=self._schemas
             )
+            if len(self._prompted) == len(self._rows.train) + len(self._rows.heldout):
+                self.close()
         return self._prompted[problem.id]
 
     @cached_property

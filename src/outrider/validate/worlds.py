@@ -43,8 +43,16 @@ class WorldsCompared(NamedTuple):
 
 def compare_worlds(task: TurnTask, problems: Sequence[Problem]) -> WorldsCompared:
     """Give two worlds of each problem the same turns: those of a demonstration, or examples."""
-    worlds, otherwise, failed, answered = task.worlds(), [], [], 0
-    for number, problem in enumerate(problems[:PROBLEMS]):
+    worlds = task.worlds()
+    try:
+        return _compared(task, worlds, problems[:PROBLEMS])
+    finally:
+        worlds.end()
+
+
+def _compared(task: TurnTask, worlds: Worlds, problems: Sequence[Problem]) -> WorldsCompared:
+    otherwise, failed, answered = list[str](), list[str](), 0
+    for number, problem in enumerate(problems):
         turns = task.demonstration(problem) or task.example_turns(problem)
         one, other = (_played(worlds, (number, k), problem, turns) for k in range(2))
         answered += sum(isinstance(said, Reply) and not said.done for said in one[1:])
@@ -53,7 +61,7 @@ def compare_worlds(task: TurnTask, problems: Sequence[Problem]) -> WorldsCompare
         # as texts, since a score may be NaN
         elif [repr(_timeless(said)) for said in one] != [repr(_timeless(said)) for said in other]:
             otherwise.append(problem.id)
-    return WorldsCompared(min(len(problems), PROBLEMS), otherwise, failed, answered)
+    return WorldsCompared(len(problems), otherwise, failed, answered)
 
 
 def _played(worlds: Worlds, key: tuple[int, int], problem: Problem, turns: Sequence[str]) -> list[Reply | Failed]:

@@ -3,22 +3,56 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
+import resource
+import socket
 import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, Pipe
-from multiprocessing.reduction import send_handle
+from multiprocessing.reduction import sendfds
 from signal import SIGKILL
 
+from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
 
 Item = tuple[Problem, str, bool]  # a problem, the text of a response, whether the response finished
 
 START_SECONDS = 120.0  # for imports, or until a worker takes its items: generous, as they wait for a busy machine
+
+
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
+
+class NoMoreProcessesError(UserError):
+    """The system refuses another process, or a channel to one: no fault of what would have run there."""
+
+    def __init__(self, why: str | None) -> None:
+        files, processes = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+        most = "unlimited" if processes == resource.RLIM_INFINITY else str(processes)
+        super().__init__(
+            f"the system starts no further process ({why}; open files: ulimit -n is {files}, processes: ulimit -u is "
+            f"{most}): raise what is short, or lower limits.worlds or workers of the task"
+        )
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """Start a process.
+
+    Raises:
+        NoMoreProcessesError: the system refuses.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_MORE:
+            raise NoMoreProcessesError(error.strerror) from error
+        raise
 
 
 class TemplateDiedError(Exception):
@@ -33,17 +67,18 @@ class TemplateProcess:
     """
 
     def __init__(self, payload: bytes, memory_gb: float) -> None:
-        self.control, theirs = Pipe()
+        with starting():
+            self.control, theirs = Pipe()
         search_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "outrider.verify.worker", str(theirs.fileno()), str(memory_gb)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
-            env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C goes to the run alone
-        )
-        theirs.close()
+        with theirs, starting():
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "outrider.verify.worker", str(theirs.fileno()), str(memory_gb)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # third-party verifiers print; standard output belongs to the run
+                env={**os.environ, "PYTHONPATH": search_path, "OMP_NUM_THREADS": "1"},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C goes to the run alone
+            )
         self.ready = False
         with contextlib.suppress(ConnectionError):  # it died already: the first fork will say so
             self.control.send_bytes(payload)
@@ -57,8 +92,11 @@ class TemplateProcess:
 
         Raises:
             UserError, RuntimeError: the verifier cannot be loaded.
+            NoMoreProcessesError: the system refuses one; the template goes on.
         """
-        with _request():
+        with starting():
+            control = socket.fromfd(self.control.fileno(), socket.AF_UNIX, socket.SOCK_STREAM)
+        with control, _request():
             if not self.ready:
                 if not self.control.poll(START_SECONDS):
                     raise RuntimeError(f"the verifier is not imported after {START_SECONDS:g} s")
@@ -68,8 +106,11 @@ class TemplateProcess:
                     raise kind(f"the verifier cannot be loaded: {reason}")
                 self.ready = True
             self.control.send("fork")
-            send_handle(self.control, channel.fileno(), self.process.pid)
-            return self._answer()
+            sendfds(control, [channel.fileno()])
+            answer = self._answer()
+        if answer < 0:
+            raise NoMoreProcessesError(os.strerror(-answer))
+        return answer
 
     def reap(self, pid: int) -> int:
         """The exit status of a worker, which is taken off the process table."""
@@ -109,9 +150,10 @@ class Worker:
         self.started = False  # has received the present batch
         self.in_flight: deque[int] = deque()  # numbers of items; the first is the one in work
         self.deadline = math.inf
-        self.channel, theirs = Pipe()
-        self.pid = template.fork(theirs)
-        theirs.close()
+        with starting():
+            self.channel, theirs = Pipe()
+        with theirs:
+            self.pid = template.fork(theirs)
 
     def submit(self, batch: dict[int, Item]) -> None:
         """Send items to be judged, by their number. The clock starts when the worker confirms them."""

@@ -28,7 +28,7 @@ Verify = Callable[[Problem, str, bool], Verdict]
 
 def run_template(control: Connection, memory_gb: float) -> None:
     """Receive what serves a channel, such as :func:`run_worker`, and its verifier; then orders: ``"fork"`` and a
-    channel, answered by a pid; or a pid, by its exit status."""
+    channel, answered by a pid, or by minus the number of the system's error; or a pid, by its exit status."""
     try:
         serve, served = pickle.loads(control.recv_bytes())
     except BaseException as error:  # noqa: BLE001 - the parent raises it
@@ -43,7 +43,12 @@ def run_template(control: Connection, memory_gb: float) -> None:
         channel = Connection(recv_handle(control))
         template = os.getpid()
         # safe here and not in the run's own process: the template has one thread, no lock and no torch
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            channel.close()
+            control.send(-(error.errno or 1))
+            continue
         if pid == 0:
             os.setsid()  # a group of its own: whatever the verifier starts is killed with it
             control.close()
