@@ -214,12 +214,18 @@ def test_a_table_with_nothing_to_train_on_is_checked_alone(files):
 
 def test_prompts_are_measured_by_the_tokenizer_and_the_context(files, tmp_path):
     """The shipped tokenizer has a token per character and one to begin with; its model's context is 256."""
+    short = write(tmp_path / "short.jsonl", {"problem": "1+2", "answer": "3"})
     long = write(tmp_path / "long.jsonl", {"problem": "1+" * 125, "answer": "1"}, {"problem": "1+1", "answer": "2"})
-    task = {"table": {"train_data": files["heldout_data"], "heldout_data": long, "prompt": "{problem}"}}
+    task = {"table": {"train_data": short, "heldout_data": long, "prompt": "{problem}"}}
     for max_tokens, too_long in ((5, 0), (6, 1)):
         found = check(Validate(task=task, model="base:countdown", max_tokens=max_tokens)).sides[1].lengths
         assert (found.tokens, found.context) == ([251, 4], 256)
         assert len(found.too_long) == too_long
+
+
+def test_prompts_that_the_tokenizer_cannot_write_are_refused_as_a_run_would(files):
+    with pytest.raises(UserError, match=r"the tokenizer has no token for .*; name your model, or model=null"):
+        check(Validate(task=table(files), model="base:countdown", max_tokens=5))
 
 
 # the command

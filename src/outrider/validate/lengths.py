@@ -46,8 +46,15 @@ class PromptMeasure:
         self._max_tokens = max_tokens
 
     def measure(self, entries: Sequence[SideEntry]) -> PromptLengths:
-        """Lengths of the prompts as a policy gets them."""
-        tokens = [len(self._policy.encode(entry.problem)) for entry in entries]
+        """Lengths of the prompts as a policy gets them.
+
+        Raises:
+            UserError: the tokenizer cannot write one, as a run would find.
+        """
+        try:
+            tokens = [len(self._policy.encode(entry.problem)) for entry in entries]
+        except UserError as error:
+            raise UserError(f"{error}; name your model, or model=null to measure no prompts") from error
         room = math.inf if self.context is None else self.context - self._max_tokens
         too_long = [(entry, n) for entry, n in zip(entries, tokens, strict=True) if n > room]
         return PromptLengths(tokens, self.context, too_long)
