@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import string
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from outrider.environments.verifiers_messages import FirstRequest, observation_o
 from outrider.environments.worlds import Failed, Worlds
 from outrider.errors import UserError
 from outrider.model.load import Policy, save_policy
-from outrider.model.tiny import CHARACTERS, tiny_policy
+from outrider.model.tiny import tiny_policy
 from outrider.record import Outcome, Problem
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
@@ -221,7 +222,7 @@ def test_an_interpreter_without_the_package_is_a_sentence(made: Any) -> None:
 
 def writer() -> Policy:
     """A random policy that can write digits, whole calls, and its end."""
-    policy = tiny_policy(0, 512, CHARACTERS)
+    policy = tiny_policy(0, 1024, "".join(sorted({*string.printable} - {*"\t\r\v\f"})))
     policy.tokenizer.add_tokens([call("book_find", name="1"), call("book_lose"), "more", "less", "17"])
     policy.tokenizer.chat_template = SHOWS_TOOLS
     policy.model.resize_token_embeddings(len(policy.tokenizer))
@@ -237,7 +238,7 @@ def test_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taskset: str
     (tmp_path / "recipe.yaml").write_text(
         f"extends: grpo\nsummary: GRPO.\nmodel: {tmp_path}/model\npolicy: {{chat: true}}\n"
         f"task: {{verifiers: {json.dumps(task)}}}\n"
-        "explore: [{uniform: {n: 8}}]\nobjective: {kl: 0.0}\nsample: {max_tokens: 192}\n"
+        "explore: [{uniform: {n: 8}}]\nobjective: {kl: 0.0}\nsample: {max_tokens: 768}\n"
         "learn: {lr: 1.0e-4}\ntrain: {problems: 2, steps: 2}\nevaluate: {problems: 2, n: 2}\n"
     )
     out = tmp_path / "run"
