@@ -109,7 +109,7 @@ class Unsteady(WorldsHere):
 
 def drawing(sampler: LocalSampler | Anew, policy: Policy, seed: int | None = None, make=Counting) -> TurnSampler:
     worlds = WorldsHere(make, WorldLimits()) if seed is None else Unsteady(make, seed)
-    return TurnSampler(sampler, policy, OPTIONS, worlds, 6)
+    return TurnSampler(sampler, policy, OPTIONS, worlds, 6, 256)
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
@@ -167,7 +167,7 @@ def test_only_rollouts_in_play_are_held(policy: Policy) -> None:
     shape = policy.model.config
     keys = shape.num_key_value_heads * shape.hidden_size // shape.num_attention_heads
     row = 2 * 4 * shape.num_hidden_layers * keys * (max(len(r.prompt_ids) for r in requests) + OPTIONS.max_tokens)
-    TurnSampler(Measured(policy), policy, OPTIONS, worlds, 6).sample(requests)
+    TurnSampler(Measured(policy), policy, OPTIONS, worlds, 6, 256).sample(requests)
     assert max(held) > 10
     assert held[-1] == 0
 
@@ -260,7 +260,7 @@ def test_a_slow_world_makes_only_its_own_rollout_wait(tmp_path: Path) -> None:
     ]
     sampler = Signalling(policy)
     worlds = WorldsApart(Waiting, WorldLimits(seconds=20.0), memory_gb=1.0)
-    rollouts = TurnSampler(sampler, policy, OPTIONS, worlds, 6).sample(requests)
+    rollouts = TurnSampler(sampler, policy, OPTIONS, worlds, 6, 256).sample(requests)
     assert StopReason.ENVIRONMENT not in {rollout.stop for rollout in rollouts}
     order = [r.rollout_id(0) for call in sampler.calls for r, _ in call]
     second = [i for i, name in enumerate(order) if name == "slow/0"][1]
@@ -326,7 +326,7 @@ def test_branches_and_openings_and_long_answers_cost_what_is_new(path: str) -> N
     options = OPTIONS.model_copy(update={"max_tokens": 90})
 
     def turns(sampler: LocalSampler | Anew) -> TurnSampler:
-        return TurnSampler(sampler, policy, options, WorldsHere(Uneven, WorldLimits()), 9)
+        return TurnSampler(sampler, policy, options, WorldsHere(Uneven, WorldLimits()), 9, 256)
 
     roots = turns(LocalSampler(policy, options)).sample(requests_of(policy))
     asked = [

@@ -27,6 +27,7 @@ from transformers.utils import logging
 from outrider.errors import UserError
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy, left_out, load_policy, save_policy
+from outrider.model.options import PolicyOptions
 from outrider.model.places import model_folder
 from outrider.model.tiny import character_tokenizer, tiny_policy
 from outrider.record import Problem, SampleRequest, group_id
@@ -269,3 +270,16 @@ def test_weights_come_and_go_without_a_bar(tmp_path: Path, capfd: pytest.Capture
     load_policy(str(tmp_path / "model"))
     assert capfd.readouterr() == ("", "")
     assert logging.is_progress_bar_enabled() == bars, "what others have chosen is theirs"
+
+
+def test_a_system_prompt_that_loses_something_is_refused() -> None:
+    """The tokenizer reads all messages, not the user's last alone."""
+    policy = tiny_policy(0)
+    policy.tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    asked = Problem("p", "3", messages_before=({"role": "user", "content": "é"}, {"role": "assistant", "content": "1"}))
+    for problem, options, lost in (
+        (Problem("p", "3"), PolicyOptions(chat=True, system="ü"), "'ü'"),
+        (asked, PolicyOptions(chat=True), "'é'"),
+    ):
+        with pytest.raises(UserError, match=f"problem 'p': the tokenizer has no token for {lost} of its prompt"):
+            policy._replace(options=options).encode(problem)

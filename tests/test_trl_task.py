@@ -270,6 +270,15 @@ def test_a_template_without_tools_is_a_sentence(rows: Path, template: str, said:
         policy.encode(task().heldout(1)[0])
 
 
+@pytest.mark.parametrize("mark", ["<tool_call>", "</tool_call>"])
+def test_a_tokenizer_that_hides_calls_is_a_sentence(rows: Path, mark: str) -> None:
+    """As a special token it is not in the text of a turn, and no call would ever be found."""
+    policy = writer(SHOWS_TOOLS)._replace(options=PolicyOptions(chat=True))
+    policy.tokenizer.add_special_tokens({"additional_special_tokens": [mark]})
+    with pytest.raises(UserError, match=f"{mark} is a special token of this tokenizer"):
+        policy.encode(task().heldout(1)[0])
+
+
 def test_it_trains(rows: Path) -> None:
     save_policy(writer(SHOWS_TOOLS), rows / "model", {})
     (rows / "count.yaml").write_text(

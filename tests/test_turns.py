@@ -70,7 +70,7 @@ def sampler(
     policy: Policy, make=Counting, most: int = 6, options: SampleOptions = OPTIONS, seconds: float = 10.0
 ) -> TurnSampler:
     worlds = WorldsHere(make, WorldLimits(seconds=seconds))
-    return TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, most)
+    return TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, most, 256)
 
 
 def requests_of(policy: Policy, n: int = 12) -> list[SampleRequest]:
@@ -379,7 +379,7 @@ class Wordy(Counting):
 
 def test_what_was_cut_and_what_asked_for_the_impossible_is_counted_once(policy: Policy) -> None:
     worlds = WorldsHere(Wordy, WorldLimits(most_bytes=4))
-    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6)
+    drawing = TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, worlds, 6, 256)
     rollouts = drawing.sample(requests_of(policy))
     first = [rollout.observations[1] for rollout in rollouts if len(told(policy, rollout)) > 1]
     assert first
@@ -392,3 +392,48 @@ def test_what_was_cut_and_what_asked_for_the_impossible_is_counted_once(policy: 
     [alone] = drawing.single.sample([replace(requests_of(policy, 1)[0])])
     assert alone.trainable_T is None
     assert alone.stop in (StopReason.TEXT, StopReason.STOP, StopReason.LENGTH)
+
+
+class Foreign(Counting):
+    """Says after its second turn what the tokenizer has no letters for."""
+
+    def step(self, text: str) -> Reply:
+        return super().step(text)._replace(observation="1é世") if self.turns == 1 else super().step(text)
+
+
+def test_what_the_tokenizer_cannot_write_fails_the_rollout_and_is_named(policy: Policy) -> None:
+    failed = [r for r in sampler(policy, Foreign).sample(requests_of(policy)) if r.stop is StopReason.ENVIRONMENT]
+    assert failed
+    for rollout in failed:
+        assert rollout.verdict is not None
+        assert "the tokenizer has no token for 'é', '世' of what it says" in rollout.verdict.detail
+
+
+def test_an_observation_without_room_in_the_context_is_left_out(policy: Policy) -> None:
+    """At the context's end the rollout is cut as at its own limit, and the last turn is the policy's."""
+    short = ready(tiny_policy(3, context=30), "packed")[0]
+    rollouts = sampler(short).sample(requests_of(short))
+    cut = [rollout for rollout in rollouts if rollout.stop is StopReason.CONTEXT]
+    by_the_world = [rollout for rollout in cut if len(rollout.prompt_ids) + len(rollout.token_ids) < 30]
+    assert by_the_world, "or an observation was never what had no room"
+    assert not [rollout for rollout in rollouts if rollout.stop is StopReason.LENGTH]
+    for rollout in by_the_world:
+        assert rollout.truncated
+        assert rollout.verdict is None
+        assert told(short, rollout)[-1][0]
+        world = Counting()
+        world.begin(PROBLEMS[0], 0)
+        said = [world.step(text).observation for mine, text in told(short, rollout) if mine]
+        assert len(rollout.prompt_ids) + len(rollout.token_ids) + len(said[-1]) >= 30
+
+
+def test_the_end_of_a_sampler_is_that_of_its_worlds(policy: Policy) -> None:
+    ended = []
+
+    class Ended(WorldsHere):
+        def end(self) -> None:
+            ended.append(True)
+            super().end()
+
+    TurnSampler(LocalSampler(policy, OPTIONS), policy, OPTIONS, Ended(Counting, WorldLimits()), 6, 256).close()
+    assert ended == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.model.chat import observation_text
 from outrider.model.tiny import character_tokenizer
+from outrider.record import StopReason
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
+from processes import begun
 
 PAGE = (Path(__file__).parents[1] / "docs" / "environments.md").read_text()
 
@@ -46,6 +49,31 @@ def test_the_recipe_of_the_page_trains(folder: Path) -> None:
     assert {"done", "length"} & {rollout.stop.value for rollout in rollouts}
     assert any(rollout.trainable_T is not None for rollout in rollouts)
     assert not any("environment" in rollout.stop.value for rollout in rollouts)
+
+
+def test_a_killed_run_with_worlds_in_processes_goes_on(folder: Path) -> None:
+    """To the same problems and seeds: worlds answer in any order, so the last bits of the numbers may differ."""
+    words = ["train", "guess.yaml", "--out", "runs/guess", "train.ranks=1", "train.trackers=[]"]
+    words += ["train.steps=4", "train.save_every=1", "explore.0.n=4", "train.problems=4"]
+    process = begun(words, folder / "errors.txt")
+    run = folder / "runs" / "guess"
+    process.wait_for((run / "rollouts" / "train-00000002.parquet").exists)
+    process.send(signal.SIGKILL)
+    process.wait()
+    saved = {path.name: path.read_bytes() for path in (run / "rollouts").glob("train-*.parquet")}
+    assert main([*words, "--resume"]) == 0
+    assert [row["step"] for row in RunFolder(run).metrics()] == [1, 2, 3, 4]
+    whole = [*words[:3], "runs/whole", *words[4:]]
+    assert main(whole) == 0
+    drawn = {}
+    for name in ("guess", "whole"):
+        store = RolloutStore(folder / "runs" / name / "rollouts")
+        drawn[name] = [(r.id, r.seed, r.prompt_ids.tolist()) for step in store.steps() for r in store.read(step)]
+        assert not any(r.stop is StopReason.ENVIRONMENT for step in store.steps() for r in store.read(step))
+    assert len(drawn["guess"]) == 4 * 4 * 4
+    assert drawn["guess"] == drawn["whole"]
+    kept = min(saved)
+    assert (run / "rollouts" / kept).read_bytes() == saved[kept], "what a checkpoint covers is drawn once"
 
 
 @pytest.mark.parametrize(

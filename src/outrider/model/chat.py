@@ -55,6 +55,11 @@ def refuse_other_calls(tokenizer: PreTrainedTokenizerBase, tools: list[dict[str,
             "this model's chat template writes calls of tools in a form of its own; read are "
             "<tool_call>{…}</tool_call>, answered by <tool_response>…</tool_response>, as Qwen2.5 and Qwen3 have them"
         )
+    if hidden := [mark for mark in ("<tool_call>", "</tool_call>") if mark in tokenizer.all_special_tokens]:
+        raise UserError(
+            f"{' and '.join(hidden)} is a special token of this tokenizer, which the text of a turn is without, so no "
+            "call would be found; take it out of the tokenizer's special tokens"
+        )
 
 
 def chat_of(problem: Problem, options: PolicyOptions) -> list[dict[str, Any]] | None:

@@ -65,7 +65,8 @@ class Policy(NamedTuple):
             raise
         except Exception as error:
             raise UserError(f"problem {problem.id!r}: the tokenizer cannot write its prompt ({error})") from error
-        if lost := left_out(self.tokenizer, problem.prompt):
+        read = [problem.prompt] if turns is None else [turn["content"] for turn in turns]
+        if lost := left_out(self.tokenizer, "\n".join(text for text in read if isinstance(text, str))):
             raise UserError(
                 f"problem {problem.id!r}: the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of its prompt"
             )

@@ -11,7 +11,7 @@ import numpy as np
 
 from outrider.environments.environment import Reply
 from outrider.environments.worlds import Failed, Key, Worlds
-from outrider.model.load import Policy
+from outrider.model.load import Policy, left_out
 from outrider.record import Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
@@ -46,7 +46,7 @@ class TurnSampler:
         options: SampleOptions,
         worlds: Worlds,
         most_turns: int,
-        most_rollouts: int = 256,
+        most_rollouts: int,
     ) -> None:
         self._sampler, self._options = sampler, options
         self._worlds, self._most_turns, self._most_rollouts = worlds, most_turns, most_rollouts
@@ -135,6 +135,8 @@ class TurnSampler:
             return path.fail(answer)
         if path.last is None and answer.observation and self._policy.options.chat:
             return path.fail(Failed("it speaks first, which a chat template has no place for; let the prompt say it"))
+        if lost := left_out(self._policy.tokenizer, answer.observation):
+            return path.fail(Failed(f"the tokenizer has no token for {', '.join(map(repr, lost[:5]))} of what it says"))
         said = self._encoded(path, answer.observation)
         if path.turns == 0 and path.request.prefix is not None:
             return self._compare(path, said, path.opening)
