@@ -38,6 +38,7 @@ from outrider.credit import (
     Covariance,
     Difficulty,
     EntropyAdvantage,
+    Focal,
     GreedyBaseline,
     GroupMean,
     LeaveOneOut,
@@ -51,10 +52,13 @@ from outrider.credit import (
     Perplexity,
     Polarity,
     Position,
+    Quantile,
     ReinforcePP,
     SiblingsMean,
+    Smoothing,
     TreeGrpo,
     TreeValues,
+    UniformCorrect,
 )
 
 STEP = 250  # of training, in all examples and rules
@@ -144,6 +148,19 @@ CASES = {
         [*(2 * (best - hand.PAIRS) for best in hand.IN_PAIRS), 0],
         scale=1,
         ordered=False,
+        dissent=False,
+    ),
+    # 0.4 of six are less than three, and the third lowest is 1; 0.6 less than four, and the fourth is 4. A dissenter
+    # from what the quantile expects moves, and nobody else
+    "quantile": Case(Quantile(), hand.times(1 / (math.sqrt(6) + 1e-6), (3, 3, 0, 0, 6, 0, 0)), dissent=False),
+    "quantile of the better half": Case(
+        Quantile(share=0.6, epsilon=0.0), hand.times(1 / math.sqrt(6), (0, 0, -3, -3, 3, -3, 0)), scale=0, dissent=False
+    ),
+    # 1, 1, 1, 4, 4, 7: a quarter of the way from the third to the fourth
+    "quantile of the released code": Case(
+        Quantile(share=0.45, interpolate=True, std=False),
+        (2.25, 2.25, -0.75, -0.75, 5.25, -0.75, 0),
+        scale=1,
         dissent=False,
     ),
     "reinforce_pp": Case(
@@ -258,6 +275,13 @@ CASES = {
         on=[hand.OUTLIER],
         scale=1,
     ),
+    # two of six succeed; of the pair, one
+    "focal": Case(
+        Focal(gamma=2.0),
+        [*hand.times((4 / 6) ** 2, hand.LESS_MEAN), 1.5 / 4, -1.5 / 4],
+        on=[ROOTS, PAIR],
+        scale=1,
+    ),
     # by the verdict, whatever the sign of a token: the third is wrong and has 8
     "polarity": Case(
         Polarity(positive=0.1, negative=0.5),
@@ -304,6 +328,33 @@ CASES = {
     ),
     "position, a step too early": Case(Position(first_step=STEP + 1), hand.LESS_MEAN, scale=1),
     "position, a step too late": Case(Position(first_step=STEP - 9, steps=9), hand.LESS_MEAN, scale=1),
+    # of the whole responses: 5, 6, 4, 2, 5 and 10 tokens. The fifth earns most and is wrong
+    "smoothing": Case(
+        Smoothing(correct=0.2, wrong=0.3, likelihood="sum"),
+        [
+            *(1 + 0.2 * 1.5, 1 + 0.2 * 5.4, -2 - 0.3 * 1.2, -2 - 0.3 * 1.2, 4 - 0.3 * 4.5, -2 - 0.3 * 5, 0),
+            *(1.5 + 0.2 * 0.9, -1.5 - 0.3 * 0.3),
+        ],
+        on=[ROOTS, PAIR],
+        still=False,
+        compares=False,
+    ),
+    "smoothing by tokens": Case(
+        Smoothing(likelihood="mean"),
+        [1 + 0.03, 1 + 0.09, -2 - 0.03, -2 - 0.06, 4 - 0.09, -2 - 0.05, 0],
+        still=False,
+        compares=False,
+    ),
+    # of two successes the rarer one has exp(0.6) times the other's share; the lone one of the pair has nobody beside it
+    "uniform_correct": Case(
+        UniformCorrect(tau=0.5),
+        [
+            *(0.5 + 1 / (1 + math.exp(0.6)), 0.5 + 1 / (1 + math.exp(-0.6)), -2, -2, 4, -2, 0),
+            *(1.5, -1.5),
+        ],
+        on=[ROOTS, PAIR],
+        scale=1,
+    ),
     # the mean is -3.5/6. The first is likelier; the second would get 2.5 (1 - exp(-0.9 + 3.5/6)) = 0.68, which is more
     # than half of 1; the right one of the pair gets 2.5 (1 - exp(-0.9 + 0.6)) = 0.65, less than half of 1.5
     "novelty": Case(

@@ -19,6 +19,7 @@ from outrider.credit import (
     Covariance,
     Difficulty,
     EntropyAdvantage,
+    Focal,
     GreedyBaseline,
     GroupMean,
     LeaveOneOut,
@@ -31,12 +32,15 @@ from outrider.credit import (
     Perplexity,
     Polarity,
     Position,
+    Quantile,
     ReinforcePP,
     RewardShaper,
     Shaper,
     SiblingsMean,
+    Smoothing,
     TreeGrpo,
     TreeValues,
+    UniformCorrect,
 )
 from outrider.credit.siblings_mean import within
 from test_credit_matrix import RULES, its_example_is_as_it_was_worked_by_hand
@@ -99,6 +103,20 @@ class OneForK(PassK):
 
     def advantages(self, members: Members) -> Floats:
         return super().advantages(members) / self.k
+
+
+class OneBelowTheQuantile(Quantile):
+    """The highest of the share, and not the lowest behind which it is reached."""
+
+    def _base(self, rewards: Floats) -> float:
+        return float(np.sort(rewards)[int(self.share * len(rewards)) - 1])
+
+
+class DeviationFromTheQuantile(Quantile):
+    def advantages(self, members: Members) -> Floats:
+        compared = Quantile(share=self.share, std=False).advantages(members)
+        spread = np.sqrt((compared**2).sum() / max(members.valid_G.sum() - 1, 1))
+        return compared / (spread or 1.0)
 
 
 class EachGroupForItself(ReinforcePP):
@@ -237,6 +255,22 @@ class OverNLessOne(Perplexity):
         return super()._standardised(values) * np.sqrt(1 - 1 / len(values))
 
 
+class FocalOfEverybody(Focal):
+    """Members that are not valid count as failures."""
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        rate = members.success_G.mean() if members.size else 0.0
+        return [a * (1.0 - rate) ** self.gamma for a in advantages_GT]
+
+
+class FocalBySuccess(Focal):
+    """What is rarely solved teaches less."""
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        rate = members.success_G[members.valid_G].mean() if members.valid_G.any() else 0.0
+        return [a * rate**self.gamma for a in advantages_GT]
+
+
 class SignForVerdict(Polarity):
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         return [a * np.where(a > 0, self.positive, self.negative) for a in advantages_GT]
@@ -282,6 +316,32 @@ class NoveltyOfFailures(Novelty):
         return super().shape(advantages_GT, replace(members, success_G=members.valid_G), step)
 
 
+class RareFailuresGain(Smoothing):
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        flipped = replace(members, logprobs_GT=[lp if ok else -lp for lp, ok in _by_verdict(members)])
+        return super().shape(advantages_GT, flipped, step)
+
+
+def _by_verdict(members: Members) -> list[tuple[Floats, bool]]:
+    return list(zip(members.logprobs_GT, members.success_G.tolist(), strict=True))
+
+
+class UnscorableAsFailures(Smoothing):
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        return super().shape(advantages_GT, replace(members, rewards_G=np.zeros(members.size)), step)
+
+
+class LikelyOnesGain(UniformCorrect):
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        return super().shape(advantages_GT, replace(members, logprobs_GT=[-lp for lp in members.logprobs_GT]), step)
+
+
+class WholeResponses(UniformCorrect):
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        summed = [np.full(len(lp), lp.sum()) for lp in members.logprobs_GT]
+        return super().shape(advantages_GT, replace(members, logprobs_GT=summed), step)
+
+
 class AmongSuccesses(Novelty):
     """The mean likelihood is that of the successes alone."""
 
@@ -299,6 +359,8 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("leave_one_out", EverybodyCounts),
     ("maxrl", SuccessByReward),
     ("passk, pkpo", OneForK),
+    ("quantile of the better half", OneBelowTheQuantile),
+    ("quantile of the better half", DeviationFromTheQuantile),
     ("reinforce_pp", EachGroupForItself),
     ("reinforce_pp by tokens", ResponsesForTokens),
     ("siblings_mean", AcrossFamilies),
@@ -316,6 +378,8 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("difficulty", RateOfEverybody),
     ("entropy_advantage", AwayFromZero),
     ("entropy_advantage", OneEntropyForTheResponse),
+    ("focal", FocalOfEverybody),
+    ("focal", FocalBySuccess),
     ("perplexity", SumForMean),
     ("perplexity", OverNLessOne),
     ("perplexity as the released code has it", DeviationsForQuartiles),
@@ -323,6 +387,10 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("position", WithinTheMemberAlone),
     ("position", UpForFailuresToo),
     ("position, a step too late", AStepTooLong),
+    ("smoothing", RareFailuresGain),
+    ("smoothing", UnscorableAsFailures),
+    ("uniform_correct", LikelyOnesGain),
+    ("uniform_correct", WholeResponses),
     ("novelty", CapBeforeTheWeight),
     ("novelty in a tree", TheFirstTokenForTheMean),
     ("novelty", NoveltyOfFailures),

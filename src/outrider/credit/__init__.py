@@ -14,6 +14,7 @@ from outrider.credit.chain import (
 from outrider.credit.covariance import Covariance
 from outrider.credit.difficulty import Difficulty
 from outrider.credit.entropy_advantage import EntropyAdvantage
+from outrider.credit.focal import Focal
 from outrider.credit.greedy import GreedyBaseline
 from outrider.credit.group_mean import GroupMean
 from outrider.credit.leave_one_out import LeaveOneOut
@@ -26,10 +27,13 @@ from outrider.credit.passk import PassK
 from outrider.credit.perplexity import Perplexity
 from outrider.credit.polarity import Polarity
 from outrider.credit.position import Position
+from outrider.credit.quantile import Quantile
 from outrider.credit.reinforce_pp import ReinforcePP
 from outrider.credit.siblings_mean import SiblingsMean
+from outrider.credit.smoothing import Smoothing
 from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
+from outrider.credit.uniform_correct import UniformCorrect
 
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
@@ -39,6 +43,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "maxrl": MaxRL,
     "no_baseline": NoBaseline,
     "passk": PassK,
+    "quantile": Quantile,
     "reinforce_pp": ReinforcePP,
     "siblings_mean": SiblingsMean,
     "tree_grpo": TreeGrpo,
@@ -48,10 +53,13 @@ SHAPERS: dict[str, type[Shaper]] = {
     "covariance": Covariance,
     "difficulty": Difficulty,
     "entropy_advantage": EntropyAdvantage,
+    "focal": Focal,
     "novelty": Novelty,
     "perplexity": Perplexity,
     "polarity": Polarity,
     "position": Position,
+    "smoothing": Smoothing,
+    "uniform_correct": UniformCorrect,
 }
 
 __all__ = [
@@ -64,6 +72,7 @@ __all__ = [
     "Covariance",
     "Difficulty",
     "EntropyAdvantage",
+    "Focal",
     "GreedyBaseline",
     "GroupMean",
     "LeaveOneOut",
@@ -77,12 +86,15 @@ __all__ = [
     "Perplexity",
     "Polarity",
     "Position",
+    "Quantile",
     "ReinforcePP",
     "RewardShaper",
     "Shaper",
     "SiblingsMean",
+    "Smoothing",
     "TreeGrpo",
     "TreeValues",
+    "UniformCorrect",
     "advantages",
     "advantages_of",
     "members_by_stream",

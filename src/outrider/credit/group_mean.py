@@ -55,6 +55,11 @@ class GroupMean(Baseline):
             return np.zeros(len(rewards))
         centred: Floats = rewards - rewards.mean()
         centred -= centred.mean()  # second pass: removes the rounding of the mean
-        if self.std:
-            centred = centred / (np.sqrt((centred**2).sum() / (len(rewards) - 1)) + self.epsilon)
-        return centred
+        return centred / (deviation(rewards) + self.epsilon) if self.std else centred
+
+
+def deviation(rewards: Floats) -> float:
+    """The standard deviation of at least two rewards, over ``n - 1``. Two-pass."""
+    centred = rewards - rewards.mean()
+    centred -= centred.mean()  # second pass: removes the rounding of the mean
+    return float(np.sqrt((centred**2).sum() / (len(rewards) - 1)))

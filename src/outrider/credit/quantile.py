@@ -1,0 +1,58 @@
+"""QAE: a quantile of the group's rewards in the place of their mean."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from pydantic import Field
+
+from outrider.arrays import Floats
+from outrider.credit.chain import Baseline
+from outrider.credit.group_mean import deviation
+from outrider.credit.members import Members
+
+
+class Quantile(Baseline):
+    r"""Reward minus a quantile of the group, optionally over its standard deviation.
+
+    .. math:: A_i = \frac{r_i - b}{\sigma + \epsilon}, \qquad b = \min \{x : \tfrac1n \#\{j : r_j \le x\} \ge K\}
+
+    over the ``n`` valid members; :math:`\sigma` is that of :class:`GroupMean`, around the mean. With rewards of 0 and 1
+    it is a gate: in a hard group (at most a share 1 - K succeeds) failures get 0 and successes :math:`1/\sigma`, in an
+    easy one successes get 0 and failures :math:`-1/\sigma`. So rare successes are reinforced, remaining failures are
+    pushed down, and nothing else is moved. A group is not centred.
+
+    Degenerate cases: one valid member, or exactly equal rewards: all exactly 0. A member that is not valid gets 0 and
+    changes no sibling. A share of exactly 1 - K is hard.
+
+    ``interpolate`` takes the quantile between the two neighbours at position K (n - 1), as the released code does: with
+    8 members and K = 0.4, five successes have b = 0.8, and nobody gets 0. With 16 and K = 0.4 it is the paper's.
+
+    Source: QAE, arXiv 2509.22611, Eqs. 4 and 5 (by a reader's notes), and the lines that its repository changes.
+
+    >>> hard = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.full(4, 5))
+    >>> easy = Members(np.array([1.0, 1, 1, 0]), np.array([True, True, True, False]), np.full(4, 5))
+    >>> [Quantile().advantages(m).round(3).tolist() for m in (hard, easy)]
+    [[2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]]
+    """
+
+    share: float = Field(0.4, gt=0, lt=1, description="K: share of members at or below what the others are compared to")
+    interpolate: bool = Field(False, description="between the two neighbours, as in the released code")
+    std: bool = Field(True, description="divide by the standard deviation of the group")
+    epsilon: float = Field(1e-6, ge=0, description="added to the standard deviation")
+
+    def advantages(self, members: Members) -> Floats:
+        valid_G = members.valid_G
+        rewards, result_G = members.rewards_G[valid_G], np.zeros(members.size)
+        if len(rewards) < 2 or (rewards == rewards[0]).all():
+            return result_G
+        compared = rewards - self._base(rewards)
+        result_G[valid_G] = compared / (deviation(rewards) + self.epsilon) if self.std else compared
+        return result_G
+
+    def _base(self, rewards: Floats) -> float:
+        if self.interpolate:
+            return float(np.quantile(rewards, self.share))
+        # 0.6 * 5 is a little above 3 in floating point
+        return float(np.sort(rewards)[math.ceil(self.share * len(rewards) - 1e-9) - 1])

@@ -1,0 +1,54 @@
+"""UCPO: what a group's successes gain is shared out so that the rare ones get more of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from outrider.arrays import Floats
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Members
+from outrider.credit.recorded import logprobs_of
+
+_LEAST = 1e-6  # share of the group's successes, from which one that is rarer counts as no rarer: the released code's
+
+
+class UniformCorrect(Shaper):
+    r"""Weighs the successes of a group by how rare they are among themselves.
+
+    .. math:: \tilde A_i = A_i \Big(1 - \tau + \tau\, m \frac{1/q_i}{\sum_j 1/q_j}\Big), \qquad
+              q_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \quad s_i = \frac{1}{|y_i|} \sum_t \log \pi_\mathrm{old}(y_{i,t})
+
+    with sums over the ``m`` valid successes. The weights have mean 1: where all successes have one advantage, the group
+    keeps its sum. With likelihoods of whole responses for :math:`s` the gradient is that of :math:`\log Z - \tau\,
+    \mathrm{KL}(u \,\|\, q)`, with :math:`Z` the mass of the correct responses, :math:`q` its distribution and :math:`u`
+    the uniform one; a mean over tokens is milder, and is what the authors run.
+
+    Degenerate cases: fewer than two valid successes, or equally likely ones: nothing changes. In a group of successes
+    alone a baseline leaves 0, and 0 it stays. Failures and members that are not valid are never touched. A :math:`q_i`
+    below 1e-6 counts as that.
+
+    Source: UCPO, arXiv 2605.00365v1 (abstract, and a reader's notes), and its released code, which gives every success
+    the advantage of the first; here each keeps its own, which is the same without shaped rewards.
+
+    >>> m = Members(
+    ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),
+    ...     logprobs_GT=[np.log([0.25]), np.log([0.75, 0.75]), np.log([0.5])],
+    ... )
+    >>> base = [np.array([0.5]), np.array([0.5, 0.5]), np.array([-1.0])]
+    >>> [a.round(3).tolist() for a in UniformCorrect(tau=0.4).shape(base, m, 1)]
+    [[0.6], [0.4, 0.4], [-1.0]]
+    """
+
+    tau: float = Field(0.2, ge=0, le=1, description="how far towards equal shares; 0: not at all")
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        scores_G = np.array([lp.sum() / max(len(lp), 1) for lp in logprobs_of(members, "uniform_correct")])
+        chosen_G, weights_G = members.success_G & members.valid_G, np.ones(members.size)
+        if chosen_G.sum() > 1:
+            shares = np.exp(scores_G[chosen_G] - scores_G[chosen_G].max())  # the greatest is 1: no overflow
+            rarities = 1.0 / np.maximum(shares / shares.sum(), _LEAST)
+            weights_G[chosen_G] = 1.0 - self.tau + self.tau * rarities / rarities.mean()
+        return [a * weight for a, weight in zip(advantages_GT, weights_G, strict=True)]
