@@ -72,7 +72,7 @@ def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
 
 
 POOL = [Problem(f"p{i}", "", level=str(i % 3)) for i in range(32)]
-STEPS = 8
+STEPS = 6
 
 
 class Engine(ScriptedEngine):
@@ -121,7 +121,7 @@ class Run:
     """Steps of an explorer, and everything that its last stage decided.
 
     ``plans`` holds that stage's requests of each step, ``drawn`` every rollout, ``metrics`` the last step's; ``known``
-    are rollouts by all that they depend on, which runs in one world share.
+    are rollouts by all that they depend on, which runs in one world share: nobody can write into them.
     """
 
     stages: Sequence[Stage]
@@ -176,10 +176,17 @@ class Run:
             prefix,
             request.prompt_ids.tobytes(),
         )
-        key = (*place, request.seed, request.context, request.stream, request.stage, self.reward)
+        key = (*place, request.seed, request.context, request.stream, request.stage)
         if key not in self.known:
             self.known[key] = self.made(request, index)
-        return self.known[key]
+        if (key, self.reward) not in self.known:
+            self.known[key, self.reward] = self.rewarded(self.known[key])
+        return self.known[key, self.reward]
+
+    def rewarded(self, rollout: Rollout) -> Rollout:
+        scorable = rollout.verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT)
+        reward = self.reward(rollout.verdict.success, rollout.member) if scorable else np.nan
+        return rollout.judged(rollout.verdict, reward)
 
     def made(self, request: SampleRequest, index: int) -> Rollout:
         member, seed = request.first_member + index, request.rollout_seed(index)
@@ -189,8 +196,7 @@ class Run:
         verdict = Verdict(ending, 1.0 if ending is Outcome.CORRECT else 0.0)
         seen_T = observed(member, length) if self.world.turns else None
         numbers_T = numbers_T if seen_T is None else np.where(seen_T, numbers_T, np.nan)
-        scorable = ending in (Outcome.CORRECT, Outcome.INCORRECT)
-        return Rollout(
+        made = Rollout(
             problem_id=request.problem.id,
             group_id=request.group_id,
             member=member,
@@ -208,7 +214,11 @@ class Run:
             seed=seed,
             stop=StopReason.LENGTH if self.world.truncated else StopReason.STOP,
             text=f"answer {member}",
-        ).judged(verdict, self.reward(verdict.success, member) if scorable else np.nan)
+            verdict=verdict,
+        )
+        for array in (made.token_ids, made.logprobs_T, made.entropies_T):
+            array.setflags(write=False)
+        return made
 
 
 def heard(sampled_T: NDArray[np.bool_]) -> tuple[Observation, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import numpy as np
@@ -37,27 +38,33 @@ from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.select import SELECTORS
 from outrider.explore.stage import bounds_after
 from outrider.pieces import PieceOf
-from outrider.record import Group, Outcome, SampleRequest
+from outrider.record import Group, Outcome, Rollout, SampleRequest
 from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, fates, perverse, with_errors
 from stage_cases import CASES, EVERY, Case
 from worked_steps import check_by_hand
 
 WORLDS = {
-    "even groups": World(6, lambda: Uniform(n=4), by_rate),
-    "ragged groups": World(6, Ragged, by_rate),
-    "groups of one": World(5, lambda: Uniform(n=1), by_rate),
+    "even groups": World(4, lambda: Uniform(n=4), by_rate),
+    "ragged groups": World(4, Ragged, by_rate),
+    "groups of one": World(4, lambda: Uniform(n=1), by_rate),
     "one problem": World(1, Ragged, by_rate),
     "empty batch": World(0, Ragged, by_rate),
-    "all solved": World(5, Ragged, always(Outcome.CORRECT)),
-    "all failed": World(5, Ragged, always(Outcome.INCORRECT)),
-    "all truncated": World(5, Ragged, always(Outcome.INCORRECT), truncated=True),
+    "all solved": World(4, Ragged, always(Outcome.CORRECT)),
+    "all failed": World(4, Ragged, always(Outcome.INCORRECT)),
+    "all truncated": World(4, Ragged, always(Outcome.INCORRECT), truncated=True),
     "all unscorable": World(4, Ragged, always(Outcome.TIMEOUT)),
-    "some unscorable": World(6, Ragged, with_errors),
-    "half left out": World(8, Halved, by_rate),
-    "turns": World(6, Ragged, by_rate, turns=True),
+    "some unscorable": World(4, Ragged, with_errors),
+    "half left out": World(6, Halved, by_rate),
+    "turns": World(4, Ragged, by_rate, turns=True),
 }
 
-EPOCH = 20  # problems; a run of 8 steps has two or three epochs
+EPOCH = 11  # problems; a run of 6 steps has two or three epochs
+
+
+@lru_cache(maxsize=1)
+def rollouts_of(world: World) -> dict[tuple[Any, ...], Rollout]:
+    """Those that any stage has drawn in a world, which most tests ask for again."""
+    return {}
 
 
 # The stages as pieces of a recipe
@@ -119,7 +126,7 @@ class Life:
     """
 
     def __init__(self, case: Case, world: World) -> None:
-        self.case, self.world, self.known = case, world, {}
+        self.case, self.world = case, world
         self.run = self.begin(case, world)
         self.states, self.groups, self.metrics = [self.state(self.run)], [], []
         for _ in range(STEPS):
@@ -129,7 +136,7 @@ class Life:
 
     def begin(self, case: Case, world: World, **rest: Any) -> Run:
         stages = [case.stage()] if case.first else [world.before(), case.stage()]
-        return Run(stages, world, known=self.known, **{"train": lambda i: POOL[i % EPOCH], **rest})
+        return Run(stages, world, known=rollouts_of(world), **{"train": lambda i: POOL[i % EPOCH], **rest})
 
     def again(self, after: int = 0, **rest: Any) -> Run:
         """Another run of a fresh stage, killed and resumed after so many steps."""
@@ -166,13 +173,6 @@ def check_budget(life: Life) -> None:
 def check_bounds(bounds: Bounds, rollouts: int) -> None:
     assert bounds.fewest <= rollouts
     assert bounds.most is None or rollouts <= bounds.most
-
-
-def check_determinism(life: Life) -> None:
-    run = life.again()
-    assert left_out(run.steps(STEPS)) == left_out(life.groups)
-    assert run.plans == life.run.plans
-    assert life.state(run) == life.states[-1]
 
 
 def check_order_of_problems(life: Life) -> None:
@@ -213,11 +213,12 @@ def check_plain_state(life: Life) -> None:
     assert json.loads(json.dumps(state)) == state
 
 
-def check_rewards_unread(life: Life) -> None:
-    """Success is the verdict: rewards that say the opposite change nothing."""
+def check_determinism_whatever_the_rewards(life: Life) -> None:
+    """Success is the verdict: nor do rewards that say the opposite change what a second run does."""
     shaped = life.begin(life.case, life.world, reward=perverse)
     assert left_out(shaped.steps(STEPS)) == left_out(life.groups)
     assert shaped.plans == life.run.plans
+    assert life.state(shaped) == life.states[-1]
 
 
 def check_reasons(life: Life) -> None:
@@ -240,12 +241,11 @@ def check_metrics(life: Life) -> None:
 
 RULES = (
     check_budget,
-    check_determinism,
     check_order_of_problems,
     check_what_is_left_out_gets_nothing,
     check_resume,
     check_plain_state,
-    check_rewards_unread,
+    check_determinism_whatever_the_rewards,
     check_reasons,
     check_metrics,
 )
@@ -282,7 +282,7 @@ BEHIND = {  # stages whose rollouts depend on what they find
     "entropy_branch": lambda: [Uniform(n=4), EntropyBranch(segment=EVERY, tokens=2, total=7)],
     "rebalance": lambda: [Uniform(n=4), Rebalance(n_max=8)],
     "refill": lambda: [Uniform(n=4), Refill(attempts=2, surplus="keep", target=9)],
-    "prioritise": lambda: [Uniform(n=3), Prioritise(total=50)],
+    "prioritise": lambda: [Uniform(n=3), Prioritise(total=33)],
 }
 
 
@@ -295,10 +295,11 @@ PAIRS = {
 
 @pytest.mark.parametrize(("case", "before"), PAIRS.values(), ids=PAIRS)
 def test_the_bounds_of_a_step_hold_behind_every_stage(case, before):
-    world = World(6, Uniform, by_rate)
+    world = WORLDS["even groups"]
     stages = [*before(), case.stage()]
     bounds = bounds_after(stages, world.problems)
-    for groups in Run(stages, world, train=lambda i: POOL[i % EPOCH]).steps(STEPS):
+    run = Run(stages, world, train=lambda i: POOL[i % EPOCH], known=rollouts_of(world))
+    for groups in run.steps(4):  # all problems, and some of them again
         check_bounds(bounds, sum(g.size for g in groups))
 
 
@@ -366,9 +367,9 @@ class Greedy(Stage):
         (Spendthrift, check_budget),
         (Spendthrift, check_order_of_problems),
         (Generous, check_what_is_left_out_gets_nothing),
-        (Moody, check_determinism),
+        (Moody, check_determinism_whatever_the_rewards),
         (Forgetful, check_resume),
-        (Greedy, check_rewards_unread),
+        (Greedy, check_determinism_whatever_the_rewards),
         (Greedy, check_reasons),
         (Greedy, check_metrics),
         (Greedy, check_plain_state),
