@@ -13,6 +13,7 @@ from outrider.explore import (
     Cures,
     EntropyBranch,
     Greedy,
+    Knapsack,
     Prioritise,
     Rebalance,
     Refill,
@@ -82,6 +83,45 @@ CASES = {
         lambda: Cures(n=4, min_n=1, prior=(1.0, 3.0)),
         lambda sizes: 4 * len(sizes),
         [Worked(dict.fromkeys("abc", ""), [{"a": 4, "b": 5, "c": 3}], earlier=[{"b": 9 * "1", "c": "000"}])],
+        exact=True,
+        first=True,
+    ),
+    # 20 rollouts, of which 12 are floors and the new problem's 4. A quarter is enough at log(0.1) / log(0.75) = 8.004
+    # above the floor, as three quarters are, so the 8 left all go to a and b. p^n (1 - p) + (1 - p)^n p is the same of
+    # both, 0.188, 0.117, 0.082, …; times p (1 - p)^2: a 0.0264, 0.0165, 0.0115, b 0.0088, a 0.0084, 0.0063, b 0.0055,
+    # a 0.0047
+    "knapsack": Case(
+        lambda: Knapsack(n=4, max_n=9, known=4),
+        lambda sizes: 4 * len(sizes),
+        [
+            Worked(
+                dict.fromkeys("abcde", ""),
+                [{"a": 8, "b": 4, "c": 2, "d": 2, "e": 4}],
+                earlier=[{"a": "1000", "b": "1110", "c": "0000", "d": "1111", "e": "101"}],
+            )
+        ],
+        exact=True,
+        first=True,
+    ),
+    # The last four of a are 0011; log(0.2) / log(0.5) = 2.3 rollouts above the floor are enough, and b has the rest
+    "knapsack, to spare": Case(
+        lambda: Knapsack(n=5, min_n=1, max_n=12, window=4, known=3, chance=0.8),
+        lambda sizes: 5 * len(sizes),
+        [
+            Worked(
+                dict.fromkeys("abc", ""),
+                [{"a": 3, "b": 11, "c": 1}],
+                earlier=[{"a": "0000", "b": "000"}, {"a": "11", "c": "111"}],
+            )
+        ],
+        exact=True,
+        first=True,
+    ),
+    # Of the six above the floors b may have four, the solved ones have the others
+    "knapsack, capped": Case(
+        lambda: Knapsack(n=4, max_n=6, known=2),
+        lambda sizes: 4 * len(sizes),
+        [Worked(dict.fromkeys("abc", ""), [{"a": 3, "b": 6, "c": 3}], earlier=[{"a": "11", "b": "00", "c": "11"}])],
         exact=True,
         first=True,
     ),

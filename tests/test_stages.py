@@ -23,6 +23,7 @@ from outrider.explore import (
     Branch,
     Cures,
     EntropyBranch,
+    Knapsack,
     Prioritise,
     Rebalance,
     Refill,
@@ -30,9 +31,10 @@ from outrider.explore import (
     Uniform,
     View,
 )
-from outrider.explore.apportion import apportion
+from outrider.explore.apportion import apportion, raised
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
+from outrider.explore.knapsack import enough
 from outrider.explore.outcome import outcome
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.select import SELECTORS
@@ -277,6 +279,7 @@ BEHIND = {  # stages whose rollouts depend on what they find
     "nothing": list,
     "uniform": lambda: [Uniform(n=4)],
     "cures": lambda: [Cures(n=4, min_n=2, max_n=7)],
+    "knapsack": lambda: [Knapsack(n=4, max_n=7, known=2)],
     "greedy": lambda: [Uniform(n=4), GreedyStage(max_tokens=8)],
     "branch": lambda: [Uniform(n=4), Branch(which="all", segment=EVERY, branches=2)],
     "entropy_branch": lambda: [Uniform(n=4), EntropyBranch(segment=EVERY, tokens=2, total=7)],
@@ -428,6 +431,23 @@ MISTAKES = {
         "cures",
         "outrider.explore.cures.share_out",
         lambda weights, total, bounds, ties: share_out(weights, total, bounds, list(range(len(weights)))),
+    ),
+    "knapsack: the chance of a mixed group alone": (
+        "knapsack",
+        "outrider.explore.knapsack.value",
+        lambda n, p: 1 - p**n - (1 - p) ** n,
+    ),
+    "knapsack: enough counts the floor": (
+        "knapsack, to spare",
+        "outrider.explore.knapsack.enough",
+        lambda p, chance, most: enough(p, chance, most) - 1,
+    ),
+    "knapsack: equals by their place": (
+        "knapsack, to spare",
+        "outrider.explore.knapsack.raised",
+        lambda counts, total, most, gain, ties, among=None: raised(
+            counts, total, most, gain, list(range(len(counts))), among
+        ),
     ),
     "skip: no floor": ("skip", "outrider.explore.skip.Skip.chance", lambda self, visits: self.keep**visits),
     "skip: one visit too many": (

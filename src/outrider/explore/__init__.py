@@ -4,6 +4,7 @@ from outrider.explore.branch import Branch
 from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.greedy import Greedy
+from outrider.explore.knapsack import Knapsack
 from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
@@ -19,6 +20,7 @@ STAGES: dict[str, type[Stage]] = {
     "cures": Cures,
     "entropy_branch": EntropyBranch,
     "greedy": Greedy,
+    "knapsack": Knapsack,
     "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
@@ -33,6 +35,7 @@ __all__ = [
     "Engine",
     "EntropyBranch",
     "Greedy",
+    "Knapsack",
     "Prioritise",
     "Rebalance",
     "Refill",

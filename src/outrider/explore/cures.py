@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from math import exp, lgamma, log, sqrt
 from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from outrider.explore.apportion import raised
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
 from outrider.explore.stage import Bounds, Stage
@@ -124,16 +124,5 @@ def share_out(weights: Sequence[float], total: int, bounds: tuple[int, int], tie
     ([2, 4, 8], [3, 5, 6])
     """
     low, high = bounds
-    counts = [low] * len(weights)
-    queue = [(-w / sqrt(low * (low + 1)), tie, i) for i, (w, tie) in enumerate(zip(weights, ties, strict=True))]
-    queue = queue if low < high else []
-    heapq.heapify(queue)
-    for _ in range(total - low * len(weights)):
-        _, tie, i = queue[0]
-        counts[i] += 1
-        n = counts[i]
-        if n < high:
-            heapq.heapreplace(queue, (-weights[i] / sqrt(n * (n + 1)), tie, i))
-        else:
-            heapq.heappop(queue)
-    return counts
+    room = total - low * len(weights)
+    return raised([low] * len(weights), room, high, lambda i, n: weights[i] / sqrt(n * (n + 1)), ties)

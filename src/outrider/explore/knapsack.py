@@ -1,0 +1,153 @@
+"""Allocation by value (Knapsack RL): each rollout goes where it is worth most for the next update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import Any
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from outrider.explore.apportion import raised
+from outrider.explore.memory import remember
+from outrider.explore.outcome import first_pass
+from outrider.explore.stage import Bounds, Stage
+from outrider.explore.view import View
+from outrider.record import Group, SampleRequest, identity_seed
+
+
+def value(n: int, p: float) -> float:
+    """``V(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2``, what a problem with pass rate ``p`` is worth at ``n`` rollouts.
+
+    The chance of a group that is mixed, so that it has a gradient, times what a first-order step would add to ``p``.
+    Concave in ``n``; 0 for one rollout, and where ``p`` is 0 or 1.
+
+    >>> value(2, 0.5), value(1, 0.5), value(8, 0.0)
+    (0.0625, 0.0, 0.0)
+    """
+    return (1 - p**n - (1 - p) ** n) * p * (1 - p) ** 2
+
+
+def enough(p: float, chance: float, most: int) -> int:
+    """Rollouts after which a group is mixed with about this chance, ``log(1 - chance) / log(max(p, 1 - p))``, cut.
+
+    >>> enough(0.5, 0.9, 128), enough(1 / 16, 0.9, 128), enough(1 / 93, 0.9, 128)
+    (3, 35, 128)
+    """
+    return int(min(most, log(1 - chance) / log(max(p, 1 - p))))
+
+
+class Knapsack(Stage):
+    """``n`` rollouts per problem on average, to where they raise the sum of :func:`value` most.
+
+    A problem's pass rate ``p`` is that of its last visit, or, where that had fewer than ``window`` rollouts, of the
+    last ``window`` over its visits; it counts as known after ``known`` of them. New problems get ``n``, the others
+    ``min_n``; the rest of ``n`` times the number of problems is spent exactly, and nobody gets more than ``max_n``:
+
+    1. problems with ``0 < p < 1`` get what is worth most, up to the sum of their :func:`enough`;
+    2. what that leaves goes evenly to the known unsolved ones (``p = 0``), or if there are none to the solved ones;
+    3. where ``max_n`` keeps something back, to the solved ones, then by value again, then evenly to all.
+
+    Values are concave in ``n``, so one rollout after another to the largest gain is the optimum of the knapsack that
+    the paper solves by dynamic programming. Stands first, in the place of uniform.
+
+    Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: an empty batch
+    asks for nothing; problems that have rollouts get no more; the first epoch is uniform; if no problem is mixed,
+    everything goes to the unsolved ones. The last 100,000 problems are remembered.
+
+    Source: Li et al. 2025, "Knapsack RL", arXiv 2509.25849, as its released code has it (exploration_utils.py and
+    rl_dataset.py); of the paper itself only summaries could be read. Differences: there a mixed problem that gets
+    nothing above ``min_n`` counts as worth 0 instead of ``V(min_n, p)``, which favours giving everybody one; new
+    problems count as unsolved in step 2; steps 1 and 2 know no common cap; and a batch of nothing but mixed problems
+    with something to spare divides by zero.
+
+    Raises:
+        ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.
+
+    >>> Knapsack().max_n
+    128
+    """
+
+    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
+    min_n: int = Field(2, ge=1, description="fewest rollouts of a problem")
+    max_n: int = Field(128, ge=1, description="most rollouts of a problem")
+    window: int = Field(16, ge=1, description="rollouts of earlier visits that a pass rate is taken from, at least")
+    known: int = Field(8, ge=1, description="rollouts on record before a pass rate counts as known")
+    chance: float = Field(0.9, gt=0, lt=1, description="of a mixed group; what is left beyond it goes to the unsolved")
+
+    _seen: dict[str, str] = PrivateAttr(default_factory=dict)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _can_be_spent(self) -> Knapsack:
+        if not self.min_n <= self.n <= self.max_n:
+            raise ValueError(
+                f"n is {self.n}, the mean over a step's problems, so it must lie between "
+                f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
+            )
+        if self.known > self.window:
+            raise ValueError(f"known is {self.known}, but only the last {self.window} rollouts are kept (window)")
+        return self
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        drawn = self.n * problems
+        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        problems = [group.problem for group in view.groups if not group.size]
+        rates = [self.rate(problem.id) for problem in problems]
+        counts = self.allocation(rates, [identity_seed(view.seed, "knapsack", view.step, p.id) for p in problems])
+        self._numbers = {
+            "known": float(sum(p is not None for p in rates)),
+            "mixed": float(sum(_mixed(p) for p in rates)),
+            "unsolved": float(sum(p == 0 for p in rates)),
+            "fewest": float(min(counts, default=0)),
+            "most": float(max(counts, default=0)),
+        }
+        return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
+
+    def rate(self, problem_id: str) -> float | None:
+        """The pass rate of a problem; None while it is not known."""
+        seen = self._seen.get(problem_id, "")
+        return seen.count("1") / len(seen) if len(seen) >= self.known else None
+
+    def allocation(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
+        """Rollouts of every problem, which sum to ``n`` times their number."""
+        total = self.n * len(rates)
+        mixed = {i: p for i, p in enumerate(rates) if p is not None and 0 < p < 1}
+        unsolved = [i for i, p in enumerate(rates) if p == 0]
+        solved = [i for i, p in enumerate(rates) if p == 1]
+
+        def worth(i: int, n: int) -> float:
+            return value(n + 1, mixed[i]) - value(n, mixed[i])
+
+        def evenly(i: int, n: int) -> float:
+            return -n
+
+        counts = [self.n if p is None else self.min_n for p in rates]
+        first = min(total - sum(counts), sum(enough(p, self.chance, self.max_n) for p in mixed.values()))
+        counts = raised(counts, first, self.max_n, worth, ties, mixed)
+        for among, gain in ((unsolved, evenly), (solved, evenly), (mixed, worth), (range(len(rates)), evenly)):
+            counts = raised(counts, total - sum(counts), self.max_n, gain, ties, among)
+        return counts
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        for group in groups:
+            new = "".join("1" if r.success else "0" for r in first_pass(group))
+            if new:
+                both = self._seen.get(group.problem.id, "") + new
+                remember(self._seen, group.problem.id, both[-max(self.window, len(new)) :])
+        return self._numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        """The last outcomes of each problem, 1 for a success, that of longest ago first."""
+        return {"seen": [[key, seen] for key, seen in self._seen.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._seen = dict(state["seen"])
+
+
+def _mixed(p: float | None) -> bool:
+    return p is not None and 0 < p < 1
