@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from outrider.explore import (
     Branch,
+    Commit,
     Cures,
     EntropyBranch,
     Greedy,
@@ -124,6 +125,36 @@ CASES = {
         [Worked(dict.fromkeys("abc", ""), [{"a": 3, "b": 6, "c": 3}], earlier=[{"a": "11", "b": "00", "c": "11"}])],
         exact=True,
         first=True,
+    ),
+    # One of two, so 1 (3 + 2) / (1 + 1) = 2.5 new problems to be expected; then no attempts are left. A quarter and
+    # three quarters are within the band
+    "commit": Case(
+        lambda: Commit(n=3, target=2, low=0.25, attempts=1),
+        lambda sizes: len(sizes) * max(sizes, default=0) + 2 * 3,
+        [
+            Worked(
+                {"a": "1000", "b": "1111", "c": "0000", "d": "|0111", "e": "|1111", "f": "|eeee"},
+                [{"d": 4, "e": 4, "f": 4}, {"a": 3, "d": 3}],
+                drops={
+                    "b": "commit: too easy",
+                    "c": "commit: too hard",
+                    "e": "commit: too easy",
+                    "f": "commit: unscorable",
+                },
+            ),
+        ],
+    ),
+    # 3 of 8 and 4 of 7 are within
+    "commit, all of them": Case(
+        lambda: Commit(n=5, low=0.3, high=0.6, evict=False),
+        lambda sizes: 5 * len(sizes),
+        [
+            Worked(
+                {"a": "10000001", "b": "11100000", "c": "1111000e", "d": "11111000"},
+                [{"b": 5, "c": 5}],
+                drops={"a": "commit: too hard", "d": "commit: too easy"},
+            )
+        ],
     ),
     # 52 are left, 26 a round. First: a has h(4) - h(5) = 3.182 (0.577 / 2) - 2.776 (0.577 / 2.236) = 0.202, b nothing,
     # and both the bonus 0.1 sqrt(log(27) / 4) = 0.091: shares 0.763 and 0.237. Then 12 of 24: 0.00485 + 0.03706 for a,

@@ -21,6 +21,7 @@ from outrider.explore import (
     STAGES,
     Bounds,
     Branch,
+    Commit,
     Cures,
     EntropyBranch,
     Knapsack,
@@ -285,6 +286,7 @@ BEHIND = {  # stages whose rollouts depend on what they find
     "entropy_branch": lambda: [Uniform(n=4), EntropyBranch(segment=EVERY, tokens=2, total=7)],
     "rebalance": lambda: [Uniform(n=4), Rebalance(n_max=8)],
     "refill": lambda: [Uniform(n=4), Refill(attempts=2, surplus="keep", target=9)],
+    "commit": lambda: [Uniform(n=4), Commit(n=3, target=3)],
     "prioritise": lambda: [Uniform(n=3), Prioritise(total=33)],
 }
 
@@ -431,6 +433,16 @@ MISTAKES = {
         "cures",
         "outrider.explore.cures.share_out",
         lambda weights, total, bounds, ties: share_out(weights, total, bounds, list(range(len(weights)))),
+    ),
+    "commit: the ends of the band are outside": (
+        "commit",
+        "outrider.explore.commit.Commit.fate",
+        lambda self, group: "too hard" if sum(r.success for r in group.rollouts) / group.size <= self.low else "",
+    ),
+    "commit: the first of the batch": (
+        "commit",
+        "outrider.explore.commit.identity_seed",
+        lambda *words: 0,
     ),
     "knapsack: the chance of a mixed group alone": (
         "knapsack",

@@ -1,6 +1,7 @@
 """Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
 
 from outrider.explore.branch import Branch
+from outrider.explore.commit import Commit
 from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.greedy import Greedy
@@ -17,6 +18,7 @@ from outrider.explore.view import Engine, View
 STAGES: dict[str, type[Stage]] = {
     "uniform": Uniform,
     "branch": Branch,
+    "commit": Commit,
     "cures": Cures,
     "entropy_branch": EntropyBranch,
     "greedy": Greedy,
@@ -31,6 +33,7 @@ __all__ = [
     "STAGES",
     "Bounds",
     "Branch",
+    "Commit",
     "Cures",
     "Engine",
     "EntropyBranch",

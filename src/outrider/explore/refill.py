@@ -68,30 +68,29 @@ class Refill(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._begin(view)
-        live = _live(view.groups)
-        mixed = sum(outcome(group) == "mixed" for group in live)
+        sampled = live(view.groups)
+        mixed = sum(outcome(group) == "mixed" for group in sampled)
         missing = max(0, self._target - mixed)
         more = missing if view.round < self.attempts else 0
-        taken = view.take(self.problems(more, mixed, len(live)))
+        taken = view.take(self.problems(more, mixed, len(sampled)))
         if not taken:
             self._numbers = {
-                "share": mixed / len(live) if live else float("nan"),
+                "share": mixed / len(sampled) if sampled else float("nan"),
                 "attempts": float(view.round),
                 "problems": float(len(view.groups) - self._began),
                 "missing": float(missing),
                 "capped": float(missing > more),
             }
             return []
-        n = self.n or max(_first_stage(group) for group in view.groups)
+        n = self.n or max(first_stage(group) for group in view.groups)
         return [SampleRequest(problem, n=n) for problem in taken]
 
     def problems(self, missing: int, mixed: int, sampled: int) -> int:
         """New problems for the next round, when ``mixed`` of ``sampled`` groups were."""
-        expected = -(-missing * (sampled + 2) // (mixed + 1))
-        return min(expected, self.oversample * missing)
+        return min(expected(missing, mixed, sampled), self.oversample * missing)
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
-        reasons = {group.id: _reason(group) for group in _live(groups)}
+        reasons = {group.id: _reason(group) for group in live(groups)}
         mixed = [key for key, reason in reasons.items() if reason == "mixed"]
         if self.surplus == "drop" and len(mixed) > self._target:
             for key in sorted(mixed, key=lambda key: identity_seed(self._seed, "refill", key))[self._target :]:
@@ -114,12 +113,21 @@ class Refill(Stage):
         self._target = (self.target or self._began) if view.groups else 0
 
 
-def _live(groups: Sequence[Group]) -> list[Group]:
+def expected(missing: int, found: int, sampled: int) -> int:
+    """Problems that bring ``missing`` more, when ``found`` of ``sampled`` were: by the rule of succession, never none.
+
+    >>> expected(6, 5, 10), expected(6, 0, 0), expected(0, 3, 4)
+    (12, 12, 0)
+    """
+    return -(-missing * (sampled + 2) // (found + 1))
+
+
+def live(groups: Sequence[Group]) -> list[Group]:
     """Groups that have rollouts and that no earlier stage has left out."""
     return [group for group in groups if group.size and not group.dropped]
 
 
-def _first_stage(group: Group) -> int:
+def first_stage(group: Group) -> int:
     """How many rollouts the first stage gave the problem."""
     return sum(r.stage == group.rollouts[0].stage for r in group.rollouts) if group.size else 0
 

@@ -1,0 +1,149 @@
+"""Pilot, then commit (Pilot-Commit): a few rollouts decide which problems get many, and which get none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from outrider.errors import UserError
+from outrider.explore.memory import remember
+from outrider.explore.outcome import first_pass
+from outrider.explore.refill import expected, first_stage, live
+from outrider.explore.stage import Stage, Surroundings
+from outrider.explore.view import View
+from outrider.record import Group, Problem, SampleRequest, identity_seed
+
+
+class Commit(Stage):
+    """``n`` more rollouts for problems whose first ones, the pilot, succeeded at a rate within ``[low, high]``.
+
+    All others are dropped, with their reason: ``commit: too easy``, ``commit: too hard``, ``commit: unscorable`` (the
+    verifier judged none of the pilot), ``commit: surplus`` (beyond ``target``; which ones, a seeded draw decides). A
+    group is pilot and commitment together. While fewer than ``target`` problems are within the band, new ones get a
+    pilot, in at most ``attempts`` rounds, each as many as :func:`outrider.explore.refill.expected` says, but no more
+    than the step began with; after that the step trains on what there is, and ``missing`` says how many are short.
+    Without a target every problem within the band is committed to, and no new ones are tried.
+
+    With ``evict`` a problem whose rollouts all succeeded, two at least, is passed over from then on, unless it comes
+    up again in the same step: then the pool has been gone through once and has too few others (``recalled``). One
+    that was too hard comes up as any other. The last 100,000 evicted problems are remembered.
+
+    The rate is that of scorable rollouts from the plain prompt. Degenerate cases: an empty batch asks for nothing;
+    groups that an earlier stage has left out count as none; if no problem is within the band, all are dropped and the
+    step has no update; a task without further problems ends the rounds early.
+
+    Source: Kim et al. 2026, "Pilot-Commit", arXiv 2605.26606, as its released code has it (recipe/pc); of the paper
+    itself only summaries could be read. Differences: there pilots wait for up to four steps in a buffer until they are
+    committed to, so that they are off-policy, which its ratio does not show; here the commitment follows in the same
+    step, and what is beyond the target is dropped. A step that is still short stops the released run, and so does a
+    data set that is evicted whole. As there, the outcomes that select a problem also train on it.
+
+    Raises:
+        ValueError: ``low`` is above ``high``, or no pass rate that the pilot can have lies between.
+        UserError: no problem has rollouts yet.
+
+    >>> Commit(n=48, target=128).high
+    0.75
+    """
+
+    n: int = Field(24, ge=1, description="rollouts more for a problem that is committed to")
+    target: int | None = Field(None, ge=1, description="problems to commit to; null: all within the band")
+    low: float = Field(0.125, ge=0, le=1, description="least pass rate of a pilot that is committed to")
+    high: float = Field(0.75, ge=0, le=1, description="largest pass rate of a pilot that is committed to")
+    attempts: int = Field(9, ge=0, description="most rounds of new problems while the target is not met")
+    evict: bool = Field(True, description="pass over problems that were solved throughout, as long as there are others")
+
+    _began: int = PrivateAttr(0)
+    _seed: int = PrivateAttr(0)
+    _committed: set[str] | None = PrivateAttr(None)
+    _evicted: dict[str, None] = PrivateAttr(default_factory=dict)
+    _step: int = PrivateAttr(0)
+    _refused: set[str] = PrivateAttr(default_factory=set)
+    _recalled: set[str] = PrivateAttr(default_factory=set)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_a_band(self) -> Commit:
+        if self.low > self.high:
+            raise ValueError(f"low is {self.low}, above high, which is {self.high}: no pass rate lies between")
+        return self
+
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
+            raise ValueError("commit goes by pilots, and as the first stage it finds none: put uniform before it")
+        fewest, most = around.bounds.first
+        if most and not any(self.low <= k / n <= self.high for n in range(fewest, most + 1) for k in range(n + 1)):
+            raise ValueError(f"a pilot of n={most} cannot have a pass rate between {self.low} and {self.high}")
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round == 0:
+            self._begin(view)
+        if self._committed is not None:
+            return []
+        tried = live(view.groups)
+        within = [group for group in tried if not self.fate(group)]
+        missing = max(0, (self.target or 0) - len(within))
+        more = expected(missing, len(within), len(tried)) if view.round < self.attempts else 0
+        if taken := view.take(min(more, self._began)):
+            pilot = max(first_stage(group) for group in view.groups)
+            return [SampleRequest(problem, n=pilot) for problem in taken]
+        drawn = sorted(within, key=lambda group: identity_seed(self._seed, "commit", group.id))[: self.target]
+        self._committed = {group.id for group in drawn}
+        self._numbers = {
+            "attempts": float(view.round),
+            "problems": float(len(view.groups) - self._began),
+            "committed": float(len(drawn)),
+            "missing": float(missing),
+        }
+        return [SampleRequest(group.problem, n=self.n) for group in within if group.id in self._committed]
+
+    def fate(self, group: Group) -> str:
+        """Why a pilot is not committed to; empty if it is within the band."""
+        counted = first_pass(group)
+        if not counted:
+            return "unscorable"
+        rate = sum(r.success for r in counted) / len(counted)
+        return "too hard" if rate < self.low else "too easy" if rate > self.high else ""
+
+    def drop(self, groups: Sequence[Group]) -> dict[str, str]:
+        committed = self._committed or set()
+        reasons = {g.id: self.fate(g) or "surplus" for g in live(groups) if g.id not in committed}
+        counts = Counter(reasons.values())
+        for reason in ("too easy", "too hard", "unscorable", "surplus"):
+            self._numbers[reason.replace(" ", "_")] = float(counts[reason])
+        return {key: f"commit: {reason}" for key, reason in reasons.items()}
+
+    def admits(self, problem: Problem, step: int) -> bool:
+        if problem.id not in self._evicted:
+            return True
+        if step != self._step:
+            self._step, self._refused, self._recalled = step, set(), set()
+        again = problem.id in self._refused
+        (self._recalled if again else self._refused).add(problem.id)
+        return again
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        for group in groups if self.evict else ():
+            counted = first_pass(group)
+            if len(counted) > 1 and all(r.success for r in counted):
+                remember(self._evicted, group.problem.id, None)
+        passed_over = {"refused": self._refused, "recalled": self._recalled, "evicted": self._evicted}
+        return self._numbers | {name: float(len(ids)) for name, ids in passed_over.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The problems that are passed over, that of longest ago first."""
+        return {"evicted": list(self._evicted)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._evicted = dict.fromkeys(state["evicted"])
+
+    def _begin(self, view: View) -> None:
+        if view.groups and not any(group.size for group in view.groups):
+            raise UserError(
+                "commit goes by the rollouts of an earlier stage, and no problem has any yet: "
+                "put uniform before it in explore"
+            )
+        self._began, self._seed, self._committed = len(view.groups), view.seed, None
