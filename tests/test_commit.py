@@ -173,8 +173,8 @@ def test_a_band_that_no_pilot_can_be_in_is_refused():
         Commit(low=0.8)
     for stages, says in (
         ("[{commit: {n: 8}}]", "commit goes by pilots, and as the first stage it finds none"),
-        ("[{uniform: {n: 1}}, {commit: {n: 8}}]", "no pilot of 1 rollouts has a pass rate between 0.125 and 0.75"),
-        ("[{uniform: {n: 4}}, {commit: {low: 0.3, high: 0.4}}]", "no pilot of 4 rollouts has a pass rate between"),
+        ("[{uniform: {n: 1}}, {commit: {n: 8}}]", "a pilot of n=1 cannot have a pass rate between 0.125 and 0.75"),
+        ("[{uniform: {n: 4}}, {commit: {low: 0.3, high: 0.4}}]", "a pilot of n=4 cannot have a pass rate between"),
     ):
         with pytest.raises(UserError, match=says):
             load_recipe("grpo", [f"explore={stages}"])
