@@ -122,3 +122,13 @@ CAP = 0.75 * (3 * 2.5 - 3 / math.sqrt(2)) / 6
 # Where all succeed alike. Plain ones have -0.3, -0.3, -0.6, -0.5 with the mean -1.7/4, the seeded ones both -0.9
 ALIKE = replace(ROOTS, rewards_G=np.where(ROOTS.valid_G, 4.0, np.nan), success_G=ROOTS.valid_G)
 BONUS = [0, 0, 0, 0.3, 0, 2.5 * (1 - math.exp(-0.5 + 1.7 / 4))]  # the fourth's, 2.5 * 0.16, is capped
+
+BOXED = replace(
+    ROOTS,
+    pieces_GT=[
+        np.array(["so \\boxed{", "\\frac{1}", "{2}", "}, or ", "\\boxed{3}"]),
+        np.array(["4"] * 6),
+        np.array(["\\boxed{", "1", "2", "3"]),
+        *(np.array(["7"] * n) for n in ROOTS.tokens_G[3:]),
+    ],
+)

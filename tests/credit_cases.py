@@ -41,6 +41,7 @@ from outrider.credit import (
     Focal,
     GreedyBaseline,
     GroupMean,
+    Imitation,
     LeaveOneOut,
     Link,
     MaxRL,
@@ -59,6 +60,7 @@ from outrider.credit import (
     TreeGrpo,
     TreeValues,
     UniformCorrect,
+    UntilBox,
 )
 
 STEP = 250  # of training, in all examples and rules
@@ -113,6 +115,9 @@ CASES = {
         [4 - 14 / 5, 4 - 14 / 5, 1 - 17 / 5, 1 - 17 / 5, 7 - 11 / 5, 1 - 17 / 5, 0, 4 - 1, 1 - 4],
         on=[ROOTS, PAIR],
         scale=1,
+    ),
+    "imitation": Case(
+        Imitation(), [1, 1, 1, 1, 1, 1, 0], scale=0, still=False, ordered=False, dissent=False, compares=False
     ),
     # two of six succeed. Not ordered among failures: without a success all get 0
     "maxrl": Case(MaxRL(), hand.times(1 / (2 / 6), hand.LESS_MEAN), scale=1, ordered=False),
@@ -353,6 +358,13 @@ CASES = {
             *(1.5, -1.5),
         ],
         on=[ROOTS, PAIR],
+        scale=1,
+    ),
+    # the first closes its box with the fourth of five tokens; the second has none; the third is not closed
+    "until_box": Case(
+        UntilBox(),
+        [[1] * 4 + [0], 1, -2, -2, 4, -2, 0],
+        on=[hand.BOXED],
         scale=1,
     ),
     # the mean is -3.5/6. The first is likelier; the second would get 2.5 (1 - exp(-0.9 + 3.5/6)) = 0.68, which is more

@@ -100,3 +100,6 @@ class ScriptedEngine:
 
     def attention(self, rollout: Rollout, starts: Sequence[int]) -> NDArray[np.float64]:
         return np.zeros((1, len(starts), len(starts)))
+
+    def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
+        return [np.ones(r.trainable_tokens, np.int32) for r in rollouts]

@@ -14,11 +14,13 @@ from outrider.explore import (
     Cures,
     EntropyBranch,
     Greedy,
+    Keep,
     Knapsack,
     Prioritise,
     Rebalance,
     Refill,
     Seed,
+    Sift,
     Skip,
     Stage,
     Uniform,
@@ -41,6 +43,7 @@ class Case(NamedTuple):
         by_hand: steps that were worked by hand, at least one.
         exact: it asks for no fewer either.
         first: it samples problems that have no rollouts. Any other stage finds groups that have some.
+        single: it leaves out single rollouts, for reasons of their own.
     """
 
     stage: Callable[[], Stage]
@@ -48,9 +51,60 @@ class Case(NamedTuple):
     by_hand: Sequence[Worked]
     exact: bool = False
     first: bool = False
+    single: bool = False
 
 
 CASES = {
+    # Of the right ones a1 and a2 are the best of a, then b0: three of four, and the wrong one of most entropy
+    "keep": Case(
+        lambda: Keep(most=4, by="entropy", noise=0.25, per_problem=2),
+        lambda sizes: 0,
+        [
+            Worked(
+                {"a": "111", "b": "10", "c": "00"},
+                drops={"a0": "keep: beyond the most", "b1": "keep: beyond the most", "c0": "keep: beyond the most"},
+                entropies={
+                    "a0": [0.2, 0.4, 0.6],
+                    "a1": [1.0],
+                    "a2": [0.5, 0.5],
+                    "b0": [0.1],
+                    "b1": [0.9, 0.9],
+                    "c0": [0.3],
+                    "c1": [2.0],
+                },
+            )
+        ],
+        exact=True,
+        single=True,
+    ),
+    "keep what is right": Case(
+        lambda: Keep(by="chance"),
+        lambda sizes: 0,
+        [
+            Worked(
+                {"a": "1e0", "b": "0"},
+                drops={"a1": "keep: incorrect", "a2": "keep: incorrect", "b0": "keep: incorrect"},
+            )
+        ],
+        exact=True,
+        single=True,
+    ),
+    # the engine of these examples finds all alike: lots decide which one stays, and it is always one
+    "keep by branching": Case(
+        lambda: Keep(most=9, by="branching", mass=0.5),
+        lambda sizes: 0,
+        [Worked({"a": "11", "b": "0"}, drops={"b0": "keep: incorrect"})],
+        exact=True,
+        single=True,
+    ),
+    # a failure has an answer, and what was never judged has none
+    "sift": Case(
+        lambda: Sift(digit=False, redundancy=0.5),
+        lambda sizes: 0,
+        [Worked({"a": "1e0", "b": "t"}, drops={"a1": "sift: no answer"})],
+        exact=True,
+        single=True,
+    ),
     "uniform": Case(
         lambda: Uniform(n=3),
         lambda sizes: 3 * len(sizes),

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from outrider.analyse import forward
 from outrider.analyse.arguments import TokensAnalysis
-from outrider.analyse.forward import TokenValues, head_values, nucleus_sizes, token_values
+from outrider.analyse.forward import TokenValues, head_values, token_values
 from outrider.analyse.shift_command import shift_table
 from outrider.analyse.tokens_command import token_table
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
+from outrider.model.nucleus import nucleus_sizes
 from outrider.record import Mode, Rollout
 from small import VOCABULARY, random_policy
 

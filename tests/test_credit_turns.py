@@ -124,7 +124,11 @@ def drawn(stream: str) -> list[list[Rollout]]:
 
 def assigned(chain: Sequence[Link], groups: Sequence[Sequence[Rollout]], prefix: PrefixPolicy) -> Assigned:
     made = [Group(Problem(g[0].group_id, ""), g[0].group_id, tuple(g)) for g in groups]
-    return assign(made, {"main": chain, "branch": chain}, STEP, False, lambda problem: PROMPT, prefix)
+    return assign(made, {"main": chain, "branch": chain}, STEP, False, lambda problem: PROMPT, prefix, pieces)
+
+
+def pieces(ids: np.ndarray) -> list[str]:
+    return [["\\boxed{", "}", "x", " 7}"][i % 4] for i in ids]
 
 
 def assert_same_credit(found: Assigned, expected: Assigned) -> None:

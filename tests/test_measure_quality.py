@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.measure.quality import RULES, Response, compression, faults, foreign, garbled, redundancy
+from outrider.measure.quality import RULES, Response, compression, faults, foreign, garbled, repeated
 from outrider.record import Outcome, StopReason
 
 HEALTHY = (
@@ -64,9 +64,9 @@ def test_redundancy_and_compression_by_their_definitions():
     text = "a b c " * 40 + "d e"
     words = text.split()
     grams = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
-    assert redundancy(Response(text)) == pytest.approx(1 - len(set(grams)) / len(grams))
-    assert redundancy(Response(" ".join(map(str, range(52))))) == 0.0  # 50 trigrams, all different
-    assert math.isnan(redundancy(Response(" ".join(map(str, range(51))))))  # 49 say nothing yet
+    assert repeated(Response(text)) == pytest.approx(1 - len(set(grams)) / len(grams))
+    assert repeated(Response(" ".join(map(str, range(52))))) == 0.0  # 50 trigrams, all different
+    assert math.isnan(repeated(Response(" ".join(map(str, range(51))))))  # 49 say nothing yet
     noise = "".join(map(chr, np.random.default_rng(0).integers(33, 127, 3000)))
     assert 1 < compression(Response(noise)) < 1.3  # 94 signs need 6.55 of 8 bits
     assert compression(Response("x" * 3000)) > 100

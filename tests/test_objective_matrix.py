@@ -35,6 +35,7 @@ from outrider.objective import (
     Gmpo,
     KlCov,
     KlEstimator,
+    Likelihood,
     Mask,
     Recompute,
     Sapo,
@@ -120,6 +121,8 @@ SURROGATE_CASES = {
     "unclipped": Slopes(Unclipped(), _ALL, _PASS, {}),
     "unclipped, of the response": Slopes(Unclipped(ratio="sequence"), _ALL, _PASS, {}, (MEAN, 0.0, -MEAN)),
     "unclipped, by GSPO-token": Slopes(Unclipped(ratio="sequence_token"), _ALL, _PASS, {}, (MEAN, 0.0, -MEAN)),
+    # whatever the ratio
+    "likelihood": Slopes(Likelihood(), (1.0,) * 6, (-1.0,) * 6, {}),
     # the weight is at least 0.8 and at most 4, whatever the sign
     "cispo": Slopes(
         Cispo(low=0.2, high=3.0),

@@ -29,7 +29,7 @@ class Worked(NamedTuple):
             of problem a behind 5 tokens. Where a lot decides which rollouts or cuts, ``{"a": 4}`` is the sum.
         how: what the requests have besides: ``seeded`` prompts, or ``greedy`` rollouts that are not trained on.
         stream: of what is asked for.
-        drops: the problems that are left out in the end, and why.
+        drops: the problems that are left out in the end, or single rollouts such as ``a0``, and why.
         passes: share of the offers of a problem that is taken into a step, if not all.
         earlier: the steps before, which the stage has observed.
         progress: share of the budget that was spent before.
@@ -112,7 +112,11 @@ def check_by_hand(stage: Stage, worked: Worked) -> None:
             texts = "".join(next(endings[letter], "0") for _ in range(request.n))
             groups[letter] = group.joined(_answers(request, group.size, texts, step))
     dropped = stage.drop(list(groups.values()))
-    assert {letter: dropped[group.id] for letter, group in groups.items() if group.id in dropped} == worked.drops
+    names = {group.id: letter for letter, group in groups.items()}
+    names |= {
+        f"{group.id}/{r.member}": f"{letter}{r.member}" for letter, group in groups.items() for r in group.rollouts
+    }
+    assert {names[id]: reason for id, reason in dropped.items()} == worked.drops
 
 
 def check_passes(stage: Stage, worked: Worked, step: int) -> None:

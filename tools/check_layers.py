@@ -19,7 +19,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"arrays", "errors", "interrupts", "options", "pieces"}
+GROUND = {"arrays", "errors", "interrupts", "options", "pieces", "texts"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
@@ -31,6 +31,7 @@ LAYERS: dict[str, set[str]] = {
     "interrupts": set(),
     "options": {"errors"},
     "pieces": {"errors", "options"},
+    "texts": set(),
     # the words; everyone speaks them, they know no one
     "record": GROUND,
     # what a method is made of: pure functions and planners over records, which therefore compose freely

@@ -15,12 +15,10 @@ from outrider.learn.batching import micro_batches
 from outrider.model.forward import own_hidden
 from outrider.model.head import CHUNK
 from outrider.model.load import Policy
+from outrider.model.nucleus import nucleus_sizes
 from outrider.record import Ids, Rollout
 
 AnyFloats = NDArray[np.floating]
-
-ROUNDING = 1e-6
-"""A mass this close below the wanted one counts as reached: float32 is not more precise."""
 
 
 class TokenValues(NamedTuple):
@@ -132,24 +130,6 @@ def _chunk_values(
         alternative_logprobs_t,
         branching_tM,
     )
-
-
-def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
-    """For each mass the fewest tokens that hold at least that mass, the one on the boundary included: ``[T, M]``.
-
-    A mass missed by less than ``ROUNDING`` is reached. Source: rollout branching factor, STILL report, arXiv
-    2508.07534, section 2.2, with mass 0.95. Decided: the report does not say whether the token on the boundary counts
-    (it does), nor at which temperature (1).
-
-    >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
-    [[1, 2, 3], [1, 1, 1]]
-    """
-    if not masses:
-        return torch.zeros(len(probs_TV), 0, dtype=torch.int32, device=probs_TV.device)
-    ordered_TV = probs_TV.sort(dim=-1, descending=True).values
-    # the mass before a token: a nucleus includes the token that reaches it
-    before_TV = ordered_TV.cumsum(-1, dtype=torch.float64) - ordered_TV
-    return torch.stack([(before_TV < mass - ROUNDING).sum(-1) for mass in masses], 1).int()
 
 
 def _forward(

@@ -25,13 +25,13 @@ def _refuse_fsdp2(recipe: Recipe) -> None:
             "engine.learner=fsdp2 leaves no process with the whole policy, and the local sampler draws from that; "
             "let a vLLM server draw, as in engine.sampler={vllm: {servers: [http://127.0.0.1:8000]}}"
         )
-    _refuse_attention(recipe, "the local learner has the whole policy, and fsdp2 has not")
+    _refuse_measured(recipe, "the local learner has the whole policy, and fsdp2 has not")
 
 
 def _refuse_tinker(recipe: Recipe) -> None:
     """What is refused here, a service would drop without a word, or cannot know."""
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
-    _refuse_attention(recipe, "the local learner has the whole policy, and a Tinker service tells no attention")
+    _refuse_measured(recipe, "the local learner has the whole policy, and a Tinker service tells no such thing")
     if recipe.reads_entropies:
         raise ValueError("a Tinker service tells no entropies, which a stage, a credit piece or the objective reads")
     if lora is None:
@@ -74,8 +74,14 @@ def _refuse_tinker(recipe: Recipe) -> None:
         )
 
 
-def _refuse_attention(recipe: Recipe, reason: str) -> None:
+def _refuse_measured(recipe: Recipe, reason: str) -> None:
+    """What a stage measures by a forward pass of its own."""
     for i, stage in enumerate(recipe.explore):
+        if stage.reads_branching:
+            raise ValueError(
+                f"explore.{i} measures the policy's branching, for which {reason}; keep responses in another way, for "
+                "example by entropy"
+            )
         if stage.reads_attention:
             raise ValueError(
                 f"explore.{i} measures the policy's attention, for which {reason}; select branches in another way, for "

@@ -17,6 +17,7 @@ from outrider.credit.entropy_advantage import EntropyAdvantage
 from outrider.credit.focal import Focal
 from outrider.credit.greedy import GreedyBaseline
 from outrider.credit.group_mean import GroupMean
+from outrider.credit.imitation import Imitation
 from outrider.credit.leave_one_out import LeaveOneOut
 from outrider.credit.maxrl import MaxRL
 from outrider.credit.members import Members, members_by_stream
@@ -34,11 +35,13 @@ from outrider.credit.smoothing import Smoothing
 from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
 from outrider.credit.uniform_correct import UniformCorrect
+from outrider.credit.until_box import UntilBox
 
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
     "greedy": GreedyBaseline,
     "group_mean": GroupMean,
+    "imitation": Imitation,
     "leave_one_out": LeaveOneOut,
     "maxrl": MaxRL,
     "no_baseline": NoBaseline,
@@ -60,6 +63,7 @@ SHAPERS: dict[str, type[Shaper]] = {
     "position": Position,
     "smoothing": Smoothing,
     "uniform_correct": UniformCorrect,
+    "until_box": UntilBox,
 }
 
 __all__ = [
@@ -75,6 +79,7 @@ __all__ = [
     "Focal",
     "GreedyBaseline",
     "GroupMean",
+    "Imitation",
     "LeaveOneOut",
     "Link",
     "MaxRL",
@@ -95,6 +100,7 @@ __all__ = [
     "TreeGrpo",
     "TreeValues",
     "UniformCorrect",
+    "UntilBox",
     "advantages",
     "advantages_of",
     "members_by_stream",

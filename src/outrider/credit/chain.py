@@ -74,6 +74,8 @@ class Shaper(Options):
 
     reads_entropies: ClassVar[bool] = False
     """Whether it needs the entropy of every token as it was drawn."""
+    reads_pieces: ClassVar[bool] = False
+    """Whether it needs the text of every token."""
 
     @property
     def needs_step(self) -> bool:

@@ -41,5 +41,8 @@ class GreedyBaseline(Baseline):
         greedy_G = members.greedy_G & members.valid_G
         if not greedy_G.any():
             return np.zeros(members.size)
-        gains_G = members.rewards_G - members.rewards_G[greedy_G].mean()
+        rewards = members.rewards_G[greedy_G]
+        # from the first one on: exact where all are equal, where a rounded mean would leave a residue
+        mean = rewards[0] + (rewards - rewards[0]).mean()
+        gains_G = members.rewards_G - mean
         return np.where(members.valid_G & ~members.greedy_G, gains_G, 0.0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider.arrays import Flags, Floats, Ints
-from outrider.record import Group, Rollout
+from outrider.record import Group, Ids, Rollout
+
+Pieces = Callable[[Ids], list[str]]
+"""The text of each token on its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Members:
         success_G: bool; the verdict, whatever the reward says.
         tokens_G: int64; trainable tokens of each member, may be 0.
         logprobs_GT, entropies_GT: float64 per trainable token of each member; empty arrays where not recorded.
+        pieces_GT: the text of each of these tokens on its own; empty where no piece of the chain reads it.
         parents_G: int64; which member each one continues; -1 for a root, and where that one is not among the members
             (it may belong to another loss stream).
         starts_G: int64; where in its path a member's own tokens begin, counted in trainable tokens; 0 for a root.
@@ -42,6 +46,7 @@ class Members:
     tokens_G: Ints
     logprobs_GT: Sequence[Floats] = field(default_factory=tuple)
     entropies_GT: Sequence[Floats] = field(default_factory=tuple)
+    pieces_GT: Sequence[NDArray[np.str_]] = field(default_factory=tuple)
     parents_G: Ints = field(default_factory=lambda: _NONE)
     starts_G: Ints = field(default_factory=lambda: _NONE)
     families_G: Ints = field(default_factory=lambda: _NONE)
@@ -69,14 +74,16 @@ class Members:
         return np.isfinite(self.rewards_G) & (self.tokens_G > 0)
 
     @staticmethod
-    def of(rollouts: Sequence[Rollout], group: Sequence[Rollout] = ()) -> Members:
-        """The members of a group, or of one stream of it: ``group`` has those that they may continue."""
+    def of(rollouts: Sequence[Rollout], group: Sequence[Rollout] = (), pieces: Pieces | None = None) -> Members:
+        """The members of a group, or of one stream of it: ``group`` has those that they may continue, and ``pieces``
+        gives the text of tokens where a piece of credit reads it."""
         return Members(
             rewards_G=np.array([np.nan if r.reward is None else r.reward for r in rollouts], dtype=np.float64),
             success_G=np.array([r.success for r in rollouts], dtype=np.bool_),
             tokens_G=np.array([r.trainable_tokens for r in rollouts], dtype=np.int64),
             logprobs_GT=[_trainable(r, r.logprobs_T) for r in rollouts],
             entropies_GT=[_trainable(r, r.entropies_T) for r in rollouts],
+            pieces_GT=() if pieces is None else [_pieces(r, pieces) for r in rollouts],
             parents_G=_parents(rollouts),
             starts_G=_starts(rollouts, {r.id: r for r in (*group, *rollouts)}),
             families_G=families(rollouts),
@@ -132,3 +139,8 @@ def _trainable(rollout: Rollout, values_T: NDArray[np.float32] | None) -> Floats
         return _NONE.astype(np.float64)
     chosen = values_T if rollout.trainable_T is None else values_T[rollout.trainable_T]
     return chosen.astype(np.float64)
+
+
+def _pieces(rollout: Rollout, pieces: Pieces) -> NDArray[np.str_]:
+    ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]
+    return np.array(pieces(ids), np.str_)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outrider.arrays import Floats
 from outrider.credit.members import Members
 from outrider.errors import UserError
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 def logprobs_of(members: Members, reader: str) -> Sequence[Floats]:
@@ -26,11 +30,16 @@ def entropies_of(members: Members, reader: str) -> Sequence[Floats]:
     return _recorded(members.entropies_GT, members, reader, "entropy")
 
 
-def _recorded(values_GT: Sequence[Floats], members: Members, reader: str, what: str) -> Sequence[Floats]:
+def pieces_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
+    """The text of every trainable token, one array per member; raises as :func:`logprobs_of`."""
+    return _recorded(members.pieces_GT, members, reader, "text")
+
+
+def _recorded(values_GT: Sequence[_Array], members: Members, reader: str, what: str) -> Sequence[_Array]:
     given = [len(values) for values in values_GT] or [0] * members.size
     for member, (found, tokens) in enumerate(zip(given, members.tokens_G.tolist(), strict=True)):
         if tokens and not found:
             raise UserError(f"credit piece {reader} needs the {what} of every token, and this sampler records none")
         if found != tokens:
             raise ValueError(f"member {member} has {tokens} trainable tokens and {found} recorded ones ({what})")
-    return values_GT or [np.zeros(0)] * members.size
+    return values_GT or [np.zeros(0)] * members.size  # type: ignore[list-item]  # nobody has a token: of any kind

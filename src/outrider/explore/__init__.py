@@ -5,11 +5,13 @@ from outrider.explore.commit import Commit
 from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.greedy import Greedy
+from outrider.explore.keep import Keep
 from outrider.explore.knapsack import Knapsack
 from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
 from outrider.explore.seed import Seed
+from outrider.explore.sift import Sift
 from outrider.explore.skip import Skip
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.uniform import Uniform
@@ -22,10 +24,12 @@ STAGES: dict[str, type[Stage]] = {
     "cures": Cures,
     "entropy_branch": EntropyBranch,
     "greedy": Greedy,
+    "keep": Keep,
     "knapsack": Knapsack,
     "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
+    "sift": Sift,
     "skip": Skip,
 }
 
@@ -38,11 +42,13 @@ __all__ = [
     "Engine",
     "EntropyBranch",
     "Greedy",
+    "Keep",
     "Knapsack",
     "Prioritise",
     "Rebalance",
     "Refill",
     "Seed",
+    "Sift",
     "Skip",
     "Stage",
     "Surroundings",

@@ -21,7 +21,7 @@ Broadcast = Callable[[Callable[[], T]], T]
 
 
 class _Plan(NamedTuple):
-    """A stage's answer: what to draw, or nothing more and the groups that it drops."""
+    """A stage's answer: what to draw, or nothing more and the groups and rollouts that it drops."""
 
     requests: list[SampleRequest]
     dropped: dict[str, str]
@@ -84,8 +84,7 @@ class Explorer:
                 if not plan.requests:
                     break
                 self._join(groups, plan.requests, draw(plan.requests), step)
-            dropped = plan.dropped
-            groups = {key: g.left_out(dropped[g.id]) if g.id in dropped else g for key, g in groups.items()}
+            groups = {key: _without(group, plan.dropped) for key, group in groups.items()}
         finished = list(groups.values())
         return Explored(finished, self._share(lambda: self._observe(finished)))
 
@@ -200,6 +199,17 @@ def _name(stage: Stage, index: int) -> str:
 
 def _dropped(stage: Stage, groups: Sequence[Group]) -> dict[str, str]:
     dropped = dict(stage.drop(groups))
-    if unknown := dropped.keys() - {group.id for group in groups}:
-        raise ValueError(f"{type(stage).__name__} drops groups that are not in the step: {sorted(unknown)}")
+    known = {group.id for group in groups} | {rollout.id for group in groups for rollout in group.rollouts}
+    if unknown := dropped.keys() - known:
+        raise ValueError(f"{type(stage).__name__} drops what is not in the step: {sorted(unknown)}")
     return dropped
+
+
+def _without(group: Group, dropped: Mapping[str, str]) -> Group:
+    """The group with itself, or some of its rollouts, marked as not trained on."""
+    if group.id in dropped:
+        return group.left_out(dropped[group.id])
+    if not any(rollout.id in dropped for rollout in group.rollouts):
+        return group
+    marked = (r.left_out(dropped[r.id]) if r.id in dropped else r for r in group.rollouts)
+    return replace(group, rollouts=tuple(marked))

@@ -80,8 +80,8 @@ class Stage(Options):
 
     Its contract is ``plan``, ``check``, ``observe``, ``drop`` and the state; only ``plan`` has to be written. The
     explorer calls ``plan`` with ``round`` 0, 1, 2, … and has each answer sampled and verified, until the answer is
-    empty; then the stage may ``drop`` groups, and the next stage begins. After the last stage every stage sees the
-    finished groups through ``observe``. All of this happens in one process of a run.
+    empty; then the stage may ``drop`` groups or rollouts, and the next stage begins. After the last stage every stage
+    sees the finished groups through ``observe``. All of this happens in one process of a run.
 
     Three more questions have an answer that fits most stages: ``bounds``, ``prepare`` and ``admits``.
     """
@@ -96,6 +96,11 @@ class Stage(Options):
         """Whether it needs the policy's attention, which not every engine can measure."""
         return False
 
+    @property
+    def reads_branching(self) -> bool:
+        """Whether it needs the policy's nucleus sizes, which not every engine can measure."""
+        return False
+
     def plan(self, view: View) -> list[SampleRequest]:
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError
@@ -108,7 +113,8 @@ class Stage(Options):
         """
 
     def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
-        """Groups that are not to be trained on: group id to reason. They stay on record, and their tokens count."""
+        """What is not to be trained on: the id of a group, or of a single rollout, to the reason. It stays on record,
+        and its tokens count."""
         return {}
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:

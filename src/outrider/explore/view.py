@@ -30,6 +30,11 @@ class Engine(Protocol):
         """
         ...
 
+    def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
+        """At each sampled token of each rollout, the fewest tokens that hold a probability of at least ``mass``, at
+        temperature 1. A forward pass of the policy."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class View:

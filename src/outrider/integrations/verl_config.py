@@ -74,9 +74,11 @@ def _refuse_uncarried(recipe: Recipe) -> None:
     """Raise UserError for the first thing of a recipe that verl has no place for."""
     objective, learn, train = recipe.objective, recipe.learn, recipe.train
     attention = [i for i, stage in enumerate(recipe.explore) if stage.reads_attention]
+    branching = [i for i, stage in enumerate(recipe.explore) if stage.reads_branching]
     warms_by_updates = learn.warmup.endswith("updates") and not learn.warmup.startswith("0 ")
     for found, sentence in (
         (attention, f"explore.{attention[:1]} measures the policy's attention, and verl's servers give none"),
+        (branching, f"explore.{branching[:1]} measures the policy's branching, and verl's servers give none"),
         (objective.select, "objective.select chooses tokens over a whole batch, and verl shows a loss its parts"),
         (objective.entropy.target, "objective.entropy.target steers a bonus, and verl's stays as it is"),
         (recipe.reads_entropies, "it reads the entropy of every token as it was drawn, and verl's servers give none"),

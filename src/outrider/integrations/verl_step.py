@@ -67,9 +67,8 @@ class StepMaker:
         self.sampler.version = step - 1
         progress = (step - 1) / (recipe.train.steps or 1)
         explored, planned = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
-        rows, groups = assign(
-            explored, recipe.credit, step, self._trains_all, self.policy.encode, recipe.objective.prefix
-        )
+        prefix, policy = recipe.objective.prefix, self.policy
+        rows, groups = assign(explored, recipe.credit, step, self._trains_all, policy.encode, prefix, policy.pieces)
         self._refuse_other_shape(rows, step)
         uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
         advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from outrider.arrays import Floats
 from outrider.record import Outcome, StopReason
+from outrider.texts import redundancy
 
 FaultKind = Literal["format", "repetition", "garbling", "language"]
 
@@ -138,15 +139,10 @@ def cut_off(response: Response) -> float:
     return np.nan if response.stop is None else float(StopReason(response.stop).truncates)
 
 
-def redundancy(response: Response, n: int = 3, least: int = 50) -> float:
-    r"""1 - (distinct n-grams)/(n-grams), over words separated by blanks.
-
-    >>> redundancy(Response("one two three four " * 25)).__round__(2)  # 98 trigrams, 4 distinct
-    0.96
-    """
-    words = response.text.split()
-    grams = list(zip(*(words[i:] for i in range(n)), strict=False))
-    return 1 - len(set(grams)) / len(grams) if len(grams) >= least else np.nan
+def repeated(response: Response) -> float:
+    """Its redundancy (:func:`outrider.texts.redundancy`)."""
+    found = redundancy(response.text)
+    return np.nan if found is None else found
 
 
 def compression(response: Response, least: int = 300) -> float:
@@ -207,7 +203,7 @@ RULES: tuple[FaultRule, ...] = (
         "repetition",
         "1 - distinct/all 3-grams of words separated by blanks (unknown below 50 3-grams)",
         0.31,
-        redundancy,
+        repeated,
     ),
     FaultRule(
         "compressible text",

@@ -30,6 +30,7 @@ from outrider.model.chat import chat_of, observation_text, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
 from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
+from outrider.model.nucleus import branching_of
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.places import looks_local, model_folder
 from outrider.model.probe import step_attention
@@ -104,6 +105,19 @@ class Policy(NamedTuple):
                 "path; select branches in another way, for example by utility or surprisal"
             )
         return step_attention(self.model, rollout, starts)
+
+    def branching(self, rollouts: Sequence[Rollout], mass: float) -> list[NDArray[np.int32]]:
+        """Nucleus sizes at the sampled tokens of rollouts; see :class:`outrider.explore.view.Engine`.
+
+        Raises:
+            UserError: on the plain path there are logits alone, and not what the head is applied to.
+        """
+        if self.path.name == "plain":
+            raise UserError(
+                f"nucleus sizes cannot be measured in {type(self.model).__name__}, which runs on the plain path; keep "
+                "responses in another way, for example by entropy"
+            )
+        return [branching_of(self.model, rollout, mass) for rollout in rollouts]
 
     def _chat(self, turns: list[dict[str, Any]], problem: Problem) -> Mapping[str, Any]:
         tools: list[Any] = [dict(tool) for tool in problem.tools]

@@ -9,6 +9,7 @@ from outrider.objective.forking import Forking
 from outrider.objective.gmpo import Gmpo
 from outrider.objective.kl import K1, K2, K3, KlEstimator
 from outrider.objective.kl_cov import KlCov
+from outrider.objective.likelihood import Likelihood
 from outrider.objective.mask import Mask
 from outrider.objective.recompute import Recompute
 from outrider.objective.sapo import Sapo
@@ -23,6 +24,7 @@ SURROGATES: dict[str, type[Surrogate]] = {
     "cispo": Cispo,
     "gmpo": Gmpo,
     "sapo": Sapo,
+    "likelihood": Likelihood,
 }
 SELECTIONS: dict[str, type[Selection]] = {"forking": Forking, "clip_cov": ClipCov, "kl_cov": KlCov}
 CORRECTIONS: dict[str, type[Correction]] = {"recompute": Recompute, "truncate": Truncate, "mask": Mask}
@@ -52,6 +54,7 @@ __all__ = [
     "Gmpo",
     "KlCov",
     "KlEstimator",
+    "Likelihood",
     "Mask",
     "Recompute",
     "Sapo",

@@ -71,6 +71,7 @@ class Trainer:
     learner: Learner
     hand_over: HandOver
     encode: Callable[[Problem], Ids]
+    pieces: Callable[[Ids], list[str]]
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
@@ -120,7 +121,7 @@ class Trainer:
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
             kept, prefix = self.learner.loss.trains_all, self.recipe.objective.prefix
-            rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix)
+            rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.pieces)
         self.snapshot = b""  # an update under way: until it is done there is no state to save
         with self.clock.phase("learn"):
             # before the counters move: the learning rate is that of the share spent before this step

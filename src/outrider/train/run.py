@@ -60,6 +60,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         learner=learner,
         hand_over=HandOver(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,
+        pieces=policy.pieces,
     )
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Literal
 
 from outrider.record import Verdict, correct, incorrect, unparseable
+from outrider.texts import box_spans
 from outrider.verify import units
 from outrider.verify.typography import FONT, TEXT, plain
 
@@ -27,7 +27,6 @@ _NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGI
 _RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
 _LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
 _ANSWER_LINE = re.compile(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
-_BOX_TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _AND = re.compile(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
 _GLUE = re.compile(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
 LONGEST_GLUE = 80  # characters between two boxes of one answer
@@ -45,7 +44,7 @@ def last_box(text: str) -> str | None:
     >>> last_box(r"first \boxed{1}, then \boxed{\frac{1}{2}}, then \boxed{3")
     '\\frac{1}{2}'
     """
-    last = deque(_boxes(text), maxlen=1)
+    last = deque(box_spans(text), maxlen=1)
     return text[slice(*last[0])] if last else None
 
 
@@ -60,25 +59,11 @@ def boxes(text: str) -> list[str]:
 
 def _outer(text: str) -> list[tuple[int, int]]:
     outer: list[tuple[int, int]] = []
-    for begin, end in _boxes(text):
+    for begin, end in box_spans(text):
         while outer and outer[-1][0] > begin:
             outer.pop()
         outer.append((begin, end))
     return outer
-
-
-def _boxes(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of the contents of boxes, in the order in which they close."""
-    if "\\boxed" not in text and "\\fbox" not in text:
-        return
-    opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
-    for token in _BOX_TOKENS.finditer(text):
-        if len(token[0]) > 2:
-            opened.append(token.end())
-        elif token[0] == "{":
-            opened.append(None)
-        elif token[0] == "}" and opened and (start := opened.pop()) is not None:
-            yield start, token.start()
 
 
 def answer_line(text: str) -> str | None:

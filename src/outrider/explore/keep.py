@@ -1,0 +1,116 @@
+"""Which of a step's responses are imitated: the best by a measure, and some that are wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from outrider.errors import UserError
+from outrider.explore.stage import Bounds, Stage
+from outrider.explore.view import View
+from outrider.record import Group, Rollout, SampleRequest, identity_seed
+
+
+class Keep(Stage):
+    r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, or ``beyond the most``.
+
+    Of what is not left out yet, those that succeed are ranked, highest first, by their mean over tokens of
+
+    * ``entropy``: the entropy that they were drawn with;
+    * ``branching``: the rollout branching factor, the fewest tokens that hold a probability of at least ``mass``, at
+      temperature 1, which takes a forward pass of the policy;
+    * ``chance``: by lot, seeded by the rollout, which also decides between equals.
+
+    With ``n`` kept in all, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, as far as
+    there are any; n is the most for which there are enough successes, at most ``most``. ``per_problem`` is the most of
+    one problem, successes and failures each.
+
+    It asks for no rollouts. Degenerate cases: without a success nothing is kept.
+
+    Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1. Decided: 5 % of what is trained on is
+    wrong (it could be read as 5 % of the wrong ones), and both parts are ranked; the nucleus has the token on its
+    boundary.
+    """
+
+    most: int | None = Field(None, ge=1, description="responses kept of a step; null: any number")
+    by: Literal["chance", "entropy", "branching"] = Field("chance", description="which are kept where there are more")
+    noise: float = Field(0.0, ge=0, lt=1, description="share of failures among what is kept")
+    per_problem: int | None = Field(None, ge=1, description="most successes, and most failures, of one problem")
+    mass: float = Field(0.95, gt=0, le=1, description="branching: probability that a nucleus holds")
+
+    _reasons: dict[str, str] = PrivateAttr(default_factory=dict)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @property
+    def reads_entropies(self) -> bool:
+        return self.by == "entropy"
+
+    @property
+    def reads_branching(self) -> bool:
+        return self.by == "branching"
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        """Decides, since here the policy can be asked; ``drop`` says so."""
+        left = [r for group in view.groups for r in group.rollouts if not r.unused]
+        values = dict(zip((r.id for r in left), self._values(left, view), strict=True))
+        lots = {r.id: identity_seed(view.seed, "keep", r.id) for r in left}
+        ranked = sorted(left, key=lambda r: (-values[r.id], lots[r.id]))
+        right, wrong = (self._first([r for r in ranked if r.success is success]) for success in (True, False))
+        n = math.floor(len(right) / (1.0 - self.noise) + 1e-9)
+        n = n if self.most is None else min(n, self.most)
+        failures = wrong[: math.floor(self.noise * n + 1e-9)] if right else []
+        kept = [*right[: n - len(failures)], *failures]
+        ids = {r.id for r in kept}
+        self._reasons = {r.id: _reason(r, bool(failures)) for r in left if r.id not in ids}
+        self._numbers = {
+            "kept": float(len(kept)),
+            "failures": float(len(failures)),
+            "beyond": float(len(right) + len(failures) - len(kept)),
+            "value": _mean([values[r.id] for r in kept]),
+            "value_of_all": _mean([values[r.id] for r in left if r.success]),
+        }
+        return []
+
+    def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
+        return self._reasons
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        return self._numbers
+
+    def _first(self, ranked: Sequence[Rollout]) -> list[Rollout]:
+        """As many of each problem as there may be, in the same order."""
+        taken: Counter[str] = Counter()
+        chosen = []
+        for rollout in ranked:
+            taken[rollout.problem_id] += 1
+            if self.per_problem is None or taken[rollout.problem_id] <= self.per_problem:
+                chosen.append(rollout)
+        return chosen
+
+    def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:
+        if self.by == "branching":
+            return [_mean(sizes_T.tolist()) for sizes_T in view.engine.branching(rollouts, self.mass)]
+        return [_entropy(r) if self.by == "entropy" else 0.0 for r in rollouts]
+
+
+def _entropy(rollout: Rollout) -> float:
+    if rollout.entropies_T is None:
+        raise UserError("stage keep needs the entropy of every token, and this sampler records none")
+    sampled_T = rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]
+    return _mean(sampled_T.tolist())
+
+
+def _reason(rollout: Rollout, some_failures: bool) -> str:
+    return "keep: beyond the most" if rollout.success or some_failures else "keep: incorrect"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0

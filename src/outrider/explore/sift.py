@@ -1,0 +1,50 @@
+"""Rules that a response has to pass before it is imitated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from outrider.explore.stage import Bounds, Stage
+from outrider.explore.view import View
+from outrider.record import Group, Outcome, Rollout, SampleRequest
+from outrider.texts import redundancy
+
+
+class Sift(Stage):
+    """Leaves out every response that is not fit to be imitated, right or wrong, with the first reason that holds:
+
+    * ``no answer``: the judge found none in it (or it was never judged);
+    * ``no digit``;
+    * ``repetitive``: of its 3-grams of words, a share above ``redundancy`` repeats an earlier one. Fewer than 50 say
+      nothing.
+
+    It asks for no rollouts. What is left out stays on record, counts in baselines, and costs what it cost.
+
+    Source: the filters of rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which does not define
+    its redundancy (:func:`outrider.texts.redundancy`). Its fourth rule, that nothing behind the first answer is
+    imitated, is the shaper ``until_box``.
+    """
+
+    digit: bool = Field(True, description="a response has to have a digit in it")
+    redundancy: float | None = Field(0.31, ge=0, le=1, description="largest share of repeated 3-grams; null: any")
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        return []
+
+    def drop(self, groups: Sequence[Group]) -> Mapping[str, str]:
+        reasons = {r.id: self._reason(r) for group in groups for r in group.rollouts if not r.unused}
+        return {id: reason for id, reason in reasons.items() if reason}
+
+    def _reason(self, rollout: Rollout) -> str:
+        text = rollout.prefix_text + rollout.text
+        if rollout.verdict is None or rollout.verdict.outcome not in (Outcome.CORRECT, Outcome.INCORRECT):
+            return "sift: no answer"
+        if self.digit and not any(character.isdigit() for character in text):
+            return "sift: no digit"
+        repeated = None if self.redundancy is None else redundancy(text)
+        return "sift: repetitive" if repeated is not None and repeated > (self.redundancy or 0.0) else ""

@@ -1,0 +1,67 @@
+"""Nucleus sizes: how many tokens a policy takes seriously at each place of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from outrider.model.forward import own_hidden
+from outrider.model.head import CHUNK
+from outrider.record import Ids, Rollout
+
+ROUNDING = 1e-6
+"""A mass this close below the wanted one counts as reached: float32 is not more precise."""
+
+
+class _Sequence(NamedTuple):
+    context_ids: Ids
+    token_ids: Ids
+
+    @property
+    def length(self) -> int:
+        return len(self.context_ids) + len(self.token_ids)
+
+
+def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
+    """For each mass the fewest tokens that hold at least that mass, the one on the boundary included: ``[T, M]``.
+
+    A mass missed by less than ``ROUNDING`` is reached. Source: rollout branching factor, STILL report, arXiv
+    2508.07534, section 2.2, with mass 0.95. Decided: the report does not say whether the token on the boundary counts
+    (it does), nor at which temperature (1).
+
+    >>> nucleus_sizes(torch.tensor([[0.5, 0.25, 0.125, 0.125], [0.0, 1.0, 0.0, 0.0]]), [0.5, 0.75, 0.8]).tolist()
+    [[1, 2, 3], [1, 1, 1]]
+    """
+    if not masses:
+        return torch.zeros(len(probs_TV), 0, dtype=torch.int32, device=probs_TV.device)
+    ordered_TV = probs_TV.sort(dim=-1, descending=True).values
+    # the mass before a token: a nucleus includes the token that reaches it
+    before_TV = ordered_TV.cumsum(-1, dtype=torch.float64) - ordered_TV
+    return torch.stack([(before_TV < mass - ROUNDING).sum(-1) for mass in masses], 1).int()
+
+
+@torch.inference_mode()
+def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArray[np.int32]:
+    """The nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
+
+    The model's attention must be routed through plans. At most ``CHUNK`` logits are held at once.
+    """
+    if not len(rollout.token_ids):
+        return np.zeros(0, np.int32)
+    sequence = _Sequence(np.concatenate([rollout.prompt_ids, rollout.prefix_ids]), rollout.token_ids)
+    hidden_NH, _ = own_hidden(model, [sequence])
+    head = model.get_output_embeddings()
+    bias = getattr(head, "bias", None)
+    parts = []
+    for hidden_tH in hidden_NH.split(max(1, CHUNK // len(head.weight))):
+        logits_tV = torch.nn.functional.linear(hidden_tH, head.weight, bias)
+        probs_tV = logits_tV.to(torch.promote_types(logits_tV.dtype, torch.float32)).softmax(-1)
+        parts.append(nucleus_sizes(probs_tV, [mass])[:, 0])
+    sizes_N: NDArray[np.int32] = torch.cat(parts).cpu().numpy()
+    return sizes_N if rollout.trainable_T is None else sizes_N[rollout.trainable_T]

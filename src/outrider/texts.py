@@ -1,0 +1,49 @@
+"""What several rooms ask of the text of a response: where its boxes are, and how much it repeats itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+
+
+def box_spans(text: str) -> Iterator[tuple[int, int]]:
+    r"""Begin and end of what stands in each closed ``\boxed{…}`` or ``\fbox{…}``, in the order in which they close.
+
+    Escaped braces do not count.
+
+    >>> list(box_spans(r"\boxed{1} or \boxed{x}, not \boxed{3"))
+    [(7, 8), (20, 21)]
+    """
+    if "\\boxed" not in text and "\\fbox" not in text:
+        return
+    opened: list[int | None] = []  # per open brace: where the content of its box begins, None for a plain brace
+    for token in _TOKENS.finditer(text):
+        if len(token[0]) > 2:
+            opened.append(token.end())
+        elif token[0] == "{":
+            opened.append(None)
+        elif token[0] == "}" and opened and (start := opened.pop()) is not None:
+            yield start, token.start()
+
+
+def first_box_end(text: str) -> int | None:
+    r"""Where the text behind the first closed box begins; None without one. Of nested boxes the outer one counts.
+
+    >>> first_box_end(r"\boxed{\frac{1}{2}}, or \boxed{3}"), first_box_end(r"\boxed{3")
+    (19, None)
+    """
+    spans = list(box_spans(text))
+    return min(spans)[1] + 1 if spans else None
+
+
+def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
+    r"""1 - (distinct n-grams)/(n-grams), over words separated by blanks; None where there are fewer than ``least``.
+
+    >>> round(redundancy("one two three four " * 25), 2)  # 98 trigrams, 4 distinct
+    0.96
+    """
+    words = text.split()
+    grams = list(zip(*(words[i:] for i in range(n)), strict=False))
+    return 1 - len(set(grams)) / len(grams) if len(grams) >= least else None
