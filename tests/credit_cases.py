@@ -33,7 +33,9 @@ import numpy as np
 import credit_by_hand as hand
 from credit_groups import GREEDY, PAIR, ROOTS, SIBLINGS, TREE, worked
 from outrider.credit import (
+    AnnealedPassK,
     Baseline,
+    BoundaryGate,
     Brevity,
     Covariance,
     Difficulty,
@@ -125,6 +127,26 @@ CASES = {
     "passk": Case(
         PassK(k=2),
         [*((best - hand.PAIRS) / (hand.PAIRS_DEVIATION + 1e-6) for best in hand.IN_PAIRS), 0],
+        ordered=False,
+        dissent=False,
+    ),
+    # in step 250 of 600 the second of three values of k: 2
+    "annealed_passk": Case(
+        AnnealedPassK(first=3, steps=600),
+        [*((best - hand.PAIRS) / (hand.PAIRS_DEVIATION + 1e-6) for best in hand.IN_PAIRS), 0],
+        ordered=False,
+        dissent=False,
+    ),
+    "annealed_passk, down to two of PKPO": Case(
+        AnnealedPassK(first=5, last=2, steps=9, variant="pkpo"),
+        [2 * 9 / 5, 2 * 9 / 5, 0, 0, 2 * (18 + 6) / 5, 0, 0],
+        scale=1,
+        dissent=False,
+    ),
+    "annealed_passk, down to two of PKPO, centred": Case(
+        AnnealedPassK(first=5, last=2, steps=9, variant="pkpo_centred"),
+        [*(2 * (best - hand.PAIRS) for best in hand.IN_PAIRS), 0],
+        scale=1,
         ordered=False,
         dissent=False,
     ),
@@ -278,6 +300,14 @@ CASES = {
         Perplexity(weight=0.1, drop_outliers=True, clamp=(0.8, 1.1)),
         [1.1, 1 - hand.OFF, -2 * 1.1, -2, 4 * (1 - hand.OFF), -2 * 0.8, 0],
         on=[hand.OUTLIER],
+        scale=1,
+    ),
+    # with k = 3, u(c) of n is 3 (n - c + 1) (n - c + 2) / ((n + 2) (n + 3)): 2 of 6 is worth 30 / 42 of 1 of 6, and
+    # 2 of 2 is worth 0.3, less than 0.11 of 3
+    "boundary_gate": Case(
+        BoundaryGate(k=3, threshold=0.11),
+        [*hand.times(30 / 42, hand.LESS_MEAN), 1.5, -1.5, 0, 0],
+        on=[ROOTS, PAIR, replace(PAIR, success_G=np.array([True, True]), rewards_G=np.array([4.0, 1.0]))],
         scale=1,
     ),
     # two of six succeed; of the pair, one

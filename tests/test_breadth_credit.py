@@ -14,7 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.credit import Focal, GroupMean, Members, Quantile, Smoothing, UniformCorrect, advantages
+from outrider.credit import (
+    AnnealedPassK,
+    BoundaryGate,
+    Focal,
+    GroupMean,
+    Members,
+    NoBaseline,
+    PassK,
+    Quantile,
+    Smoothing,
+    UniformCorrect,
+    advantages,
+)
 
 SCORES = st.lists(st.tuples(st.booleans(), st.floats(-6, 0)), min_size=2, max_size=8)
 
@@ -151,3 +163,53 @@ def test_equal_shares_follow_their_objective() -> None:
     weights = np.array([a[0] for a in UniformCorrect(tau=tau).shape([np.ones(1)] * 6, members, 1)])
     scores = (np.eye(3) - pi)[drawn]  # the gradient of log pi(y) by the logits, a row for each member
     np.testing.assert_allclose((weights[:, None] * scores).mean(0), wanted, atol=1e-7)
+
+
+# The boundary
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 2), (4, 3), (8, 16), (16, 64)])
+def test_what_a_gain_is_worth_is_the_mean_slope_of_passk(n: int, k: int) -> None:
+    """Integrated over the posterior of a flat prior, numerically."""
+    p = (np.arange(200_000) + 0.5) / 200_000
+    for c in range(n + 1):
+        posterior = p**c * (1 - p) ** (n - c)
+        wanted = (k * (1 - p) ** (k - 1) * posterior).sum() / posterior.sum()
+        assert BoundaryGate(k=k).utility(c, n) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_only_problems_near_the_boundary_teach_and_those_without_success_most() -> None:
+    """With 8 members, k = 16 and a threshold of 0.01: up to three successes (0.19 is above 0.09, 0.05 is not)."""
+    sizes = []
+    for c in range(9):
+        members = group([i < c for i in range(8)])
+        signed = Members(np.where(members.success_G, 1.0, -1.0), members.success_G, members.tokens_G)
+        found = advantages([NoBaseline(), BoundaryGate()], signed)
+        [size] = {abs(float(a[0])) for a in found}
+        assert all((a[0] >= 0) == ok or size == 0 for a, ok in zip(found, members.success_G, strict=True))
+        sizes.append(size)
+    assert [size > 0 for size in sizes] == [True] * 4 + [False] * 5
+    assert sizes[1] == 1.0
+    assert sizes[:4] == sorted(sizes[:4], reverse=True)
+
+
+# k that falls
+
+
+def test_every_k_has_its_share_of_the_steps() -> None:
+    piece = AnnealedPassK(first=6, last=2, steps=100)
+    ks = [piece.at(step) for step in range(1, 131)]
+    assert ks == sorted(ks, reverse=True)
+    assert [ks[:100].count(k) for k in (6, 5, 4, 3, 2)] == [20] * 5
+    assert set(ks[100:]) == {2}
+
+
+def test_in_every_step_it_is_passk_training_with_that_k() -> None:
+    members = group([True, True, False, False, False, False])
+    for step, k in [(1, 4), (3, 3), (5, 2), (7, 1), (400, 1)]:
+        found = advantages([AnnealedPassK(first=4, last=1, steps=8)], members, step)
+        np.testing.assert_array_equal(np.concatenate(found), np.concatenate(advantages([PassK(k=k)], members)))
+    with pytest.raises(ValueError, match="give step as well"):
+        advantages([AnnealedPassK()], members)
+    with pytest.raises(ValueError, match="last is 5, but should be at most first, 4"):
+        AnnealedPassK(first=4, last=5)

@@ -14,7 +14,9 @@ from outrider.credit import (
     BASELINES,
     REWARD_SHAPERS,
     SHAPERS,
+    AnnealedPassK,
     Baseline,
+    BoundaryGate,
     Brevity,
     Covariance,
     Difficulty,
@@ -117,6 +119,11 @@ class DeviationFromTheQuantile(Quantile):
         compared = Quantile(share=self.share, std=False).advantages(members)
         spread = np.sqrt((compared**2).sum() / max(members.valid_G.sum() - 1, 1))
         return compared / (spread or 1.0)
+
+
+class AStepAhead(AnnealedPassK):
+    def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
+        return super().of_stream(groups, step + 200)
 
 
 class EachGroupForItself(ReinforcePP):
@@ -255,6 +262,15 @@ class OverNLessOne(Perplexity):
         return super()._standardised(values) * np.sqrt(1 - 1 / len(values))
 
 
+class GateByTheWeight(BoundaryGate):
+    """The threshold is of the weight, and not of what a gain is worth."""
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        n, c = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())
+        weight = self.utility(c, n) / self.utility(1, n) if n else 0.0
+        return [a * (weight if weight >= self.threshold else 0.0) for a in advantages_GT]
+
+
 class FocalOfEverybody(Focal):
     """Members that are not valid count as failures."""
 
@@ -359,6 +375,7 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("leave_one_out", EverybodyCounts),
     ("maxrl", SuccessByReward),
     ("passk, pkpo", OneForK),
+    ("annealed_passk", AStepAhead),
     ("quantile of the better half", OneBelowTheQuantile),
     ("quantile of the better half", DeviationFromTheQuantile),
     ("reinforce_pp", EachGroupForItself),
@@ -378,6 +395,7 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("difficulty", RateOfEverybody),
     ("entropy_advantage", AwayFromZero),
     ("entropy_advantage", OneEntropyForTheResponse),
+    ("boundary_gate", GateByTheWeight),
     ("focal", FocalOfEverybody),
     ("focal", FocalBySuccess),
     ("perplexity", SumForMean),

@@ -142,7 +142,7 @@ def test_a_frameworks_default_that_no_script_sets_is_in_released_alone(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_with_a_paper_says_what_its_script_leaves_unset(name):
     _, text = text_of("recipe", name)
-    if re.search(r"^paper: arXiv", text, re.MULTILINE):
+    if re.search(r"^paper: \"?arXiv", text, re.MULTILINE):
         [said] = re.findall(r"^# Unset: (.+)$", text, re.MULTILINE)
         assert len(said) > 5
 

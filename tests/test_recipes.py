@@ -62,7 +62,7 @@ def test_a_resolved_recipe_shows_every_field_of_every_part(name, setting):
 def test_every_shipped_recipe_says_what_it_is():
     infos = list_recipes()
     assert {"dr-grpo", "grpo"} <= {info.name for info in infos}
-    assert all(re.fullmatch(r"arXiv \d{4}\.\d{5}|\(none\)", info.paper) for info in infos)
+    assert all(re.fullmatch(r"arXiv \d{4}\.\d{5}( \(from: abstract\))?|\(none\)", info.paper) for info in infos)
     assert all(info.summary.endswith(".") and len(info.summary) < 110 for info in infos)
     assert len({info.summary for info in infos}) == len(infos)
 

@@ -1,5 +1,7 @@
 """Credit: from the verdicts of one group to one advantage per trained token. NumPy only, pure functions."""
 
+from outrider.credit.annealed_passk import AnnealedPassK
+from outrider.credit.boundary_gate import BoundaryGate
 from outrider.credit.brevity import Brevity
 from outrider.credit.chain import (
     Baseline,
@@ -39,6 +41,7 @@ from outrider.credit.until_box import UntilBox
 
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
+    "annealed_passk": AnnealedPassK,
     "greedy": GreedyBaseline,
     "group_mean": GroupMean,
     "imitation": Imitation,
@@ -53,6 +56,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "tree_values": TreeValues,
 }
 SHAPERS: dict[str, type[Shaper]] = {
+    "boundary_gate": BoundaryGate,
     "covariance": Covariance,
     "difficulty": Difficulty,
     "entropy_advantage": EntropyAdvantage,
@@ -70,8 +74,10 @@ __all__ = [
     "BASELINES",
     "REWARD_SHAPERS",
     "SHAPERS",
+    "AnnealedPassK",
     "Baseline",
     "BatchBaseline",
+    "BoundaryGate",
     "Brevity",
     "Covariance",
     "Difficulty",

@@ -50,8 +50,13 @@ class Baseline(Options):
         """One float64 array per member, one number per trainable token."""
         return repeated(self.advantages(members), members)
 
-    def of_stream(self, groups: Sequence[Members]) -> list[list[Floats]]:
-        """``per_token`` of all groups that a step has in one loss stream."""
+    @property
+    def needs_step(self) -> bool:
+        """Whether it is another one in other steps of training."""
+        return False
+
+    def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
+        """``per_token`` of all groups that a step has in one loss stream; steps are counted from 1."""
         return [self.per_token(members) for members in groups]
 
 
@@ -65,7 +70,7 @@ class BatchBaseline(Baseline):
     def advantages(self, members: Members) -> Floats:
         return self.of_batch([members])[0]
 
-    def of_stream(self, groups: Sequence[Members]) -> list[list[Floats]]:
+    def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
         return [repeated(a_G, members) for a_G, members in zip(self.of_batch(groups), groups, strict=True)]
 
 
@@ -129,12 +134,12 @@ def advantages_of(chain: Sequence[Link], groups: Sequence[Members], step: int | 
     """
     before, baseline, after = split(chain)
     if step is None:
-        if any(link.needs_step for link in after):
+        if baseline.needs_step or any(link.needs_step for link in after):
             raise ValueError("a piece of this chain acts in a window of steps: give step as well")
         step = 1
     for link in before:
         groups = [replace(members, rewards_G=link.rewards(members, step)) for members in groups]
-    result = baseline.of_stream(groups)
+    result = baseline.of_stream(groups, step)
     for shaper in after:
         result = [shaper.shape(a_GT, members, step) for a_GT, members in zip(result, groups, strict=True)]
     return result

@@ -1,0 +1,58 @@
+"""Pass@k training whose k falls along the run: breadth first, then sureness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from outrider.arrays import Floats
+from outrider.credit.chain import Baseline
+from outrider.credit.members import Members
+from outrider.credit.passk import PassK
+
+
+class AnnealedPassK(Baseline):
+    r""":class:`PassK` with a k that falls from ``first`` to ``last`` in equal parts of ``steps`` steps.
+
+    .. math:: k_s = \text{first} - \Big\lfloor (\text{first} - \text{last} + 1)
+              \min\Big(\frac{s - 1}{\text{steps}}, 1\Big) \Big\rfloor, \quad \text{at least last}
+
+    in step s, counted from 1, so that each k has as many steps as the others; ``last`` holds from then on. With k = 1
+    it is the group's mean over its (population) deviation.
+
+    Degenerate cases: those of :class:`PassK`, so groups of fewer valid members than k get 0; and steps beyond the last.
+
+    Source: PKPO, arXiv 2505.15201, says that an annealed k raises pass@1 and pass@k, and gives no schedule that could
+    be had; **the schedule is ours**. Pass@k Training (arXiv 2508.10751) never anneals.
+
+    >>> [AnnealedPassK(first=4, last=1, steps=8).at(step) for step in range(1, 11)]
+    [4, 4, 3, 3, 2, 2, 1, 1, 1, 1]
+    """
+
+    first: int = Field(4, ge=1, description="k in the first step; at most the size of a group")
+    last: int = Field(1, ge=1, description="k after that many steps")
+    steps: int = Field(100, ge=1, description="of training, over which k falls")
+    variant: Literal["training", "pkpo", "pkpo_centred"] = Field("training", description="as in passk")
+
+    @model_validator(mode="after")
+    def _falls(self) -> AnnealedPassK:
+        if self.last > self.first:
+            raise ValueError(f"last is {self.last}, but should be at most first, {self.first}")
+        return self
+
+    @property
+    def needs_step(self) -> bool:
+        return True
+
+    def at(self, step: int) -> int:
+        """k in a step, counted from 1."""
+        return max(self.last, self.first - (self.first - self.last + 1) * (step - 1) // self.steps)
+
+    def advantages(self, members: Members) -> Floats:
+        """Of the first step."""
+        return PassK(k=self.first, variant=self.variant).advantages(members)
+
+    def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
+        return PassK(k=self.at(step), variant=self.variant).of_stream(groups, step)

@@ -1,0 +1,47 @@
+"""BBG: only problems near the boundary of what is solved are taught."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from outrider.arrays import Floats
+from outrider.credit.chain import Shaper
+from outrider.credit.members import Members
+
+
+class BoundaryGate(Shaper):
+    r"""Weighs a group by what a gain in its pass rate is worth for pass@k, and leaves it out where that is little.
+
+    .. math:: u(c) = \mathrm{E}\big[k (1 - p)^{k-1}\big] = k \prod_{j=1}^{k-1} \frac{n - c + j}{n + 1 + j},
+              \qquad p \sim \mathrm{Beta}(c + 1, n - c + 1)
+
+    is the mean slope of :math:`1 - (1 - p)^k` for a problem with ``c`` successes among ``n`` valid members, from a flat
+    prior. Advantages are multiplied by :math:`u(c) / u(1)`, or by 0 where :math:`u(c) < \tau (n + 1)`. For a large k a
+    problem is nearly done with its first success. A problem without any counts most; that it teaches at all takes a
+    baseline that does not compare (``no_baseline``, with a reward below 0 for failures).
+
+    Degenerate cases: nobody valid: every advantage is 0 as it is. k = 1: all groups weigh the same. One member: as any
+    other number.
+
+    Source: BBG, arXiv 2606.15455v1, of which the **abstract** could be had; the two equations (8 and 9) and the weight
+    are from one reimplementation that cites them and says that it is no reproduction.
+
+    >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
+    [6.0, 2.087, 0.664, 0.19]
+    """
+
+    k: int = Field(16, ge=1, description="of the pass@k that a gain is worth something for")
+    threshold: float = Field(0.01, ge=0, description="τ: groups worth less than this times (n + 1) are left out")
+
+    def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
+        n, successes = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())
+        worth = self.utility(successes, n) if n else 0.0
+        weight = worth / self.utility(1, n) if n and worth >= self.threshold * (n + 1) else 0.0
+        return [a * weight for a in advantages_GT]
+
+    def utility(self, successes: int, n: int) -> float:
+        """u of so many successes among n."""
+        return self.k * math.prod((n - successes + j) / (n + 1 + j) for j in range(1, self.k))
