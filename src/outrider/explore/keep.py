@@ -74,8 +74,8 @@ class Keep(Stage):
             "kept": float(len(kept)),
             "failures": float(len(failures)),
             "beyond": float(len(right) + len(failures) - len(kept)),
-            "value": _mean([values[r.id] for r in kept]),
-            "value_of_all": _mean([values[r.id] for r in left if r.success]),
+            "value": self._mean_value(kept, values),
+            "value_of_all": self._mean_value([r for r in left if r.success], values),
         }
         return []
 
@@ -94,6 +94,10 @@ class Keep(Stage):
             if self.per_problem is None or taken[rollout.problem_id] <= self.per_problem:
                 chosen.append(rollout)
         return chosen
+
+    def _mean_value(self, rollouts: Sequence[Rollout], values: Mapping[str, float]) -> float:
+        """NaN where nothing was measured."""
+        return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:
         if self.by == "branching":
