@@ -71,7 +71,7 @@ def always(ending: Outcome) -> Callable[[SampleRequest, int], Outcome]:
     return lambda request, member: ending
 
 
-POOL = [Problem(f"p{i}", "", level=str(i % 3)) for i in range(32)]
+POOL = [Problem(f"p{i}", f"the question {i}", level=str(i % 3)) for i in range(32)]
 STEPS = 6
 
 

@@ -24,6 +24,7 @@ from outrider.explore import (
     Skip,
     Stage,
     Uniform,
+    Vip,
 )
 from worked_steps import Worked
 
@@ -209,6 +210,39 @@ CASES = {
                 drops={"a": "commit: too hard", "d": "commit: too easy"},
             )
         ],
+    ),
+    # With so narrow a kernel every problem is by itself: a has 0.5 0.5 = 0.25, b 0.05 0.95 = 0.0475, and c, which is
+    # new, what a has. 1 / (n - 1) - 1 / n is 0.167, 0.083, 0.05 after the floor of 3, so the six above the floors go
+    # to a and c for 0.042, 0.021 and 0.0125 each, before the 0.0079 of b
+    "vip": Case(
+        lambda: Vip(n=5, max_n=12, bandwidth=0.05),
+        lambda sizes: 5 * len(sizes),
+        [Worked(dict.fromkeys("abc", ""), [{"a": 6, "b": 3, "c": 6}], earlier=[{"a": "1100", "b": "0000"}])],
+        exact=True,
+        first=True,
+    ),
+    # logit 0.1 = -2.197. b's terms are the, question, b, "the question" and "question b", of which c has three, and
+    # two that are new, which weigh 1 + log 2 = 1.693: cos = 3 / sqrt(5 (3 + 2 1.693^2)) = 0.454, so K is
+    # exp(0.454 - 1) = 0.579 and c's rate that of -1.272, 0.219. The ten above the floors, by 0.171 / (n (n - 1)) for c
+    # and 0.09 / (n (n - 1)) for b: c 0.0285, b 0.0150, c 0.0142, c 0.0085, b 0.0075, c 0.0057, b 0.0045, c 0.0041,
+    # c 0.0031, b 0.0030
+    "vip, alike": Case(
+        lambda: Vip(n=8, bandwidth=1.0, epsilon=0.1),
+        lambda sizes: 8 * len(sizes),
+        [Worked(dict.fromkeys("bc", ""), [{"b": 7, "c": 9}], earlier=[{"b": "0000"}])],
+        exact=True,
+        first=True,
+    ),
+    # By itself again. (n - 1) / n^2 falls by 0.0275, 0.0211, 0.0164, 0.0131 after the floor of 4: a, of 0.25, has
+    # 0.0069, 0.0053, 0.0041 and 0.0033, b, of 0.09, 0.0025
+    "vip, dr_grpo": Case(
+        lambda: Vip(
+            n=6, min_n=4, estimator="dr_grpo", embed={"tfidf": {"analyzer": "char"}}, bandwidth=0.01, epsilon=0.1
+        ),
+        lambda sizes: 6 * len(sizes),
+        [Worked(dict.fromkeys("ab", ""), [{"a": 8, "b": 4}], earlier=[{"b": "0000"}])],
+        exact=True,
+        first=True,
     ),
     # 52 are left, 26 a round. First: a has h(4) - h(5) = 3.182 (0.577 / 2) - 2.776 (0.577 / 2.236) = 0.202, b nothing,
     # and both the bonus 0.1 sqrt(log(27) / 4) = 0.091: shares 0.763 and 0.237. Then 12 of 24: 0.00485 + 0.03706 for a,

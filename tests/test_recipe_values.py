@@ -160,6 +160,7 @@ def test_a_recipe_with_a_paper_says_what_its_script_leaves_unset(name):
         ("attnrl", {"decay", "dual"}),
         ("dapo", {"decay"}),
         ("pilot-commit", {"decay"}),
+        ("vip", {"decay"}),
         ("ppl", {"decay"}),
         ("treepo", {"decay"}),
         ("treerl", {"betas"}),

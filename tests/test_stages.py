@@ -31,6 +31,7 @@ from outrider.explore import (
     Stage,
     Uniform,
     View,
+    Vip,
 )
 from outrider.explore.apportion import apportion, raised
 from outrider.explore.cures import share_out
@@ -288,6 +289,7 @@ BEHIND = {  # stages whose rollouts depend on what they find
     "rebalance": lambda: [Uniform(n=4), Rebalance(n_max=8)],
     "refill": lambda: [Uniform(n=4), Refill(attempts=2, surplus="keep", target=9)],
     "commit": lambda: [Uniform(n=4), Commit(n=3, target=3)],
+    "vip": lambda: [Vip(n=4, max_n=7)],
     "prioritise": lambda: [Uniform(n=3), Prioritise(total=33)],
 }
 
@@ -461,6 +463,16 @@ MISTAKES = {
         lambda counts, total, most, gain, ties, among=None: raised(
             counts, total, most, gain, list(range(len(counts))), among
         ),
+    ),
+    "vip: the deviation for the variance": (
+        "vip",
+        "outrider.explore.vip.variance",
+        lambda n, p, estimator: (p * (1 - p)) ** 0.5 / (n - 1),
+    ),
+    "vip: equals by their place": (
+        "vip",
+        "outrider.explore.vip.raised",
+        lambda counts, total, most, gain, ties: raised(counts, total, most, gain, list(range(len(counts)))),
     ),
     "skip: no floor": ("skip", "outrider.explore.skip.Skip.chance", lambda self, visits: self.keep**visits),
     "skip: one visit too many": (

@@ -16,6 +16,7 @@ from outrider.explore.skip import Skip
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.uniform import Uniform
 from outrider.explore.view import Engine, View
+from outrider.explore.vip import Vip
 
 STAGES: dict[str, type[Stage]] = {
     "uniform": Uniform,
@@ -31,6 +32,7 @@ STAGES: dict[str, type[Stage]] = {
     "refill": Refill,
     "sift": Sift,
     "skip": Skip,
+    "vip": Vip,
 }
 
 __all__ = [
@@ -54,4 +56,5 @@ __all__ = [
     "Surroundings",
     "Uniform",
     "View",
+    "Vip",
 ]

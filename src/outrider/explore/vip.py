@@ -1,0 +1,175 @@
+"""Allocation by predicted variance (VIP): what is known of like problems says how many rollouts a problem needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, PrivateAttr, model_validator
+
+from outrider.arrays import Floats
+from outrider.explore.apportion import raised
+from outrider.explore.corpus import question_of
+from outrider.explore.embed import EMBEDDERS, Embedder, Random, Tfidf
+from outrider.explore.memory import remember
+from outrider.explore.outcome import first_pass
+from outrider.explore.stage import Bounds, Stage
+from outrider.explore.view import View
+from outrider.pieces import PieceOf
+from outrider.record import Group, SampleRequest, identity_seed
+
+Estimator = Literal["rloo", "dr_grpo"]
+MOST_TEXTS = 10_000
+JITTER = 1e-4  # as released; a tenth predicts the same on Countdown
+LEAST: dict[Estimator, int] = {"rloo": 2, "dr_grpo": 3}  # from here on one rollout more takes off less than the last
+
+
+def variance(n: int, p: float, estimator: Estimator) -> float:
+    """Of a problem's gradient from ``n`` rollouts, up to a factor that all problems share: ``p (1 - p) f(n)``.
+
+    ``f`` is ``1 / (n - 1)`` where the baseline is the mean of the others, and ``(n - 1) / n^2`` where it is the mean of
+    the group (theorems 5.2 and 5.1, which take scores to be independent of rewards).
+
+    >>> variance(3, 0.5, "rloo"), variance(4, 0.5, "dr_grpo")
+    (0.125, 0.046875)
+    """
+    return p * (1 - p) * (1 / (n - 1) if estimator == "rloo" else (n - 1) / n**2)
+
+
+class Vip(Stage):
+    """``n`` rollouts per problem on average, to where they take most off the sum of gradient variances.
+
+    The pass rate of a problem is predicted from its question before anything is drawn: ``p(x) = sigmoid(g(x))``, where
+    ``g`` is a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF of
+    vectors of length 1. After a step with questions ``B`` and pass rates ``r``, cut to ``[epsilon, 1 - epsilon]``,
+
+        g <- g + K(., B) (K(B, B) + 1e-4 I)^-1 (logit r - g(B)),
+
+    which keeps ``K`` as it is, so that the policy may move on. ``n`` times the number of problems is then spent
+    exactly, one rollout after another to where ``variance(n, p) - variance(n + 1, p)`` is largest, from ``min_n`` up
+    to ``max_n``: gains fall with ``n``, so no allocation has less variance. Stands first, in the place of uniform.
+
+    Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: in the first
+    step, and where nothing alike is known, ``p`` is 1/2; equal predictions share evenly; predictions are cut as rates
+    are; an empty batch asks for nothing; problems that have rollouts get no more. The last 10,000 questions are
+    remembered, what an older one said is forgotten. ``tfidf`` weighs its terms by what is remembered, so ``K`` moves
+    a little with it; a ``transformer`` does not.
+
+    Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, of whose text only summaries could be read, and earlier
+    versions of its code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look
+    hard, rounds what gets less than 4 to no rollout at all, and lets ``g`` begin at -5; its bandwidth is fixed at 0.4
+    where the paper takes the median distance, which a stream of problems has not.
+
+    Raises:
+        ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the
+            embedder is ``random``.
+
+    >>> Vip().estimator
+    'rloo'
+    """
+
+    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
+    min_n: int = Field(3, ge=2, description="fewest rollouts of a problem")
+    max_n: int = Field(32, ge=1, description="most rollouts of a problem")
+    estimator: Estimator = Field("rloo", description="whose variance: leave_one_out's, or group_mean's without std")
+    embed: Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")] = Field(
+        default_factory=Tfidf, description="what alike means"
+    )
+    bandwidth: float = Field(0.4, gt=0, description="distance at which questions begin to say little of each other")
+    epsilon: float = Field(0.05, gt=0, lt=0.5, description="pass rates are taken to be this far from 0 and 1 at least")
+
+    _seen: dict[str, tuple[str, float]] = PrivateAttr(default_factory=dict)
+    _predicted: dict[str, float] = PrivateAttr(default_factory=dict)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _can_be_spent(self) -> Vip:
+        if not self.min_n <= self.n <= self.max_n:
+            raise ValueError(
+                f"n is {self.n}, the mean over a step's problems, so it must lie between "
+                f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
+            )
+        if self.min_n < LEAST[self.estimator]:
+            raise ValueError(
+                f"min_n is {self.min_n}, but with {self.estimator} it must be at least {LEAST[self.estimator]}: "
+                "below, a rollout more may add variance"
+            )
+        if isinstance(self.embed, Random):
+            raise ValueError("embed is random, which is no likeness: a is not as near to b as b is to a")
+        return self
+
+    def prepare(self) -> None:
+        self.embed.prepare()
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        drawn = self.n * problems
+        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        problems = [group.problem for group in view.groups if not group.size]
+        rates = self.predict([question_of(problem) for problem in problems])
+
+        def taken_off(i: int, n: int) -> float:
+            return variance(n, rates[i], self.estimator) - variance(n + 1, rates[i], self.estimator)
+
+        ties = [identity_seed(view.seed, "vip", view.step, problem.id) for problem in problems]
+        room = (self.n - self.min_n) * len(problems)
+        counts = raised([self.min_n] * len(problems), room, self.max_n, taken_off, ties)
+        self._predicted = dict(zip((p.id for p in problems), rates, strict=True))
+        self._numbers = {
+            "known": float(sum(p.id in self._seen for p in problems)),
+            "predicted": float(np.mean(rates)) if rates else float("nan"),
+            "spread": float(np.std(rates)) if rates else float("nan"),
+            "fewest": float(min(counts, default=0)),
+            "most": float(max(counts, default=0)),
+        }
+        return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
+
+    def predict(self, questions: Sequence[str]) -> list[float]:
+        """The pass rates that are to be expected, each by itself."""
+        latents = np.zeros(len(questions)) if not self._seen or not questions else self._rows(questions)[1]
+        return [float(p) for p in np.clip(1 / (1 + np.exp(-latents)), self.epsilon, 1 - self.epsilon)]
+
+    def _rows(self, questions: Sequence[str]) -> tuple[Floats, Floats]:
+        """``K`` of the questions with everything that is remembered, and ``g`` of them."""
+        cosines = self.embed.cosines(questions, [text for text, _ in self._seen.values()]).astype(np.float64)
+        kernel = np.exp((cosines - 1) / self.bandwidth**2)
+        return kernel, (kernel * [share for _, share in self._seen.values()]).sum(1)
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        """``off``: mean distance of pass rates from what was predicted; ``remembered``: the number of questions."""
+        rates = {}
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
+            if counted := first_pass(group):
+                rates[group.problem.id] = sum(r.success for r in counted) / len(counted)
+                _, share = self._seen.get(group.problem.id, ("", 0.0))
+                remember(self._seen, group.problem.id, (question_of(group.problem), share), MOST_TEXTS)
+        if rates:
+            self._learn(rates)
+        off = [abs(rate - self._predicted[key]) for key, rate in rates.items() if key in self._predicted]
+        self._predicted = {}
+        return self._numbers | {
+            "off": float(np.mean(off)) if off else float("nan"),
+            "remembered": float(len(self._seen)),
+        }
+
+    def _learn(self, rates: Mapping[str, float]) -> None:
+        kept = {key: rate for key, rate in rates.items() if key in self._seen}
+        places = {key: place for place, key in enumerate(self._seen)}
+        kernel, latents = self._rows([self._seen[key][0] for key in kept])
+        among = kernel[:, [places[key] for key in kept]] + JITTER * np.eye(len(kept))
+        cut = np.clip(list(kept.values()), self.epsilon, 1 - self.epsilon)
+        shares = np.linalg.solve(among, np.log(cut / (1 - cut)) - latents)
+        for key, share in zip(kept, shares, strict=True):
+            text, before = self._seen[key]
+            self._seen[key] = text, before + float(share)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Each question with its share in the prediction, that of longest ago first."""
+        return {"seen": [[key, *entry] for key, entry in self._seen.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._seen = {key: (text, share) for key, text, share in state["seen"]}
