@@ -41,7 +41,7 @@ SMALL = [
     "learn.minibatches=1",
     "learn.gradient_checkpointing=false",
     "train={problems: 2, steps: 2, tokens: null, trackers: [], ranks: 1}",
-    "evaluate={problems: 2, n: 2, bootstrap: 0, greedy: false}",
+    "evaluate={problems: 2, n: 2, bootstrap: 0, greedy: false, before: false}",
 ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,11 +59,19 @@ MARKED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def whole_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Trial], Trained]:
+    """What comes of a training of all weights in one process."""
+    return cache(lambda trial: trained(trial, 1, False, tmp_path_factory.mktemp("one")))
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("trial", MARKED)
-def test_shares_learn_what_a_whole_model_learns(trial: Trial, ranks: int, tmp_path: Path) -> None:
+def test_shares_learn_what_a_whole_model_learns(
+    trial: Trial, ranks: int, whole_model: Callable[[Trial], Trained], tmp_path: Path
+) -> None:
     """On one process too, which is all that one GPU can run."""
-    one, two = trained(trial, 1, False, tmp_path / "one"), trained(trial, ranks, True, tmp_path / "two")
+    one, two = whole_model(trial), trained(trial, ranks, True, tmp_path / "two")
     sharded_mains.learner_of(trial, sharded_mains.Ranks(), sharded=False).export(tmp_path)
     start = load_file(tmp_path / "model.safetensors")
     assert one.weights.keys() == two.weights.keys() == start.keys()

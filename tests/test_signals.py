@@ -16,12 +16,13 @@ from outrider.pieces import PieceOf
 from processes import Started, begun, begun_by_the_interpreter, wait_until
 from small_run import SMALL, contents
 
-STEPS, EVALUATED = 10, 3  # so many that none is at its end before a busy machine has sent the signal
+STEPS, EVALUATED = 8, 3  # so many that none is at its end before a busy machine has sent the signal
 # Nothing but a signal saves before the end; an evaluation takes as long as a few steps.
 RUN = [
     *(word for word in SMALL if word != "explore.0.n=4"),
     "explore.1.n=4",
-    "explore.2.target=8",
+    "explore.2.target=3",
+    "train.problems=2",
     f"train.steps={STEPS}",
     "train.save_every=100",
     f"train.evaluate_every={EVALUATED}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -141,29 +141,43 @@ def test_a_rollout_is_a_function_of_its_identity(policy: Policy) -> None:
             assert same(rollout, whole[rollout.id])
 
 
-def branches_of(policy: Policy, rollout: Rollout, make=Counting, n: int = 3) -> list[tuple[int, Rollout]]:
-    drawn = []
-    for at in Turns().bounds([], flags(rollout)):
-        prefix = Prefix(rollout.id, rollout.token_ids[:at], observed(rollout, {}, at))
-        problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
-        request = SampleRequest(
-            problem, n, prefix, prompt_ids=rollout.prompt_ids, group_id=rollout.group_id, first_member=50, seed=5
+def ends_of_turns(rollout: Rollout) -> Sequence[int]:
+    return Turns().bounds([], flags(rollout))
+
+
+def branches_of(
+    policy: Policy, rollouts: Sequence[Rollout], places: Callable[[Rollout], Sequence[int]], make=Counting, n: int = 3
+) -> list[tuple[Rollout, int, Rollout]]:
+    """A rollout, a place in it, and what branches there; all of them are drawn together."""
+    origins = [(rollout, at) for rollout in rollouts for at in places(rollout)]
+    requests = [
+        SampleRequest(
+            next(p for p in PROBLEMS if p.id == rollout.problem_id),
+            n,
+            Prefix(rollout.id, rollout.token_ids[:at], observed(rollout, {}, at)),
+            prompt_ids=rollout.prompt_ids,
+            group_id=rollout.group_id,
+            first_member=50 + n * i,
+            seed=5,
         )
-        drawn += [(at, branch) for branch in sampler(policy, make).sample([request])]
-    return drawn
+        for i, (rollout, at) in enumerate(origins)
+    ]
+    drawn = iter(sampler(policy, make).sample(requests))
+    return [(rollout, at, next(drawn)) for rollout, at in origins for _ in range(n)]
 
 
 def test_a_branch_goes_on_in_the_world_of_its_turns(policy: Policy) -> None:
     """Its world counts on where the other's was, and its turns before count too."""
     seen = 0
-    for rollout in sampler(policy).sample(requests_of(policy)):
-        for at, branch in branches_of(policy, rollout):
-            assert np.array_equal(branch.prefix_ids, rollout.token_ids[:at])
-            before = sum(end <= at and end > begin for begin, end in (one.span for one in rollout.observations))
-            said = [text for mine, text in told(policy, branch) if not mine]
-            assert [int(text.partition(":")[0]) for text in said] == [before + 1 + i for i in range(len(said))]
-            assert before + len(said) < 6
-            seen += len(said)
+    rollouts = sampler(policy).sample(requests_of(policy))
+    for rollout, at, branch in branches_of(policy, rollouts, ends_of_turns):
+        assert branch.parent == rollout.id
+        assert np.array_equal(branch.prefix_ids, rollout.token_ids[:at])
+        before = sum(end <= at and end > begin for begin, end in (one.span for one in rollout.observations))
+        said = [text for mine, text in told(policy, branch) if not mine]
+        assert [int(text.partition(":")[0]) for text in said] == [before + 1 + i for i in range(len(said))]
+        assert before + len(said) < 6
+        seen += len(said)
     assert seen > 20
 
 
@@ -177,22 +191,20 @@ class Quiet(Counting):
 
 def test_a_branch_behind_a_turn_that_nothing_was_said_to(policy: Policy) -> None:
     """Two turns in a row were two actions: one of both together would lead into another world."""
+
+    def places(rollout: Rollout) -> list[int]:
+        return [one.span[1] for one in rollout.observations[1:] if one.span[1] < len(rollout.token_ids)]
+
     seen = 0
-    for rollout in sampler(policy, Quiet).sample(requests_of(policy)):
-        problem = next(p for p in PROBLEMS if p.id == rollout.problem_id)
-        for one in rollout.observations[1:]:
-            at = one.span[1]
-            if at == len(rollout.token_ids):
-                continue
-            prefix = Prefix(rollout.id, rollout.token_ids[:at], observed(rollout, {}, at))
-            request = SampleRequest(problem, 2, prefix, prompt_ids=rollout.prompt_ids, group_id="g", seed=5)
-            for branch in sampler(policy, Quiet).sample([request]):
-                assert branch.stop is not StopReason.ENVIRONMENT, branch.verdict
-                said = [text for mine, text in told(policy, branch) if not mine]
-                before = sum(0 < other.at < at for other in rollout.observations)
-                numbers = [int(text.partition(":")[0]) for text in said]
-                assert numbers == [n for n in range(before + 1, before + 1 + 2 * len(said)) if n % 2 == 0][: len(said)]
-                seen += bool(said) and one.tokens == 0
+    rollouts = sampler(policy, Quiet).sample(requests_of(policy))
+    for rollout, at, branch in branches_of(policy, rollouts, places, Quiet, n=2):
+        assert branch.stop is not StopReason.ENVIRONMENT, branch.verdict
+        said = [text for mine, text in told(policy, branch) if not mine]
+        before = sum(0 < other.at < at for other in rollout.observations)
+        numbers = [int(text.partition(":")[0]) for text in said]
+        assert numbers == [n for n in range(before + 1, before + 1 + 2 * len(said)) if n % 2 == 0][: len(said)]
+        nothing = any(one.span[1] == at and one.tokens == 0 for one in rollout.observations[1:])
+        seen += bool(said) and nothing
     assert seen > 5
 
 
@@ -264,9 +276,9 @@ class Fickle(Counting):
 def test_a_world_that_answers_otherwise_refuses_the_branch(policy: Policy) -> None:
     """Unscorable, without a token, and with the reason."""
     rollout = next(r for r in sampler(policy, Fickle).sample(requests_of(policy)) if len(told(policy, r)) > 2)
-    drawn = branches_of(policy, rollout, Fickle)
+    drawn = branches_of(policy, [rollout], ends_of_turns, Fickle)
     assert drawn
-    for _, branch in drawn:
+    for _, _, branch in drawn:
         assert branch.stop is StopReason.ENVIRONMENT
         assert len(branch.token_ids) == 0
         assert branch.verdict is not None
