@@ -29,9 +29,11 @@ forkserver.set_forkserver_preload = lambda modules: preload([*modules, *FORKED])
 
 # Files of many seconds, longest first: a process that draws one of them last would keep the others waiting.
 LONG = [
-    *("test_signals.py", "test_run.py", "test_stages.py", "test_tinker_contract.py", "test_learner_contract.py"),
-    *("test_bench_run.py", "test_verify_deeds.py", "test_memory.py", "test_lost_ranks.py", "test_sharded_runs.py"),
-    *("test_tinker_runs.py", "test_verify_pool.py", "test_models_page.py", "test_gpu_benchmark.py"),
+    *("test_signals.py", "test_run.py", "test_stages.py", "test_agent_recipes.py", "test_kept_turns.py"),
+    *("test_learner_contract.py", "test_tinker_contract.py", "test_bench_run.py", "test_trl_task.py"),
+    *("test_tinker_runs.py", "test_models_page.py", "test_memory.py", "test_turns.py", "test_credit_turns.py"),
+    *("test_sharded_runs.py", "test_gpu_benchmark.py", "test_verify_deeds.py", "test_turn_runs.py"),
+    *("test_lost_ranks.py", "test_findings.py", "test_verify_pool.py", "test_python_tool.py"),
 ]
 
 
@@ -52,10 +54,29 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if collection_path.suffix == ".py" and not collection_path.name.startswith("test_") else None
 
 
+class Shared(pytest.Dir):
+    """A folder that each process of the suite begins to read in another place.
+
+    It compiles the assertions of a clean clone's tests, which takes seconds; the others find them compiled.
+    """
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        found = list(super().collect())
+        share = self.config.workerinput
+        first = len(found) * int(share["workerid"].removeprefix("gw")) // share["workercount"]
+        return found[first:] + found[:first]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """One process alone reads in order."""
+    ours = path == Path(__file__).parent and hasattr(parent.config, "workerinput")
+    return Shared.from_parent(parent, path=path) if ours else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long files come first; within a file, and among the others, the order stays."""
+    """The long files come first, the others by their names; within a file, the order stays."""
     places = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
+    items.sort(key=lambda item: (places.get(item.path.name, len(LONG)), item.path))
 
 
 @pytest.fixture(scope="session")
