@@ -31,7 +31,7 @@ def wait_until(condition: Callable[[], object], words: Callable[[], str] = str) 
     deadline = time.monotonic() + HANGS
     while not condition():
         assert time.monotonic() < deadline, f"not so after {HANGS} s: {words()[-2000:]}"
-        time.sleep(0.002)
+        time.sleep(0.005)
 
 
 class Started:

@@ -112,7 +112,7 @@ class ScriptedTinker:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def fails_after(self, kind: str, count: int) -> None:
         """Requests of a kind fail when so many more were answered."""
