@@ -121,7 +121,8 @@ class Run:
     """Steps of an explorer, and everything that its last stage decided.
 
     ``plans`` holds that stage's requests of each step, ``drawn`` every rollout, ``metrics`` the last step's; ``known``
-    are rollouts by all that they depend on, which runs in one world share: nobody can write into them.
+    are rollouts by all that they depend on, which runs in one world share: nobody can write into them. ``parents``
+    are rollouts by id; a run that goes on where another was killed continues some of those.
     """
 
     stages: Sequence[Stage]
@@ -134,6 +135,7 @@ class Run:
     drawn: dict[str, Rollout] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     known: dict[tuple[Any, ...], Rollout] = field(default_factory=dict)
+    parents: dict[str, Rollout] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.explorer = Explorer(self.stages, ProblemStream(self.train), Engine(), self.seed)
@@ -154,15 +156,16 @@ class Run:
         self.plans[-1] += [described(r) for r in requests if r.stage == self.name]
         made = [self.rollout(request, k) for request in requests for k in range(request.n)]
         self.drawn.update({rollout.id: rollout for rollout in made})
+        self.parents.update(self.drawn)
         return made
 
     def rollout(self, request: SampleRequest, index: int) -> Rollout:
         if request.prefix is not None:
-            kept, parent = request.prefix.ids, self.drawn[request.prefix.parent]
+            kept, parent = request.prefix.ids, self.parents[request.prefix.parent]
             assert kept.tolist() == parent.response_ids[: len(kept)].tolist(), "a branch continues its parent"
-            assert parent.group_id == request.group_id, "a branch stays in its group"
+            assert parent.problem_id == request.problem.id, "a branch stays with its problem"
             assert request.prompt_ids.tolist() == parent.prompt_ids.tolist(), "and in its context"
-            flags = sampled(parent, self.drawn)
+            flags = sampled(parent, self.parents)
             assert flags[len(kept)], "a branch writes nothing for the world"
             known = np.ones(len(kept), np.bool_)
             for begin, end in request.prefix.observed or ():

@@ -16,6 +16,7 @@ from outrider.explore import (
     Greedy,
     Keep,
     Knapsack,
+    Prefixed,
     Prioritise,
     Rebalance,
     Refill,
@@ -243,6 +244,33 @@ CASES = {
         [Worked(dict.fromkeys("ab", ""), [{"a": 8, "b": 4}], earlier=[{"b": "0000"}])],
         exact=True,
         first=True,
+    ),
+    # Half of the ten tokens of a's success. b was solved half of the time, c is solved now, of d nothing can be said
+    "prefixed": Case(
+        lambda: Prefixed(n=2, prefixes=1, low=0.2, move=0.1),
+        lambda sizes: 2 * len(sizes),
+        [
+            Worked(
+                {"a": "0000", "b": "0000", "c": "0001", "d": "eeee"},
+                [{"a0@5": 2}],
+                earlier=[{"a": "1000", "b": "0101", "c": "1000", "d": "1000"}],
+                surprisals={"a0": 10 * [0.0]},
+            )
+        ],
+    ),
+    # Three cuts at 0.6 of ten tokens, which is 6, and of three, which is 1.8
+    "prefixed, drawn": Case(
+        lambda: Prefixed(n=3, low=0.6, high=0.6, stream="branch"),
+        lambda sizes: 3 * 3 * len(sizes),
+        [
+            Worked(
+                {"a": "000", "b": "00e"},
+                [{"a2@6": 9, "b0@1": 9}],
+                earlier=[{"a": "0010"}, {"b": "1000"}, {"c": "1"}],
+                surprisals={"a2": 10 * [0.0]},
+                stream="branch",
+            )
+        ],
     ),
     # 52 are left, 26 a round. First: a has h(4) - h(5) = 3.182 (0.577 / 2) - 2.776 (0.577 / 2.236) = 0.202, b nothing,
     # and both the bonus 0.1 sqrt(log(27) / 4) = 0.091: shares 0.763 and 0.237. Then 12 of 24: 0.00485 + 0.03706 for a,

@@ -25,6 +25,7 @@ from outrider.explore import (
     Cures,
     EntropyBranch,
     Knapsack,
+    Prefixed,
     Prioritise,
     Rebalance,
     Refill,
@@ -130,7 +131,7 @@ class Life:
     """
 
     def __init__(self, case: Case, world: World) -> None:
-        self.case, self.world = case, world
+        self.case, self.world, self.parents = case, world, {}
         self.run = self.begin(case, world)
         self.states, self.groups, self.metrics = [self.state(self.run)], [], []
         for _ in range(STEPS):
@@ -140,7 +141,13 @@ class Life:
 
     def begin(self, case: Case, world: World, **rest: Any) -> Run:
         stages = [case.stage()] if case.first else [world.before(), case.stage()]
-        return Run(stages, world, known=rollouts_of(world), **{"train": lambda i: POOL[i % EPOCH], **rest})
+        return Run(
+            stages,
+            world,
+            known=rollouts_of(world),
+            parents=self.parents,
+            **{"train": lambda i: POOL[i % EPOCH], **rest},
+        )
 
     def again(self, after: int = 0, **rest: Any) -> Run:
         """Another run of a fresh stage, killed and resumed after so many steps."""
@@ -290,6 +297,7 @@ BEHIND = {  # stages whose rollouts depend on what they find
     "refill": lambda: [Uniform(n=4), Refill(attempts=2, surplus="keep", target=9)],
     "commit": lambda: [Uniform(n=4), Commit(n=3, target=3)],
     "vip": lambda: [Vip(n=4, max_n=7)],
+    "prefixed": lambda: [Uniform(n=3), Prefixed(n=2)],
     "prioritise": lambda: [Uniform(n=3), Prioritise(total=33)],
 }
 
@@ -474,6 +482,7 @@ MISTAKES = {
         "outrider.explore.vip.raised",
         lambda counts, total, most, gain, ties: raised(counts, total, most, gain, list(range(len(counts)))),
     ),
+    "prefixed: for problems that are solved": ("prefixed", "outrider.explore.prefixed._rate", lambda group: 0.0),
     "skip: no floor": ("skip", "outrider.explore.skip.Skip.chance", lambda self, visits: self.keep**visits),
     "skip: one visit too many": (
         "skip",

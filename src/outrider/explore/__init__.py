@@ -7,6 +7,7 @@ from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.greedy import Greedy
 from outrider.explore.keep import Keep
 from outrider.explore.knapsack import Knapsack
+from outrider.explore.prefixed import Prefixed
 from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
@@ -27,6 +28,7 @@ STAGES: dict[str, type[Stage]] = {
     "greedy": Greedy,
     "keep": Keep,
     "knapsack": Knapsack,
+    "prefixed": Prefixed,
     "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
@@ -46,6 +48,7 @@ __all__ = [
     "Greedy",
     "Keep",
     "Knapsack",
+    "Prefixed",
     "Prioritise",
     "Rebalance",
     "Refill",

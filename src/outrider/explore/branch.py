@@ -202,9 +202,9 @@ def branch_request(problem: Problem, pivot: Pivot, n: int, stream: str) -> Sampl
 
 
 def root_of(rollout: Rollout, by_id: Mapping[str, Rollout]) -> Rollout:
-    """The rollout from the prompt that this one grew from."""
-    while rollout.parent is not None:
-        rollout = by_id[rollout.parent]
+    """The first of this step that it grew from: from the prompt, or from what an earlier step left."""
+    while parent := by_id.get(rollout.parent or ""):
+        rollout = parent
     return rollout
 
 
@@ -227,7 +227,7 @@ def outcomes(groups: Sequence[Group]) -> list[PivotOutcome]:
         by_id = {rollout.id: rollout for rollout in group.rollouts}
         branches: dict[tuple[int, int], list[Rollout]] = {}
         for rollout in group.rollouts:
-            if rollout.parent is not None and scorable([rollout]):
+            if rollout.parent in by_id and scorable([rollout]):
                 branches.setdefault((by_id[rollout.parent].member, rollout.branch_at), []).append(rollout)
         for (_, at), siblings in sorted(branches.items(), key=lambda item: item[0]):
             parent = by_id[str(siblings[0].parent)]

@@ -11,11 +11,14 @@ from outrider.record.rollout import Rollout
 
 
 def sampled(rollout: Rollout, relatives: Mapping[str, Rollout]) -> NDArray[np.bool_]:
-    """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say."""
+    """Which response tokens the policy sampled, bool ``[T]``; the prefix as its own rollouts say.
+
+    What continues a rollout of an earlier step, which is no relative, continues nothing that a world has said.
+    """
     own_T = np.ones(len(rollout.token_ids), np.bool_) if rollout.trainable_T is None else rollout.trainable_T
-    if rollout.parent is None:
-        return own_T
-    return np.concatenate([sampled(relatives[rollout.parent], relatives)[: rollout.branch_at], own_T])
+    parent = relatives.get(rollout.parent or "")
+    before_T = np.ones(rollout.branch_at, np.bool_) if parent is None else sampled(parent, relatives)
+    return np.concatenate([before_T[: rollout.branch_at], own_T])
 
 
 def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> tuple[tuple[int, int], ...]:
@@ -23,7 +26,7 @@ def observed(rollout: Rollout, relatives: Mapping[str, Rollout], upto: int) -> t
 
     What ends there belongs to it, also where nothing was said: the turn before it has been answered.
     """
-    at = rollout.branch_at
-    before = () if rollout.parent is None else observed(relatives[rollout.parent], relatives, min(at, upto))
+    at, parent = rollout.branch_at, relatives.get(rollout.parent or "")
+    before = () if parent is None else observed(parent, relatives, min(at, upto))
     own = [(at + begin, at + end) for begin, end in (one.span for one in rollout.observations)]
     return (*before, *((begin, min(end, upto)) for begin, end in own if begin < upto or end <= upto))

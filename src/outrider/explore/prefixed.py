@@ -1,0 +1,162 @@
+"""Prefixes of one's own rare successes (PrefixRL): where a problem is not solved, begin from where it once was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import fsum, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field, PrivateAttr, model_validator
+
+from outrider.explore.memory import remember
+from outrider.explore.outcome import evidence, first_pass
+from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.view import View
+from outrider.record import Group, Prefix, Rollout, SampleRequest, identity_seed, uniforms
+
+MOST_SUCCESSES = 2_000  # a token is some six bytes of a checkpoint: 50 MB of responses of 4,096
+
+
+class _Success(NamedTuple):
+    """The last success of a problem that is seldom solved, and the share of it that is given."""
+
+    rollout: str
+    ids: tuple[int, ...]
+    share: float
+
+
+class Prefixed(Stage):
+    """Rollouts that continue a part of an earlier success, for problems that nothing solved in this step.
+
+    After every step the last success of each problem of which fewer than half of the plain rollouts succeeded is kept,
+    as tokens; one that is solved more often is let go. When a problem comes up again and all its plain rollouts fail,
+    ``prefixes`` cuts of what is kept are drawn, each at a share of its tokens that is uniform in ``[low, high]``, and
+    ``n`` rollouts continue each: on-policy but for the prefix, which is context and not trained on. With ``move`` there
+    is one cut, whose share begins in the middle and moves towards a pass rate of one half: by ``move`` up after a
+    visit on which fewer than half of the continuations succeeded, down where more did, within ``[low, high]``.
+
+    A prefix is another problem, so its rollouts are to be compared among themselves: credit ``siblings_mean``. They
+    start where no rollout of this step was, and say nothing of the problem's pass rate.
+
+    Degenerate cases: nothing kept, a success of fewer than two tokens, or a group that earlier stages left out: nothing
+    is asked for; a prefix keeps at least one token and leaves at least one; unscorable rollouts are no failures, and
+    a problem of which none could be judged is not unsolved; cuts that coincide have one family of twice the size.
+    Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which a world has
+    spoken are not kept: it could not be brought back to where it was. The last 2,000 problems with a success are
+    remembered.
+
+    Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795, of which only a summary could be read: three cuts between
+    0.4 and 0.8, groups of 8. Differences: there the successes come from rejection sampling before training, one for
+    each hard problem, and prefixed problems are always in the mix. ``move`` is ours, after POPE (arXiv 2601.18779),
+    which looks for the shortest prefix that helps.
+
+    Raises:
+        ValidationError: ``low`` is above ``high``, or there is more than one cut with ``move``.
+
+    >>> Prefixed().prefixes
+    3
+    """
+
+    n: int = Field(8, ge=1, description="rollouts that continue a prefix")
+    prefixes: int = Field(3, ge=1, description="cuts of a success; 1 with move")
+    low: float = Field(0.4, gt=0, lt=1, description="least share of a success's tokens that is given")
+    high: float = Field(0.8, gt=0, lt=1, description="largest share of a success's tokens that is given")
+    move: float = Field(0.0, ge=0, lt=1, description="what a share moves by, towards one half; 0: it is drawn")
+    stream: str = Field("main", description="loss stream of its rollouts")
+
+    _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _agree(self) -> Prefixed:
+        if self.low > self.high:
+            raise ValueError(f"low is {self.low}, above high, which is {self.high}")
+        if self.move and self.prefixes > 1:
+            raise ValueError(f"prefixes is {self.prefixes}, but with move a problem has one cut: prefixes is to be 1")
+        return self
+
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
+            raise ValueError("prefixed helps where plain rollouts fail, and as the first stage it finds none")
+        if around.turns:
+            raise ValueError(
+                f"prefixed cannot bring the worlds of {around.task} back to where an earlier step had them"
+            )
+        around.refuse_stream(self.stream)
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before.more(self.n * self.prefixes * problems)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        unsolved = [g for g in view.groups if not g.dropped and _rate(g) == 0]
+        helped = [g for g in unsolved if g.problem.id in self._kept and not _worldly(g.rollouts)]
+        requests, shares = [], []
+        for group in sorted(helped, key=lambda group: group.problem.id):
+            success = self._kept[group.problem.id]
+            for cut, times in self._cuts(success, view, group.problem.id).items():
+                prefix = Prefix(success.rollout, np.array(success.ids[:cut], np.int32))
+                requests.append(SampleRequest(group.problem, n=self.n * times, prefix=prefix, stream=self.stream))
+                shares += times * [cut / len(success.ids)]
+        self._numbers = {
+            "unsolved": float(len(unsolved)),
+            "helped": float(len(helped)),
+            "share": fsum(shares) / len(shares) if shares else nan,
+        }
+        return requests
+
+    def _cuts(self, success: _Success, view: View, problem_id: str) -> Counter[int]:
+        seed = identity_seed(view.seed, "prefixed", view.step, problem_id)
+        drawn = uniforms(np.array([seed]), np.arange(self.prefixes))[0]
+        shares = [success.share] if self.move else self.low + (self.high - self.low) * drawn
+        length = len(success.ids)
+        return Counter(min(max(1, int(share * length)), length - 1) for share in shares)
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
+            self._learn(group)
+        return self._numbers | {"kept": float(len(self._kept))}
+
+    def _learn(self, group: Group) -> None:
+        rate, key = _rate(group), group.problem.id
+        before = self._kept.get(key)
+        share = (self.low + self.high) / 2 if before is None else self._moved(before, group)
+        found = [r for r in evidence(group.rollouts) if r.success and r.context.kind == "plain"]
+        usable = [r for r in found if len(r.response_ids) > 1 and not _worldly([r])]
+        if rate is not None and rate >= 0.5:
+            self._kept.pop(key, None)
+        elif usable and rate is not None:
+            remember(
+                self._kept, key, _Success(usable[-1].id, tuple(usable[-1].response_ids.tolist()), share), MOST_SUCCESSES
+            )
+        elif before is not None:
+            self._kept[key] = before._replace(share=share)
+
+    def _moved(self, success: _Success, group: Group) -> float:
+        """The share of the next prefix, after what came of the last one."""
+        continued = [r.success for r in evidence(group.rollouts) if r.parent == success.rollout]
+        if not continued:
+            return success.share
+        over = 2 * sum(continued) - len(continued)
+        return min(max(success.share - self.move * ((over > 0) - (over < 0)), self.low), self.high)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of each problem the rollout, its tokens and the share, that of longest ago first."""
+        return {"kept": [[key, kept.rollout, list(kept.ids), kept.share] for key, kept in self._kept.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._kept = {key: _Success(rollout, tuple(ids), share) for key, rollout, ids, share in state["kept"]}
+
+
+def _rate(group: Group) -> float | None:
+    """The share of plain rollouts that succeeded; None where none could be judged."""
+    counted = first_pass(group)
+    return sum(r.success for r in counted) / len(counted) if counted else None
+
+
+def _worldly(rollouts: Sequence[Rollout]) -> bool:
+    """Whether a world has spoken in any of them."""
+    return any(r.observations or r.trainable_T is not None for r in rollouts)
