@@ -260,7 +260,7 @@ CASES = {
     ),
     # Three cuts at 0.6 of ten tokens, which is 6, and of three, which is 1.8
     "prefixed, drawn": Case(
-        lambda: Prefixed(n=3, low=0.6, high=0.6, stream="branch"),
+        lambda: Prefixed(n=3, low=0.6, high=0.6, given=True, stream="branch"),
         lambda sizes: 3 * 3 * len(sizes),
         [
             Worked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from outrider.credit.members import Members
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.errors import UserError
 from outrider.explore import Prefixed, Uniform
-from outrider.record import Context, Group, Outcome, SampleRequest
-from scripted import POOL, Run, World, group, members, view
+from outrider.record import Context, Group, Outcome, Problem, SampleRequest
+from scripted import POOL, Engine, Run, World, group, members, view
 
 
 def long(endings: str, length: int = 20, step: int = 1, problem=POOL[0]) -> Group:
@@ -177,6 +178,67 @@ def test_the_share_stays_within_its_bounds_and_where_nothing_was_continued():
         stage.observe([base])
         shares.append(stage.state_dict()["kept"][0][3])
     assert shares == pytest.approx([0.6, 0.6, 0.4, 0.3, 0.3, 0.3])
+
+
+# Given solutions
+
+
+class Letters(Engine):
+    """Each letter is a token; ``>`` ends a prompt as a chat format would, if there is one."""
+
+    def __init__(self, closed: bool = False) -> None:
+        self._end = ">" if closed else ""
+
+    def encode(self, problem: Problem) -> np.ndarray:
+        return np.array([ord(letter) for letter in problem.prompt + self._end], np.int32)
+
+
+def with_solution(solution: object) -> Problem:
+    return Problem("p0", "2+3=", metadata={"solution": solution})
+
+
+def from_given(stage: Prefixed, problem: Problem, engine: Engine, step: int = 1) -> list[SampleRequest]:
+    return stage.plan(replace(view([group("0000", problem, step)], step), engine=engine))
+
+
+def test_a_given_solution_is_continued_until_there_is_a_success_of_its_own():
+    stage, problem = Prefixed(n=2, prefixes=1, low=0.5, high=0.5, given=True), with_solution("1+1+1+1+1")
+    [request] = from_given(stage, problem, Letters())
+    assert "".join(map(chr, request.prefix.ids)) == "1+1+"
+    stage.observe([group("0000", problem)])
+    [request] = from_given(stage, problem, Letters(), step=2)
+    assert (request.prefix.parent, request.prefix.branch_at) == ("given/p0", 4)
+    stage.observe([continued(group("0000", problem, 2), request, "01")])
+    [request] = from_given(stage, problem, Letters(), step=3)
+    assert request.prefix.parent == "train:2:p0/5"
+    assert "".join(map(chr, request.prefix.ids[:3])) == "1+1"
+
+
+def test_a_given_solution_has_a_share_that_moves():
+    stage, problem = Prefixed(prefixes=1, low=0.2, high=0.8, move=0.2, given=True), with_solution("1+1+1+1+1+")
+    cuts = []
+    for step in range(1, 5):
+        [request] = from_given(stage, problem, Letters(), step)
+        cuts.append(request.prefix.branch_at)
+        stage.observe([continued(group("0000", problem, step), request, "00")])
+    assert cuts == [5, 7, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("problem", "engine", "given"),
+    [
+        (with_solution(None), Letters(), True),
+        (with_solution(7), Letters(), True),
+        (with_solution("5"), Letters(), True),  # one token
+        (with_solution("1+4"), Letters(closed=True), True),  # the prompt's end is somewhere else
+        (with_solution("1+4"), Letters(), False),
+    ],
+)
+def test_what_cannot_be_given_is_counted(problem, engine, given):
+    stage = Prefixed(given=given)
+    assert from_given(stage, problem, engine) == []
+    numbers = stage.observe([group("0000", problem)])
+    assert (numbers["unsolved"], numbers["helped"], numbers["ungiven"]) == (1.0, 0.0, float(given))
 
 
 # In a run

@@ -59,7 +59,7 @@ class Knapsack(Stage):
     rl_dataset.py); of the paper itself only summaries could be read. Differences: there a mixed problem that gets
     nothing above ``min_n`` counts as worth 0 instead of ``V(min_n, p)``, which favours giving everybody one; new
     problems count as unsolved in step 2; steps 1 and 2 know no common cap; and a batch of nothing but mixed problems
-    with something to spare divides by zero.
+    with something to spare stops it (a division by zero, and a sum that is short).
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` or ``known <= window`` does not hold.

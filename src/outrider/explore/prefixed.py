@@ -1,9 +1,10 @@
-"""Prefixes of one's own rare successes (PrefixRL): where a problem is not solved, begin from where it once was."""
+"""Prefixes of rare successes (PrefixRL) or given solutions (POPE): an unsolved problem begins further on."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import fsum, nan
 from typing import Any, NamedTuple
 
@@ -13,14 +14,14 @@ from pydantic import Field, PrivateAttr, model_validator
 from outrider.explore.memory import remember
 from outrider.explore.outcome import evidence, first_pass
 from outrider.explore.stage import Bounds, Stage, Surroundings
-from outrider.explore.view import View
-from outrider.record import Group, Prefix, Rollout, SampleRequest, identity_seed, uniforms
+from outrider.explore.view import Engine, View
+from outrider.record import Group, Ids, Prefix, Problem, Rollout, SampleRequest, identity_seed, uniforms
 
 MOST_SUCCESSES = 2_000  # a token is some six bytes of a checkpoint: 50 MB of responses of 4,096
 
 
 class _Success(NamedTuple):
-    """The last success of a problem that is seldom solved, and the share of it that is given."""
+    """The last success of a problem that is seldom solved, or its given solution, and the share that is continued."""
 
     rollout: str
     ids: tuple[int, ...]
@@ -35,7 +36,9 @@ class Prefixed(Stage):
     ``prefixes`` cuts of what is kept are drawn, each at a share of its tokens that is uniform in ``[low, high]``, and
     ``n`` rollouts continue each: on-policy but for the prefix, which is context and not trained on. With ``move`` there
     is one cut, whose share begins in the middle and moves towards a pass rate of one half: by ``move`` up after a
-    visit on which fewer than half of the continuations succeeded, down where more did, within ``[low, high]``.
+    visit on which fewer than half of the continuations succeeded, down where more did, within ``[low, high]``. With
+    ``given`` a problem of which nothing is kept begins from the solution that its task gives
+    (``metadata["solution"]``), until it has a success of its own.
 
     A prefix is another problem, so its rollouts are to be compared among themselves: credit ``siblings_mean``. They
     start where no rollout of this step was, and say nothing of the problem's pass rate.
@@ -44,13 +47,15 @@ class Prefixed(Stage):
     is asked for; a prefix keeps at least one token and leaves at least one; unscorable rollouts are no failures, and
     a problem of which none could be judged is not unsolved; cuts that coincide have one family of twice the size.
     Successes with prefixes count, so that a problem may be led on by what it led to. Responses in which a world has
-    spoken are not kept: it could not be brought back to where it was. The last 2,000 problems with a success are
-    remembered.
+    spoken are not kept: it could not be brought back to where it was. A problem without a solution, or whose prompt is
+    not read as the beginning of prompt and solution (a chat format ends it), is helped by no given one: ``ungiven``.
+    The last 2,000 problems with a success are remembered.
 
     Source: Setlur et al. 2026, "PrefixRL", arXiv 2601.18795, of which only a summary could be read: three cuts between
     0.4 and 0.8, groups of 8. Differences: there the successes come from rejection sampling before training, one for
-    each hard problem, and prefixed problems are always in the mix. ``move`` is ours, after POPE (arXiv 2601.18779),
-    which looks for the shortest prefix that helps.
+    each hard problem, and prefixed problems are always in the mix. ``given`` and ``move`` are after POPE (Qu et al.
+    2026, arXiv 2601.18779, of which only summaries could be read): there the shortest prefix of a solution that leads
+    to any success is looked for before training, and stands in the prompt, with the words to go on from it.
 
     Raises:
         ValidationError: ``low`` is above ``high``, or there is more than one cut with ``move``.
@@ -64,6 +69,7 @@ class Prefixed(Stage):
     low: float = Field(0.4, gt=0, lt=1, description="least share of a success's tokens that is given")
     high: float = Field(0.8, gt=0, lt=1, description="largest share of a success's tokens that is given")
     move: float = Field(0.0, ge=0, lt=1, description="what a share moves by, towards one half; 0: it is drawn")
+    given: bool = Field(False, description="begin from a task's own solution where no success is kept")
     stream: str = Field("main", description="loss stream of its rollouts")
 
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
@@ -93,9 +99,15 @@ class Prefixed(Stage):
         if view.round:
             return []
         unsolved = [g for g in view.groups if not g.dropped and _rate(g) == 0]
-        helped = [g for g in unsolved if g.problem.id in self._kept and not _worldly(g.rollouts)]
+        tried = [g for g in sorted(unsolved, key=lambda g: g.problem.id) if not _worldly(g.rollouts)]
+        for problem in [g.problem for g in tried if self.given and g.problem.id not in self._kept]:
+            ids = _solution(problem, view.engine)
+            if len(ids) > 1:
+                success = _Success(f"given/{problem.id}", tuple(ids.tolist()), (self.low + self.high) / 2)
+                remember(self._kept, problem.id, success, MOST_SUCCESSES)
+        helped = [g for g in tried if g.problem.id in self._kept]
         requests, shares = [], []
-        for group in sorted(helped, key=lambda group: group.problem.id):
+        for group in helped:
             success = self._kept[group.problem.id]
             for cut, times in self._cuts(success, view, group.problem.id).items():
                 prefix = Prefix(success.rollout, np.array(success.ids[:cut], np.int32))
@@ -104,6 +116,7 @@ class Prefixed(Stage):
         self._numbers = {
             "unsolved": float(len(unsolved)),
             "helped": float(len(helped)),
+            "ungiven": float(len(tried) - len(helped)) if self.given else 0.0,
             "share": fsum(shares) / len(shares) if shares else nan,
         }
         return requests
@@ -155,6 +168,15 @@ def _rate(group: Group) -> float | None:
     """The share of plain rollouts that succeeded; None where none could be judged."""
     counted = first_pass(group)
     return sum(r.success for r in counted) / len(counted) if counted else None
+
+
+def _solution(problem: Problem, engine: Engine) -> Ids:
+    """The tokens of the solution that the task gives, behind those of the prompt; none if there are no such."""
+    text = problem.metadata.get("solution")
+    if not isinstance(text, str):
+        return np.zeros(0, np.int32)
+    prompt, whole = engine.encode(problem), engine.encode(replace(problem, prompt=problem.prompt + text))
+    return whole[len(prompt) :] if (whole[: len(prompt)] == prompt).all() else whole[:0]
 
 
 def _worldly(rollouts: Sequence[Rollout]) -> bool:
