@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+import memory_main
+from outrider.bench.child import PRELOAD
 from outrider.config import Recipe, load_recipe
 from outrider.learn.recompute import recompute_layers
 from outrider.model.attention import use_plans
@@ -26,6 +27,7 @@ from outrider.sample.store import Store
 from outrider.train import memory as estimated
 from outrider.train.decoder_shape import DecoderShape, shape_of
 from outrider.train.memory import Layout, Memory, activations, memory
+from outrider.train.warm import warm_processes
 from policy_rows import row
 from small import random_model
 
@@ -177,17 +179,6 @@ def test_the_largest_chunk_is_the_heads() -> None:
     assert estimated.CHUNK == CHUNK
 
 
-MEASURE = """
-import sys
-sys.path.insert(0, "benchmarks")
-import memory
-sizes = memory.Sizes(4, 384, 1024, 6, 2, 8000, True)
-options = ("learn.micro_tokens=1056", "sample.max_tokens=16", *sys.argv[1:])
-memory.CASES[:] = [memory.Case("", "qwen2", sizes, options, trained=4)]
-memory.launch(1, memory.one, 0)
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="resident sizes are read from /proc")
 @pytest.mark.parametrize(
     "options",
@@ -196,11 +187,12 @@ memory.launch(1, memory.one, 0)
         pytest.param(["policy.lora={rank: 16}", "objective.kl=0.1"], marks=pytest.mark.slow),
     ],
 )
-def test_the_estimate_is_what_a_process_takes(options: list[str]) -> None:
+def test_the_estimate_is_what_a_process_takes(options: list[str], tmp_path: Path) -> None:
     """Within 15 %, as ``benchmarks/memory.py`` measures larger models."""
-    root = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, *options], cwd=root, capture_output=True, text=True, check=True
-    )
-    told = json.loads(done.stdout.splitlines()[-1])
+    out = tmp_path / "told"
+    process = warm_processes(*PRELOAD).Process(target=memory_main.measure, args=(tuple(options), out))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    told = json.loads(out.read_text().splitlines()[-1])
     assert told["ratio"] == pytest.approx(1.0, abs=0.15), told

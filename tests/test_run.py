@@ -203,14 +203,15 @@ def test_three_non_finite_updates_in_a_row_stop_the_run_and_save_it(
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_ctrl_c_leaves_one_sentence_and_a_run_that_resumes(ranks: int, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    words = ["train", "grpo", *SMALL, "train.steps=50", f"train.ranks={ranks}", "--out", str(folder)]
+    short = ["train.problems=2", "evaluate.problems=2"]
+    words = ["train", "grpo", *SMALL, *short, "train.steps=50", f"train.ranks={ranks}", "--out", str(folder)]
     begin = begun if ranks == 1 else begun_by_the_interpreter
     process = begin(words, tmp_path / "errors.txt")
     process.wait_for((folder / "rollouts" / "train-00000002.parquet").exists)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the run gets it
     process.last_words()
     assert process.wait() == 130
-    again = recipe("train.steps=4")
+    again = recipe(*short, "train.steps=4")
     assert train_command(again, folder, resume=True, force=True) == 0
     assert "steps: 4" in (folder / "config.yaml").read_text()
     assert "steps: 50" in next((folder / "superseded").glob("config-1-*.yaml")).read_text()

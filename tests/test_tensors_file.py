@@ -39,8 +39,15 @@ def test_a_full_disk_is_a_sentence() -> None:
         write_tensors(Path("/dev/full"), {"a": pending(torch.zeros(1 << 20))})
 
 
-@pytest.mark.parametrize("lora", [False, True])
-@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("lora", "dtype"),
+    [
+        (False, None),
+        (True, torch.bfloat16),
+        pytest.param(True, None, marks=pytest.mark.slow),
+        pytest.param(False, torch.bfloat16, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the largest memory anew")
 def test_handing_weights_over_copies_one_tensor_at_a_time(
     lora: bool, dtype: torch.dtype | None, tmp_path: Path

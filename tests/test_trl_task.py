@@ -285,7 +285,7 @@ def test_it_trains(rows: Path) -> None:
         "extends: grpo\nsummary: GRPO on counters.\nmodel: model\npolicy: {chat: true}\n"
         f"task: {{trl: {{environment_factory: '{ZOO}:Counter', train_data: train.jsonl, heldout_data: held.jsonl}}}}\n"
         "explore: [{uniform: {n: 8}}]\nobjective: {kl: 0.0}\nsample: {max_tokens: 160}\n"
-        "learn: {lr: 1.0e-4}\ntrain: {problems: 4, steps: 2}\nevaluate: {problems: 2, n: 2}\n"
+        "learn: {lr: 1.0e-4}\ntrain: {problems: 2, steps: 2}\nevaluate: {problems: 2, n: 2, before: false}\n"
     )
     assert main(["train", "count.yaml", "--out", "runs/a", "train.ranks=1", "train.trackers=[]"]) == 0
     metrics = RunFolder(rows / "runs" / "a").metrics()

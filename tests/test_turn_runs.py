@@ -38,7 +38,7 @@ def words(model: str, out: Path, recipe: str, *more: str) -> list[str]:
     small += [f"train.steps={STEPS}", "train.tokens=null", "train.save_every=1", "train.trackers=[]", "learn.lr=1e-3"]
     # a random model solves nothing: by their lengths its responses differ all the same
     small += ["credit.main=[{overlong: {max_tokens: 64, buffer: 60}}, group_mean]", "train.ranks=1"]
-    small += ["evaluate={problems: 2, n: 2, bootstrap: 0, greedy: false}"]
+    small += ["evaluate={problems: 2, n: 2, bootstrap: 0, greedy: false, before: false}"]
     return ["train", recipe, *small, *more, "--out", str(out)]
 
 
