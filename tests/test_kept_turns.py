@@ -296,6 +296,8 @@ def test_a_rollout_in_another_state_than_its_id_says_is_read_anew() -> None:
     policy = policy_on("packed")
     sampler = Watched(policy)
     first, second, *_ = (replace(request, group_id="one") for request in requests_of(policy, 1))
+    second = replace(second, prompt_ids=np.tile(second.prompt_ids, 12))
+    assert len(first.prompt_ids) + OPTIONS.max_tokens < len(second.prompt_ids), "or it could not go on from the first"
     alone = [LocalSampler(policy, OPTIONS).sample([request])[0] for request in (first, second)]
     with sampler.keeping():
         for request, want in zip((first, second), alone, strict=True):
