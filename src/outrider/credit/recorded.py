@@ -31,15 +31,22 @@ def entropies_of(members: Members, reader: str) -> Sequence[Floats]:
 
 
 def pieces_of(members: Members, reader: str) -> Sequence[NDArray[np.str_]]:
-    """The text of every trainable token, one array per member; raises as :func:`logprobs_of`."""
-    return _recorded(members.pieces_GT, members, reader, "text")
+    """The text of every trainable token, one array per member.
+
+    Raises:
+        UserError: nobody gave any.
+        ValueError: as :func:`logprobs_of`.
+    """
+    return _recorded(members.pieces_GT, members, reader, "text", "nobody here gives any")
 
 
-def _recorded(values_GT: Sequence[_Array], members: Members, reader: str, what: str) -> Sequence[_Array]:
+def _recorded(
+    values_GT: Sequence[_Array], members: Members, reader: str, what: str, why: str = "this sampler records none"
+) -> Sequence[_Array]:
     given = [len(values) for values in values_GT] or [0] * members.size
     for member, (found, tokens) in enumerate(zip(given, members.tokens_G.tolist(), strict=True)):
         if tokens and not found:
-            raise UserError(f"credit piece {reader} needs the {what} of every token, and this sampler records none")
+            raise UserError(f"credit piece {reader} needs the {what} of every token, and {why}")
         if found != tokens:
             raise ValueError(f"member {member} has {tokens} trainable tokens and {found} recorded ones ({what})")
     return values_GT or [np.zeros(0)] * members.size  # type: ignore[list-item]  # nobody has a token: of any kind

@@ -78,6 +78,7 @@ def _members(rewards: list[float], correct: float) -> Members:
         tokens_G=np.array(tokens),
         logprobs_GT=[np.linspace(-0.1, -1.0 - k, t) for k, t in enumerate(tokens)],
         entropies_GT=[np.linspace(0.1, 1.0 + k, t) for k, t in enumerate(tokens)],
+        pieces_GT=[np.full(t, "x") for t in tokens],
     )
 
 
