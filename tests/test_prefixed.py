@@ -17,6 +17,7 @@ from outrider.credit.siblings_mean import SiblingsMean
 from outrider.errors import UserError
 from outrider.explore import Prefixed, Uniform
 from outrider.record import Context, Group, Outcome, Problem, SampleRequest
+from outrider.record.turns import observed, sampled
 from scripted import POOL, Engine, Run, World, group, members, view
 
 
@@ -277,6 +278,17 @@ def test_siblings_are_compared_with_each_other_and_the_plain_failures_get_nothin
     assert own[:4].tolist() == [0.0] * 4
     assert own[4:] == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-5)
     assert (GroupMean().advantages(found)[:4] < 0).all()  # what a common baseline would do
+
+
+def test_a_prefix_of_an_earlier_step_counts_as_sampled():
+    stage = Prefixed(prefixes=1)
+    stage.observe([long("1000")])
+    base = long("0000", step=2)
+    [request] = asked(stage, base)
+    found = continued(base, request, "1").rollouts
+    by_id = {rollout.id: rollout for rollout in found}
+    assert sampled(found[-1], by_id).tolist() == [True] * len(found[-1].response_ids)
+    assert observed(found[-1], by_id, 99) == ()
 
 
 # What is refused

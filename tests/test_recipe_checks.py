@@ -41,6 +41,12 @@ from outrider.errors import UserError
         ),
         ("dars-hw", "explore=[cures, {rebalance: {n_max: 31}}]", "rebalance.n_max comes to 31, below the 32 rollouts"),
         ("deep-grpo", "explore.1.segment={chunk: {tokens: 96}}", "explore.1: cuts responses every 96 tokens, but none"),
+        (
+            "grpo",
+            "explore=[cures, {vip: {n: 9}}]",
+            "explore.1: finds problems that have 2 rollouts or more and would draw",
+        ),
+        ("knapsack", "explore=[uniform, knapsack]", "explore.1: finds problems that have 8 rollouts or more and would"),
         ("grpo", "explore=[entropy_branch]", "explore.0: entropy_branch continues rollouts"),
         ("xrpo", "explore.1.seed.embed=tfid", "'tfid' is not an embedder (did you mean 'tfidf'?)"),
         ("deep-grpo", "explore.1.stream=brunch", "explore.1: draws for the loss stream 'brunch', which has no chain"),

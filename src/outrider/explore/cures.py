@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from outrider.explore.apportion import raised
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -63,6 +63,9 @@ class Cures(Stage):
                 f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
             )
         return self
+
+    def check(self, around: Surroundings) -> None:
+        around.refuse_drawn()
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         drawn = self.n * problems

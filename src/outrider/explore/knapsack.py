@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from outrider.explore.apportion import raised
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
@@ -88,6 +88,9 @@ class Knapsack(Stage):
         if self.known > self.window:
             raise ValueError(f"known is {self.known}, but only the last {self.window} rollouts are kept (window)")
         return self
+
+    def check(self, around: Surroundings) -> None:
+        around.refuse_drawn()
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         drawn = self.n * problems

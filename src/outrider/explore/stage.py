@@ -68,6 +68,14 @@ class Surroundings(NamedTuple):
                 f"takes responses to have at most {max_tokens} tokens, but sample.max_tokens is {self.max_tokens}"
             )
 
+    def refuse_drawn(self) -> None:
+        """Raise ValueError where a stage that draws for problems without rollouts would find none."""
+        if fewest := self.bounds.first[0]:
+            raise ValueError(
+                f"finds problems that have {fewest} rollouts or more and would draw nothing: it stands in the place of "
+                "uniform, so take out the one before it"
+            )
+
     def refuse_stream(self, stream: str) -> None:
         """Raise ValueError where the rollouts of a stage would get no credit."""
         if stream not in self.streams:

@@ -14,14 +14,14 @@ from outrider.explore.corpus import question_of
 from outrider.explore.embed import EMBEDDERS, Embedder, Random, Tfidf
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.pieces import PieceOf
 from outrider.record import Group, SampleRequest, identity_seed
 
 Estimator = Literal["rloo", "dr_grpo"]
 MOST_TEXTS = 10_000
-JITTER = 1e-4  # as released; a tenth predicts the same on Countdown
+RESOLVED = 1e-4  # of the largest eigenvalue: what is smaller tells like questions apart by their rounding
 LEAST: dict[Estimator, int] = {"rloo": 2, "dr_grpo": 3}  # from here on one rollout more takes off less than the last
 
 
@@ -44,7 +44,7 @@ class Vip(Stage):
     ``g`` is a Gaussian process with mean 0 and kernel ``K(x, y) = exp(-(1 - cos(x, y)) / bandwidth^2)``, the RBF of
     vectors of length 1. After a step with questions ``B`` and pass rates ``r``, cut to ``[epsilon, 1 - epsilon]``,
 
-        g <- g + K(., B) (K(B, B) + 1e-4 I)^-1 (logit r - g(B)),
+        g <- g + K(., B) K(B, B)^-1 (logit r - g(B)),
 
     which keeps ``K`` as it is, so that the policy may move on. ``n`` times the number of problems is then spent
     exactly, one rollout after another to where ``variance(n, p) - variance(n + 1, p)`` is largest, from ``min_n`` up
@@ -52,14 +52,14 @@ class Vip(Stage):
 
     Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: in the first
     step, and where nothing alike is known, ``p`` is 1/2; equal predictions share evenly; predictions are cut as rates
-    are; an empty batch asks for nothing; problems that have rollouts get no more. The last 10,000 questions are
-    remembered, what an older one said is forgotten. ``tfidf`` weighs its terms by what is remembered, so ``K`` moves
-    a little with it; a ``transformer`` does not.
+    are; questions that are all but the same share the mean of their logits; an empty batch asks for nothing; problems
+    that have rollouts get no more. The last 10,000 questions are remembered, what an older one said is forgotten.
+    ``tfidf`` weighs its terms by what is remembered, so ``K`` moves a little with it; a ``transformer`` does not.
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, of whose text only summaries could be read, and earlier
     versions of its code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look
-    hard, rounds what gets less than 4 to no rollout at all, and lets ``g`` begin at -5; its bandwidth is fixed at 0.4
-    where the paper takes the median distance, which a stream of problems has not.
+    hard, adds 1e-4 to the diagonal of ``K``, rounds what gets less than 4 to no rollout at all, and lets ``g`` begin at
+    -5; its bandwidth is fixed at 0.4 where the paper takes the median distance, which a stream of problems has not.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the
@@ -101,6 +101,9 @@ class Vip(Stage):
 
     def prepare(self) -> None:
         self.embed.prepare()
+
+    def check(self, around: Surroundings) -> None:
+        around.refuse_drawn()
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         drawn = self.n * problems
@@ -160,9 +163,9 @@ class Vip(Stage):
         kept = {key: rate for key, rate in rates.items() if key in self._seen}
         places = {key: place for place, key in enumerate(self._seen)}
         kernel, latents = self._rows([self._seen[key][0] for key in kept])
-        among = kernel[:, [places[key] for key in kept]] + JITTER * np.eye(len(kept))
+        among = kernel[:, [places[key] for key in kept]]
         cut = np.clip(list(kept.values()), self.epsilon, 1 - self.epsilon)
-        shares = np.linalg.solve(among, np.log(cut / (1 - cut)) - latents)
+        shares = np.linalg.pinv(among, RESOLVED, hermitian=True) @ (np.log(cut / (1 - cut)) - latents)
         for key, share in zip(kept, shares, strict=True):
             text, before = self._seen[key]
             self._seen[key] = text, before + float(share)
