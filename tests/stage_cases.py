@@ -85,7 +85,7 @@ CASES = {
         [
             Worked(
                 {"a": "1e0", "b": "0"},
-                drops={"a1": "keep: incorrect", "a2": "keep: incorrect", "b0": "keep: incorrect"},
+                drops={"a1": "keep: not judged", "a2": "keep: incorrect", "b0": "keep: incorrect"},
             )
         ],
         exact=True,
@@ -99,11 +99,11 @@ CASES = {
         exact=True,
         single=True,
     ),
-    # a failure has an answer, and what was never judged has none
+    # a failure has an answer
     "sift": Case(
         lambda: Sift(digit=False, redundancy=0.5),
         lambda sizes: 0,
-        [Worked({"a": "1e0", "b": "t"}, drops={"a1": "sift: no answer"})],
+        [Worked({"a": "1e0", "b": "t"}, drops={"a1": "sift: not judged"})],
         exact=True,
         single=True,
     ),

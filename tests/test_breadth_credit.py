@@ -189,7 +189,11 @@ def test_only_problems_near_the_boundary_teach_and_those_without_success_most() 
         assert all((a[0] >= 0) == ok or size == 0 for a, ok in zip(found, members.success_G, strict=True))
         sizes.append(size)
     assert [size > 0 for size in sizes] == [True] * 4 + [False] * 5
-    assert sizes[1] == 1.0
+    assert sizes[0] == sizes[1] == 1.0
+    # u(1) of 2 with k = 2 is 2 (2 / 4) = 1, and 0.25 (n + 1) is 0.75; at 1 / 3 it is 1 as well
+    for threshold, taught in [(0.25, True), (1 / 3, True), (0.34, False)]:
+        found = advantages([GroupMean(std=False), BoundaryGate(k=2, threshold=threshold)], group([True, False]))
+        assert found[0].any() == taught
     assert sizes[:4] == sorted(sizes[:4], reverse=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,10 +147,25 @@ def test_a_pool_that_is_evicted_whole_comes_round_again():
     pool = POOL[:8]
     made = run(Uniform(n=2), Commit(), ending=always(Outcome.CORRECT), train=lambda i: pool[i % 8], problems=4)
     assert [len(groups) for groups in made.steps(2)] == [4, 4]
-    assert made.stage.observe([])["recalled"] == 0.0
+    assert made.metrics["explore/1-commit/recalled"] == 0.0
     assert len(made.next()) == 4
-    numbers = made.stage.observe([])
-    assert (numbers["evicted"], numbers["refused"], numbers["recalled"]) == (8.0, 8.0, 4.0)
+    numbers = [made.metrics[f"explore/1-commit/{name}"] for name in ("evicted", "refused", "recalled")]
+    assert numbers == [8.0, 8.0, 4.0]
+    assert made.stage.observe([])["refused"] == 0.0, "of each step alone"
+
+
+def test_an_evicted_problem_stays_away_where_two_epochs_meet_in_a_step():
+    """Each epoch has another order, so a problem may come up twice within a step while there are many others."""
+    orders = [np.random.default_rng(epoch).permutation(32) for epoch in range(20)]
+    made = run(
+        Uniform(n=4),
+        Commit(n=2),
+        ending=lambda request, member: Outcome.CORRECT if int(request.problem.id[1:]) % 2 else by_rate(request, member),
+        train=lambda i: POOL[orders[i // 32][i % 32]],
+        problems=6,
+    )
+    met = [g.problem.id for groups in made.steps(30) for g in groups]
+    assert {met.count(f"p{i}") for i in range(1, 32, 2)} == {1}
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,13 @@ from outrider.model.nucleus import branching_of
 from outrider.model.tiny import tiny_policy
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import Group, Outcome, Problem, Rollout, Verdict
+from outrider.record import Context, Group, Outcome, Problem, Rollout, Verdict
 from outrider.record.row import TrainingRow, imitation_row
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.sample.ready import ready
+from outrider.tasks.table import Table
+from outrider.verify.maths import Maths
 from scripted import Engine, group, view
 
 LOOP = "so we add the numbers again 1 " * 20
@@ -47,12 +49,14 @@ def judged(rollout: Rollout, outcome: Outcome) -> Rollout:
         ("it is 4", Outcome.CORRECT, ""),
         ("it is 4", Outcome.INCORRECT, ""),
         ("it is 4", Outcome.UNPARSEABLE, "sift: no answer"),
-        ("it is 4", Outcome.TIMEOUT, "sift: no answer"),
-        ("it is 4", Outcome.ERROR, "sift: no answer"),
+        ("it is 4", Outcome.TIMEOUT, "sift: not judged"),
+        ("it is 4", Outcome.ERROR, "sift: not judged"),
         ("it is four", Outcome.CORRECT, "sift: no digit"),
         ("it is ٤", Outcome.CORRECT, ""),  # a digit of another script
         (LOOP, Outcome.CORRECT, "sift: repetitive"),
         ("1 " * 40, Outcome.CORRECT, ""),  # 38 trigrams say nothing
+        (r"\boxed{4} " + LOOP, Outcome.CORRECT, ""),  # what follows the answer is not imitated
+        (r"\boxed{four} 4", Outcome.CORRECT, "sift: no digit"),
     ],
 )
 def test_what_is_sifted_out_and_why(text: str, outcome: Outcome, reason: str) -> None:
@@ -61,7 +65,7 @@ def test_what_is_sifted_out_and_why(text: str, outcome: Outcome, reason: str) ->
     made = replace(made, rollouts=(judged(replace(rollout, text=text), outcome),))
     assert Sift().drop([made]) == ({rollout.id: reason} if reason else {})
     lenient = Sift(digit=False, redundancy=None).drop([made])
-    assert lenient == ({rollout.id: reason} if reason == "sift: no answer" else {})
+    assert lenient == ({rollout.id: reason} if reason in ("sift: no answer", "sift: not judged") else {})
 
 
 def test_what_another_stage_has_left_out_keeps_its_reason() -> None:
@@ -90,7 +94,7 @@ def test_as_many_are_kept_as_may_be_and_the_share_of_failures_is_never_passed(
     rollouts = [r for g in groups for r in g.rollouts]
     kept = [r for r in rollouts if r.id not in dropped]
     right, wrong = sum(r.success for r in kept), sum(not r.success for r in kept)
-    everybody = sum(r.success for r in rollouts), sum(not r.success for r in rollouts)
+    everybody = sum(r.success for r in rollouts), sum(not r.success for r in rollouts if r.reward == 0)
     # the best of all choices by brute force: most responses, of these as many failures as the share allows
     allowed = [
         (n, failures)
@@ -102,7 +106,7 @@ def test_as_many_are_kept_as_may_be_and_the_share_of_failures_is_never_passed(
     if everybody[1] >= noise * len(rollouts):
         assert right + wrong == max(n for n, _ in allowed)
     assert stage.observe(groups)["kept"] == right + wrong
-    assert set(dropped.values()) <= {"keep: incorrect", "keep: beyond the most"}
+    assert set(dropped.values()) <= {"keep: incorrect", "keep: beyond the most", "keep: not judged"}
 
 
 class Branching(Engine):
@@ -121,6 +125,41 @@ def test_the_highest_branching_is_kept_of_the_whole_step() -> None:
     sizes = {r.id: int(s[0]) for r, s in zip(right, Branching().branching(right, 0.95), strict=True)}
     kept = sorted(sizes[r.id] for r in right if r.id not in dropped)
     assert kept == sorted(sizes.values())[-4:]
+
+
+class Boxed(Engine):
+    """The third token closes a box."""
+
+    def pieces(self, ids: np.ndarray) -> list[str]:
+        return ["\\boxed{", "4", "}", *(" and" for _ in ids[3:])][: len(ids)]
+
+
+def test_what_follows_the_answer_ranks_nothing() -> None:
+    """Of two, the one with more entropy before its box is closed; the other babbles behind it."""
+    made = group("11")
+    calm, babble = np.array([0.5, 0.5, 0.5, 0.0], np.float32), np.array([0.1, 0.1, 0.1, 9.0], np.float32)
+    shared = {"token_ids": np.arange(1, 5, dtype=np.int32), "logprobs_T": np.zeros(4, np.float32)}
+    rollouts = tuple(
+        replace(r, **shared, entropies_T=h, text=r"\boxed{4} and")
+        for r, h in zip(made.rollouts, (calm, babble), strict=True)
+    )
+    groups = [replace(made, rollouts=rollouts)]
+    stage = Keep(most=1, by="entropy")
+    stage.plan(replace(view(groups), engine=Boxed()))
+    assert stage.drop(groups) == {rollouts[1].id: "keep: beyond the most"}
+    assert stage.observe(groups)["value"] == pytest.approx(0.5)
+
+
+def test_what_is_never_trained_on_takes_no_place() -> None:
+    """The greedy yardstick of a group, and responses that were never judged, which are no failures."""
+    made = group("11e0")
+    rollouts = list(made.rollouts)
+    rollouts[0] = replace(rollouts[0], context=Context("plain", (), "excluded"))
+    groups = [replace(made, rollouts=tuple(rollouts))]
+    stage = Keep(most=2, noise=0.5)
+    stage.plan(view(groups))
+    assert stage.drop(groups) == {rollouts[2].id: "keep: not judged"}
+    assert stage.observe(groups)["kept"] == 2.0
 
 
 def test_lots_are_of_the_rollout_and_the_seed() -> None:
@@ -210,9 +249,12 @@ def test_the_loss_is_the_cross_entropy_whatever_policy_sampled() -> None:
         first = len(row.context_ids)
         total = total + torch.nn.functional.cross_entropy(logits[first - 1 : -1], ids[0, first:], reduction="sum")
     (total / sum(len(row.token_ids) for row in rows)).backward()
-    wanted = [p.grad for p in plain.parameters() if p.grad is not None]
-    assert sum(g.numel() for g in caught) == sum(g.numel() for g in wanted)
-    assert sum(float((g**2).sum()) for g in caught) == pytest.approx(sum(float((g**2).sum()) for g in wanted), rel=1e-4)
+    wanted = {p.grad.shape: p.grad for p in plain.parameters() if p.grad is not None}
+    size = sum(float((g**2).sum()) for g in caught)
+    whole = sum(float((p.grad**2).sum()) for p in plain.parameters() if p.grad is not None)
+    assert size == pytest.approx(whole, rel=1e-4)
+    [embedding] = [g for g in caught if g.shape == plain.get_input_embeddings().weight.shape]
+    torch.testing.assert_close(embedding, wanted[embedding.shape], atol=1e-6, rtol=1e-3)
 
 
 def test_nucleus_sizes_are_those_of_the_models_own_distribution() -> None:
@@ -253,7 +295,7 @@ def test_a_run_imitates_what_is_kept_and_counts_the_rest_by_reason(tmp_path) -> 
         assert {reason.replace(" ", "_"): count for reason, count in reasons.items()} == {
             name.removeprefix("unused/"): value for name, value in row.items() if name.startswith("unused/")
         }
-        assert row["explore/2-keep/value"] >= row["explore/2-keep/value_of_all"] - 1.0
+        assert row["explore/2-keep/value"] > 1.0
         assert row["learn/updates"] == 1
 
 
@@ -262,3 +304,14 @@ def test_who_cannot_measure_nucleus_sizes_says_so(recipe: str) -> None:
     for engine in ("engine={learner: fsdp2, sampler: {vllm: {servers: ['http://127.0.0.1:8000']}}}",):
         with pytest.raises(UserError, match=r"explore.2 measures the policy's branching"):
             load_recipe(recipe, [engine])
+
+
+def test_the_papers_judge_goes_by_the_box_that_credit_ends_with() -> None:
+    """A wrong answer that is corrected later is not imitated as right, and a right one is, whatever follows it."""
+    task = load_recipe("rft", setting="paper").task
+    assert isinstance(task, Table)
+    assert isinstance(task.judge, Maths)
+    text = r"I think \boxed{3}. Wait, \boxed{4}"
+    assert task.judge._answer(text, True) == "3"
+    assert Maths()._answer(text, True) == "4"
+    assert Maths(boxes="all")._answer(text, True) == "3, 4"

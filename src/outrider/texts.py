@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
@@ -36,6 +37,19 @@ def first_box_end(text: str) -> int | None:
     """
     spans = list(box_spans(text))
     return min(spans)[1] + 1 if spans else None
+
+
+def tokens_until_box(pieces: Sequence[str]) -> int:
+    r"""How many tokens there are up to the one that closes the first box, by their texts; all without a box.
+
+    >>> tokens_until_box(["so ", "\\boxed{", "4", "}.", "<end>"])
+    4
+    """
+    end = first_box_end("".join(pieces))
+    if end is None:
+        return len(pieces)
+    begins = [0, *accumulate(len(piece) for piece in pieces)]
+    return sum(begin < end for begin in begins[:-1])
 
 
 def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:

@@ -19,15 +19,16 @@ class BoundaryGate(Shaper):
               \qquad p \sim \mathrm{Beta}(c + 1, n - c + 1)
 
     is the mean slope of :math:`1 - (1 - p)^k` for a problem with ``c`` successes among ``n`` valid members, from a flat
-    prior. Advantages are multiplied by :math:`u(c) / u(1)`, or by 0 where :math:`u(c) < \tau (n + 1)`. For a large k a
-    problem is nearly done with its first success. A problem without any counts most; that it teaches at all takes a
-    baseline that does not compare (``no_baseline``, with a reward below 0 for failures).
+    prior. Advantages are multiplied by :math:`\min(u(c) / u(1), 1)`, or by 0 where :math:`u(c) < \tau (n + 1)`. For a
+    large k a problem is nearly done with its first success. That a problem without any teaches takes a baseline that
+    does not compare (``no_baseline``, with a reward below 0 for failures); it then counts as one with a single success.
 
     Degenerate cases: nobody valid: every advantage is 0 as it is. k = 1: all groups weigh the same. One member: as any
     other number.
 
     Source: BBG, arXiv 2606.15455v1, of which the **abstract** could be had; the two equations (8 and 9) and the weight
-    are from one reimplementation that cites them and says that it is no reproduction.
+    are from one reimplementation that cites them and says that it is no reproduction. There the weight of a problem
+    without a success is 1 and acts on GRPO's advantages, of which such a problem has none.
 
     >>> [round(BoundaryGate(k=16).utility(c, 8), 3) for c in range(4)]
     [6.0, 2.087, 0.664, 0.19]
@@ -39,7 +40,7 @@ class BoundaryGate(Shaper):
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         n, successes = int(members.valid_G.sum()), int((members.success_G & members.valid_G).sum())
         worth = self.utility(successes, n) if n else 0.0
-        weight = worth / self.utility(1, n) if n and worth >= self.threshold * (n + 1) else 0.0
+        weight = min(worth / self.utility(1, n), 1.0) if n and worth >= self.threshold * (n + 1) else 0.0
         return [a * weight for a in advantages_GT]
 
     def utility(self, successes: int, n: int) -> float:

@@ -57,7 +57,7 @@ def explain(chain: Sequence[Link], members: Members, step: int = 1) -> list[Afte
     for reward_shaper in before:
         members = replace(members, rewards_G=reward_shaper.rewards(members, step))
         account.append(After(reward_shaper, members.rewards_G, None))
-    [advantages_GT] = baseline.of_stream([members])
+    [advantages_GT] = baseline.of_stream([members], step)
     account.append(After(baseline, members.rewards_G, advantages_GT))
     for shaper in after:
         advantages_GT = shaper.shape(advantages_GT, members, step)

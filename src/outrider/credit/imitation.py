@@ -13,7 +13,8 @@ class Imitation(Baseline):
     r"""One for every member: :math:`A_i = 1`.
 
     Which responses are imitated is decided before, by stages that leave the others out (``sift``, ``keep``); with the
-    surrogate ``likelihood`` the loss is then that of supervised fine-tuning. Rewards are not read.
+    surrogate ``likelihood`` the loss is then that of supervised fine-tuning (tokens that lose their credit stay in its
+    denominator). Rewards are not read.
 
     Degenerate cases: a member that is not valid gets 0; one that is alone, and members with equal rewards, get 1.
 

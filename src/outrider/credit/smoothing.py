@@ -30,9 +30,11 @@ class Smoothing(Shaper):
     alone goes down; one member too. A stage that drops such groups takes this away. Members that are not valid are not
     changed. Whether a member succeeds is its verdict.
 
-    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6, by two readers who agree; of the paper abstract and introduction could
-    be had. Its practice has the old policy's likelihood, as here, its theory that of the base. **The values of the
-    coefficients could not be had**: the defaults are ours.
+    Source: DS-GRPO, arXiv 2511.19942v2, Eq. 6 (a sum), by two readers who agree; of the paper abstract and introduction
+    could be had. Its practice has the old policy's likelihood, as here, its theory that of the base. **The values of
+    the coefficients could not be had**: the defaults are ours, and so is the mean over tokens. The code of UCPO (arXiv
+    2605.00365) has the method as a baseline, and adds nothing where a group has one success, or one failure, alone;
+    that is not in the equation.
 
     >>> m = Members(
     ...     np.array([1.0, 1, 0]), np.array([True, True, False]), np.array([1, 2, 1]),

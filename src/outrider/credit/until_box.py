@@ -11,19 +11,22 @@ from outrider.arrays import Floats
 from outrider.credit.chain import Shaper
 from outrider.credit.members import Members
 from outrider.credit.recorded import pieces_of
-from outrider.texts import first_box_end
+from outrider.texts import tokens_until_box
 
 
 class UntilBox(Shaper):
     r"""Takes the advantage of every token behind the one that closes the first box.
 
-    Token-exact: the token with the closing brace is the last one that keeps its advantage, whatever else is in it, and
-    the end token behind an answer has none. Tokens stay in denominators. Of a branch, own tokens alone are looked at.
+    Token-exact: the token with the closing brace is the last one that keeps its advantage, whatever else is in it.
+    Of a branch, own tokens alone are looked at. The judge has to go by the first box as well (``boxes: first``), or a
+    wrong answer that is corrected later is imitated as right.
 
     Degenerate cases: a response without a closed box keeps everything.
 
     Source: rejection fine-tuning, STILL report, arXiv 2508.07534, section 4.4.1, which removes "any content that
-    followed the first boxed marker"; decided: the box itself stays, or there would be no answer.
+    followed the first boxed marker". Decided: the box itself stays, or there would be no answer; an end token behind it
+    is not added, and a sampled one has no credit, so that only what was sampled before is imitated (the report does not
+    say what its fine-tuning appends); tokens without credit stay in the denominators.
 
     >>> m = Members(
     ...     np.array([1.0]), np.array([True]), np.array([5]),
@@ -40,8 +43,4 @@ class UntilBox(Shaper):
 
 
 def _cut(advantages_T: Floats, pieces: Sequence[str]) -> Floats:
-    end = first_box_end("".join(pieces))
-    if end is None:
-        return advantages_T.copy()
-    begins_T = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])[:-1]])
-    return np.where(begins_T < end, advantages_T, 0.0)
+    return np.where(np.arange(len(advantages_T)) < tokens_until_box(pieces), advantages_T, 0.0)

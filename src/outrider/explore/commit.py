@@ -28,8 +28,8 @@ class Commit(Stage):
     Without a target every problem within the band is committed to, and no new ones are tried.
 
     With ``evict`` a problem whose rollouts all succeeded, two at least, is passed over from then on, unless it comes
-    up again in the same step: then the pool has been gone through once and has too few others (``recalled``). One
-    that was too hard comes up as any other. The last 100,000 evicted problems are remembered.
+    up a third time in a step: then the pool has too few others (``recalled``). One that was too hard comes up as any
+    other. The last 100,000 evicted problems are remembered.
 
     The rate is that of scorable rollouts from the plain prompt. Degenerate cases: an empty batch asks for nothing;
     groups that an earlier stage has left out count as none; if no problem is within the band, all are dropped and the
@@ -60,7 +60,7 @@ class Commit(Stage):
     _seed: int = PrivateAttr(0)
     _committed: set[str] | None = PrivateAttr(None)
     _evicted: dict[str, None] = PrivateAttr(default_factory=dict)
-    _step: int = PrivateAttr(0)
+    _offers: Counter[str] = PrivateAttr(default_factory=Counter)  # of evicted problems, in this step
     _refused: set[str] = PrivateAttr(default_factory=set)
     _recalled: set[str] = PrivateAttr(default_factory=set)
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -119,11 +119,11 @@ class Commit(Stage):
     def admits(self, problem: Problem, step: int) -> bool:
         if problem.id not in self._evicted:
             return True
-        if step != self._step:
-            self._step, self._refused, self._recalled = step, set(), set()
-        again = problem.id in self._refused
-        (self._recalled if again else self._refused).add(problem.id)
-        return again
+        self._offers[problem.id] += 1
+        # epochs have orders of their own: a whole one lies between the first offer and the third, not the second
+        exhausted = self._offers[problem.id] > 2
+        (self._recalled if exhausted else self._refused).add(problem.id)
+        return exhausted
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         for group in groups if self.evict else ():
@@ -131,7 +131,9 @@ class Commit(Stage):
             if len(counted) > 1 and all(r.success for r in counted):
                 remember(self._evicted, group.problem.id, None)
         passed_over = {"refused": self._refused, "recalled": self._recalled, "evicted": self._evicted}
-        return self._numbers | {name: float(len(ids)) for name, ids in passed_over.items()}
+        numbers = self._numbers | {name: float(len(ids)) for name, ids in passed_over.items()}
+        self._offers, self._refused, self._recalled = Counter(), set(), set()
+        return numbers
 
     def state_dict(self) -> dict[str, Any]:
         """The problems that are passed over, that of longest ago first."""

@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
+from outrider.explore.outcome import scorable, trainable
 from outrider.explore.stage import Bounds, Stage
-from outrider.explore.view import View
+from outrider.explore.view import Engine, View
 from outrider.record import Group, Rollout, SampleRequest, identity_seed
+from outrider.texts import first_box_end, tokens_until_box
 
 
 class Keep(Stage):
-    r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, or ``beyond the most``.
+    r"""Keeps so many responses of the whole step, and leaves the others out: ``incorrect``, ``not judged``, or
+    ``beyond the most``.
 
     Of what is not left out yet, those that succeed are ranked, highest first, by their mean over tokens of
 
@@ -25,6 +29,8 @@ class Keep(Stage):
     * ``branching``: the rollout branching factor, the fewest tokens that hold a probability of at least ``mass``, at
       temperature 1, which takes a forward pass of the policy;
     * ``chance``: by lot, seeded by the rollout, which also decides between equals.
+
+    Tokens behind the one that closes the first box do not count: they are not imitated (``until_box``).
 
     With ``n`` kept in all, :math:`\lfloor \mathrm{noise}\; n \rfloor` are failures, ranked in the same way, as far as
     there are any; n is the most for which there are enough successes, at most ``most``. ``per_problem`` is the most of
@@ -59,10 +65,11 @@ class Keep(Stage):
 
     def plan(self, view: View) -> list[SampleRequest]:
         """Decides, since here the policy can be asked; ``drop`` says so."""
-        left = [r for group in view.groups for r in group.rollouts if not r.unused]
-        values = dict(zip((r.id for r in left), self._values(left, view), strict=True))
+        left = [r for group in view.groups for r in group.rollouts if trainable(r)]
+        judged = [r for r in scorable(left) if r.success or self.noise]
+        values = dict(zip((r.id for r in judged), self._values(judged, view), strict=True))
         lots = {r.id: identity_seed(view.seed, "keep", r.id) for r in left}
-        ranked = sorted(left, key=lambda r: (-values[r.id], lots[r.id]))
+        ranked = sorted(judged, key=lambda r: (-values[r.id], lots[r.id]))
         right, wrong = (self._first([r for r in ranked if r.success is success]) for success in (True, False))
         n = math.floor(len(right) / (1.0 - self.noise) + 1e-9)
         n = n if self.most is None else min(n, self.most)
@@ -75,7 +82,7 @@ class Keep(Stage):
             "failures": float(len(failures)),
             "beyond": float(len(right) + len(failures) - len(kept)),
             "value": self._mean_value(kept, values),
-            "value_of_all": self._mean_value([r for r in left if r.success], values),
+            "value_of_all": self._mean_value([r for r in judged if r.success], values),
         }
         return []
 
@@ -100,19 +107,31 @@ class Keep(Stage):
         return _mean([values[r.id] for r in rollouts]) if rollouts and self.by != "chance" else math.nan
 
     def _values(self, rollouts: Sequence[Rollout], view: View) -> list[float]:
-        if self.by == "branching":
-            return [_mean(sizes_T.tolist()) for sizes_T in view.engine.branching(rollouts, self.mass)]
-        return [_entropy(r) if self.by == "entropy" else 0.0 for r in rollouts]
+        if self.by == "chance":
+            return [0.0] * len(rollouts)
+        measured = (
+            view.engine.branching(rollouts, self.mass) if self.by == "branching" else [_entropies(r) for r in rollouts]
+        )
+        return [_mean(m[: _imitated(r, view.engine)].tolist()) for r, m in zip(rollouts, measured, strict=True)]
 
 
-def _entropy(rollout: Rollout) -> float:
+def _entropies(rollout: Rollout) -> NDArray[np.float32]:
     if rollout.entropies_T is None:
         raise UserError("stage keep needs the entropy of every token, and this sampler records none")
-    sampled_T = rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]
-    return _mean(sampled_T.tolist())
+    return rollout.entropies_T if rollout.trainable_T is None else rollout.entropies_T[rollout.trainable_T]
+
+
+def _imitated(rollout: Rollout, engine: Engine) -> int:
+    """Sampled tokens up to the first box."""
+    if first_box_end(rollout.text) is None:
+        return rollout.trainable_tokens
+    ids = rollout.token_ids if rollout.trainable_T is None else rollout.token_ids[rollout.trainable_T]
+    return tokens_until_box(engine.pieces(ids))
 
 
 def _reason(rollout: Rollout, some_failures: bool) -> str:
+    if not scorable([rollout]):
+        return "keep: not judged"
     return "keep: beyond the most" if rollout.success or some_failures else "keep: incorrect"
 
 

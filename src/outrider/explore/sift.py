@@ -9,16 +9,19 @@ from pydantic import Field
 from outrider.explore.stage import Bounds, Stage
 from outrider.explore.view import View
 from outrider.record import Group, Outcome, Rollout, SampleRequest
-from outrider.texts import redundancy
+from outrider.texts import first_box_end, redundancy
 
 
 class Sift(Stage):
     """Leaves out every response that is not fit to be imitated, right or wrong, with the first reason that holds:
 
-    * ``no answer``: the judge found none in it (or it was never judged);
+    * ``not judged``: the judge failed, or hung;
+    * ``no answer``: it found none in it;
     * ``no digit``;
     * ``repetitive``: of its 3-grams of words, a share above ``redundancy`` repeats an earlier one. Fewer than 50 say
       nothing.
+
+    What stands behind the first box is not looked at: it is not imitated (``until_box``).
 
     It asks for no rollouts. What is left out stays on record, counts in baselines, and costs what it cost.
 
@@ -41,8 +44,11 @@ class Sift(Stage):
         return {id: reason for id, reason in reasons.items() if reason}
 
     def _reason(self, rollout: Rollout) -> str:
-        text = rollout.prefix_text + rollout.text
-        if rollout.verdict is None or rollout.verdict.outcome not in (Outcome.CORRECT, Outcome.INCORRECT):
+        whole = rollout.prefix_text + rollout.text
+        text = whole[: first_box_end(whole)]
+        if rollout.verdict is None or rollout.verdict.outcome in (Outcome.TIMEOUT, Outcome.ERROR):
+            return "sift: not judged"
+        if rollout.verdict.outcome is Outcome.UNPARSEABLE:
             return "sift: no answer"
         if self.digit and not any(character.isdigit() for character in text):
             return "sift: no digit"

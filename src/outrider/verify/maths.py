@@ -67,8 +67,10 @@ class Maths(PooledJudge):
         UserError: the package math-verify is missing.
     """
 
-    boxes: Literal["last", "all"] = Field(
-        "last", description='which closed boxes hold the answer: the last, with those beside it ("and"), or all'
+    boxes: Literal["last", "first", "all"] = Field(
+        "last",
+        description='which closed boxes of a response hold the answer: the last, with those beside it ("and"), the '
+        "first alone, or all",
     )
     no_box: Literal["unparseable", "answer_line", "last_number"] = Field(
         "unparseable", description='without a box: no answer; what follows "Answer:" or "####"; or the last number'
@@ -125,7 +127,8 @@ class Maths(PooledJudge):
 
     def _boxed(self, text: str) -> str | None:
         """The content of the boxes that hold the answer, each once, as one list."""
-        contents = [b.strip() for b in (boxes(text) if self.boxes == "all" else last_boxes(text)) if b.strip()]
+        found = last_boxes(text) if self.boxes == "last" else boxes(text)
+        contents = [b.strip() for b in (found[:1] if self.boxes == "first" else found) if b.strip()]
         return ", ".join({normalise(b): b for b in contents}.values()) if contents else None
 
     def _gold(self, fields: Mapping[str, Any], name: str) -> str:
