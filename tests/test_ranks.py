@@ -6,10 +6,12 @@ import json
 import os
 import pickle
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch.distributed as dist
 
 import rank_mains
 from outrider.config import load_recipe
@@ -66,6 +68,14 @@ def test_a_mistake_that_one_rank_meets_is_told_by_rank_0(
     with pytest.raises(UserError, match="problem 'p' is too long"):
         launch(2, rank_mains.refuse_on, rank, where)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_meeting_that_failed_before_keeps_nobody_apart(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):  # nobody else comes
+        dist.init_process_group(
+            "gloo", init_method=f"file://{tmp_path}/ranks", rank=0, world_size=2, timeout=timedelta(seconds=0.5)
+        )
+    assert launch(2, rank_mains.gather_in_order) == 7
 
 
 def test_collectives_are_ordered_and_the_caller_is_left_as_it_was() -> None:

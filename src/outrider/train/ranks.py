@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 from outrider.errors import UserError
 from outrider.train.cores import usable_cores
@@ -68,6 +69,10 @@ class Ranks:
         """The ranks of one machine, which connect through a file (``meeting``, a ``file://`` address)."""
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # works where the host name does not resolve
         backend = _backend(size)
+        # Names of groups are numbered. One that could not be made in this process has used up a number, and the others,
+        # which are younger, would wait for us under another name for two hours.
+        if not dist.is_initialized():
+            distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
         return Ranks(rank, size, ended)
 
