@@ -10,29 +10,36 @@ from outrider.model.head import token_statistics
 from peak import Peak
 
 
-def naive(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, targets: torch.Tensor, t: float):
+def naive(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, targets: torch.Tensor, t: float, k: int
+):
     logps = (torch.nn.functional.linear(hidden, weight, bias) / t).log_softmax(-1)
-    return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(-1)
+    return (
+        logps.gather(1, targets[:, None])[:, 0],
+        -(logps.exp() * logps).sum(-1),
+        logps.sort(descending=True).values[:, :k],
+    )
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 10**6])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("top", [0, 3])
 def test_values_and_gradients_are_the_naive_ones(
-    chunk: int, temperature: float, with_bias: bool, monkeypatch: pytest.MonkeyPatch
+    chunk: int, temperature: float, with_bias: bool, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(head, "CHUNK", chunk)
     torch.manual_seed(0)
     inputs = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((13, 6), (17, 6), (17,))]
     hidden, weight, bias = inputs[0], inputs[1], inputs[2] if with_bias else None
     targets = torch.randint(0, 17, (13,))
-    mix = torch.randn(2, 13, dtype=torch.float64)
+    mix, mix_top = torch.randn(2, 13, dtype=torch.float64), torch.randn(13, top, dtype=torch.float64)
     results = []
     for f in (token_statistics, naive):
-        logprobs, entropies = f(hidden, weight, bias, targets, temperature)
+        logprobs, entropies, likeliest = f(hidden, weight, bias, targets, temperature, top)
         used = inputs[: 2 + with_bias]
-        grads = torch.autograd.grad((mix[0] * logprobs + mix[1] * entropies).sum(), used)
-        results.append((logprobs, entropies, *grads))
+        mixed = (mix[0] * logprobs + mix[1] * entropies).sum() + (mix_top * likeliest).sum()
+        results.append((logprobs, entropies, likeliest, *torch.autograd.grad(mixed, used)))
     for ours, theirs in zip(*results, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-12)
 
@@ -43,13 +50,16 @@ def test_gradcheck(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
     targets = torch.tensor([0, 6, 3, 3, 1])
-    assert torch.autograd.gradcheck(lambda h, w: token_statistics(h, w, None, targets, 0.8), (hidden, weight))
+    for top in (0, 2, 9):  # the vocabulary has 7
+        assert torch.autograd.gradcheck(
+            lambda h, w, k=top: token_statistics(h, w, None, targets, 0.8, k), (hidden, weight)
+        )
 
 
 def test_no_tokens_and_frozen_head() -> None:
     weight = torch.randn(7, 3)
-    logprobs, entropies = token_statistics(torch.zeros(0, 3), weight, None, torch.zeros(0, dtype=torch.int64))
-    assert logprobs.shape == entropies.shape == (0,)
+    nothing = token_statistics(torch.zeros(0, 3), weight, None, torch.zeros(0, dtype=torch.int64), top=2)
+    assert [tuple(part.shape) for part in nothing] == [(0,), (0,), (0, 2)]
     hidden = torch.randn(2, 3, requires_grad=True)
     token_statistics(hidden, weight, None, torch.tensor([1, 2]))[0].sum().backward()  # the head needs no gradient
     assert hidden.grad is not None
@@ -59,7 +69,7 @@ def test_an_impossible_token_has_no_nan() -> None:
     """A logit of -inf: p log p is 0 there, in the entropy and in its gradient."""
     hidden = torch.tensor([[1.0]], requires_grad=True)
     weight, bias = torch.tensor([[1.0], [2.0], [0.0]]), torch.tensor([0.0, 0.0, float("-inf")])
-    logprobs, entropies = token_statistics(hidden, weight, bias, torch.tensor([0]))
+    logprobs, entropies, _ = token_statistics(hidden, weight, bias, torch.tensor([0]))
     (logprobs + entropies).sum().backward()
     assert torch.isfinite(entropies).all()
     assert torch.isfinite(hidden.grad).all()
@@ -77,7 +87,7 @@ def test_the_logits_of_a_chunk_are_all_that_is_held(naive_form: bool, monkeypatc
             logps = (hidden @ weight.T).log_softmax(-1)
             logprobs, entropies = logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(-1)
         else:
-            logprobs, entropies = token_statistics(hidden, weight, None, targets)
+            logprobs, entropies, _ = token_statistics(hidden, weight, None, targets)
         (logprobs.sum() + entropies.sum()).backward()
     if naive_form:
         assert peak.most > 3 * T * V

@@ -79,6 +79,8 @@ def test_what_verl_does_not_hand_over_is_refused_before_a_run() -> None:
         estimator(["group_mean"])(**(batch() | {"index": None}))
     with pytest.raises(UserError, match="surrogate: 'sapi' is not a surrogate"):
         policy_loss("sapi")
+    with pytest.raises(UserError, match="verl tells a loss the sampled one"):
+        policy_loss("simko")
 
 
 def test_a_chain_that_needs_large_groups_is_no_chain_that_needs_more_than_verl_has() -> None:

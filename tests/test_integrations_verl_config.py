@@ -125,7 +125,8 @@ def test_a_surrogate_is_homogeneous_in_the_advantages_of_a_row(name) -> None:
     logprobs, live = -torch.rand(8, generator=generator, dtype=torch.float64), torch.ones(8, dtype=torch.bool)
 
     def gain(advantages):
-        return SURROGATES[name]().gain(TokenRatios(log_ratio, logprobs, advantages, live, lengths))[0]
+        told = TokenRatios(log_ratio, logprobs, advantages, live, lengths, -logprobs, logprobs[:, None])
+        return SURROGATES[name]().gain(told)[0]
 
     torch.testing.assert_close(gain(advantages * factor), gain(advantages) * factor)
 

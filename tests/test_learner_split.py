@@ -29,6 +29,7 @@ SURROGATES: dict[str, Any] = {
     "cispo": {"cispo": [0.5, 1.0]},
     "gmpo": "gmpo",
     "sapo": "sapo",
+    "simko": {"simko": {"quantile": 0.5, "share": 0.5}},
 }
 SELECTIONS: dict[str, Any] = {
     "none": None,

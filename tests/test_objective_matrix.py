@@ -41,6 +41,7 @@ from outrider.objective import (
     Sapo,
     Selection,
     SequenceMean,
+    Simko,
     Surrogate,
     TokenMean,
     Truncate,
@@ -138,6 +139,13 @@ SURROGATE_CASES = {
         {"clip_low": [0] * 6 + [1, 0, 0, 0, 0, 0], "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6},
         (math.exp((0.3 + 0 - 0.6) / 3), 0.0, -math.exp((0.3 + 0 - 0.6) / 3)),
     ),
+    # nothing forks here, so it is the clip; what it does where responses fork: test_simko.py
+    "simko": Slopes(
+        Simko(low=0.3, high=0.28, quantile=0.5, top=1, share=0.5, penalty=2.0),
+        (0.5, 0.75, 1.0, 1.25, 0.0, 0.0),
+        (0.0, -0.75, -1.0, -1.25, -2.0, -8.0),
+        {"clip_low": [0] * 6 + [1, 0, 0, 0, 0, 0], "clip_high": [0, 0, 0, 0, 1, 1] + [0] * 6, "forking": [0] * 12},
+    ),
     # the slope of rho by log pi is rho
     "sapo": Slopes(
         Sapo(tau_positive=1.5, tau_negative=2.0),
@@ -167,7 +175,8 @@ def slope(
 
     def ratios_of(logprobs: Tensor) -> TokenRatios:
         log_ratio = torch.where(live, logprobs - math.log(0.01), 0.0)
-        return TokenRatios(log_ratio, logprobs, advantages_N, live, lengths)
+        # equal entropies: nothing forks, so a surrogate that reads the likeliest tokens is what it changes
+        return TokenRatios(log_ratio, logprobs, advantages_N, live, lengths, torch.ones(len(live)), logprobs[:, None])
 
     gain, marks = piece.gain(ratios_of(start))
     slopes = torch.autograd.functional.jacobian(lambda logprobs: piece.gain(ratios_of(logprobs))[0], start)
@@ -193,7 +202,7 @@ def check_a_response_by_hand(case: Slopes) -> None:
 def check_marks_are_those_declared(case: Slopes) -> None:
     nothing = torch.zeros(0)
     for marks in (
-        case.piece.gain(TokenRatios(nothing, nothing, nothing, nothing > 0, []))[1],
+        case.piece.gain(TokenRatios(nothing, nothing, nothing, nothing > 0, [], nothing, nothing[:, None]))[1],
         slope(case.piece, [2.0, 0.5], [1.0, -1.0], [1, 1]).marks,
     ):
         assert tuple(marks) == case.piece.diagnostics

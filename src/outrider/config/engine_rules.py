@@ -45,6 +45,10 @@ def _refuse_tinker(recipe: Recipe) -> None:
         raise ValueError(
             f"objective.kl is {objective.kl.coef}, and a Tinker service keeps no reference: objective.kl=0"
         )
+    if objective.surrogate.reads_top > 0:
+        raise ValueError(
+            "objective.surrogate reads the likeliest tokens at each place, and a Tinker service tells the sampled one"
+        )
     if objective.entropy.bonus > 0:
         raise ValueError("objective.entropy needs the entropy of every token, which a Tinker service does not tell")
     if sample.temperature != 1:

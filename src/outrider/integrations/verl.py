@@ -68,12 +68,16 @@ def register_loss(name: str, surrogate: Surrogate | str | Mapping[str, Any]) -> 
 
 
 def register_defaults() -> list[str]:
-    """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names."""
+    """Register baselines and surrogates with their default options as ``outrider_<name>``; return the names.
+
+    Left out are surrogates that read the likeliest tokens, which verl does not tell.
+    """
+    surrogates = [name for name, surrogate in SURROGATES.items() if not surrogate().reads_top]
     for baseline in BASELINES:
         register_chain(PREFIX + baseline, [baseline])
-    for surrogate in SURROGATES:
+    for surrogate in surrogates:
         register_loss(PREFIX + surrogate, surrogate)
-    return [PREFIX + name for name in (*BASELINES, *SURROGATES)]
+    return [PREFIX + name for name in (*BASELINES, *surrogates)]
 
 
 def estimator(chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:
@@ -103,6 +107,10 @@ def policy_loss(surrogate: Surrogate | str | Mapping[str, Any]) -> Callable[...,
         options = _SURROGATE.validate_python(surrogate)
     except ValidationError as error:
         raise UserError(f"surrogate: {error.errors()[0]['msg']}") from None
+    if options.reads_top:
+        raise UserError(
+            "this surrogate reads the likeliest tokens at each place, and verl tells a loss the sampled one"
+        )
     import torch
 
     from outrider.objective.kl import log_ratio_of

@@ -80,6 +80,10 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         (attention, f"explore.{attention[:1]} measures the policy's attention, and verl's servers give none"),
         (branching, f"explore.{branching[:1]} measures the policy's branching, and verl's servers give none"),
         (objective.select, "objective.select chooses tokens over a whole batch, and verl shows a loss its parts"),
+        (
+            objective.surrogate.reads_top,
+            "objective.surrogate reads the likeliest tokens, and verl tells the sampled one",
+        ),
         (objective.entropy.target, "objective.entropy.target steers a bonus, and verl's stays as it is"),
         (recipe.reads_entropies, "it reads the entropy of every token as it was drawn, and verl's servers give none"),
         (recipe.task.turns, f"rollouts of task {recipe.task.name!r} have turns, and this manager draws single ones"),

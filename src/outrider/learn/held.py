@@ -14,6 +14,7 @@ from outrider.learn.checkpoint_files import CheckpointFiles, WholeFiles
 from outrider.learn.processes import Processes
 from outrider.model.compute import ComputePath
 from outrider.model.forward import Packable, own_statistics
+from outrider.model.head import TokenStatistics
 
 
 class HeldModel(Protocol):
@@ -29,8 +30,8 @@ class HeldModel(Protocol):
     whole: bool
     files: CheckpointFiles
 
-    def statistics(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
-        """Log-probability and entropy of every own token of this rank's rows, end to end, ``[N]`` each."""
+    def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
+        """Of every own token of this rank's rows, end to end, and of the ``top`` likeliest at its place."""
         ...
 
     def idle(self, mine: int) -> Iterator[Tensor]:
@@ -71,8 +72,8 @@ class WholeModel:
         self.model, self.path, self.ranks, self.dtype = model, path, ranks, dtype
         self.parameters = [p for p in model.parameters() if p.requires_grad]
 
-    def statistics(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
-        return own_statistics(self.model, self.path, rows, self.dtype, temperature)
+    def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
+        return own_statistics(self.model, self.path, rows, self.dtype, temperature, top)
 
     def idle(self, mine: int) -> Iterator[Tensor]:
         return iter(())  # it waits for no other rank

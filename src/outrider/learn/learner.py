@@ -37,6 +37,11 @@ class Loss(Protocol):
         ...
 
     @property
+    def top(self) -> int:
+        """How many of the likeliest tokens at each place it reads."""
+        ...
+
+    @property
     def diagnostics(self) -> Sequence[str]:
         """The names of all sums that a call returns."""
         ...
@@ -50,9 +55,17 @@ class Loss(Protocol):
         ...
 
     def __call__(
-        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor | None, ref_logprobs_N: Tensor | None
+        self,
+        tokens: TokenBatch,
+        logprobs_N: Tensor,
+        entropies_N: Tensor | None,
+        ref_logprobs_N: Tensor | None,
+        top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a micro-batch, and diagnostics as sums over tokens; without entropies where there are none."""
+        """The loss of a micro-batch, and diagnostics as sums over tokens; without entropies where there are none.
+
+        ``top_NK``: log-probabilities of the likeliest tokens, for a loss that reads some.
+        """
         ...
 
     def state_dict(self) -> dict[str, float]: ...

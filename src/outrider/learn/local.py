@@ -22,6 +22,7 @@ from outrider.learn.options import LearnOptions
 from outrider.learn.processes import OneProcess, Processes
 from outrider.learn.recompute import recompute_layers
 from outrider.model.compute import PACKED, ComputePath
+from outrider.model.head import TokenStatistics
 from outrider.model.load import Policy, save_policy
 from outrider.model.lora import write_adapter
 from outrider.model.weights_file import write_weights
@@ -224,8 +225,9 @@ class LocalLearner:
         for nothing in self.held.idle(len(micros)):
             nothing.backward()
         for micro, reference_N in zip(micros, references, strict=True):
-            logprobs_N, entropies_N = self._forward([weighted.row for weighted in micro])
-            loss, diagnostics = self.loss(TokenBatch.of(micro, logprobs_N), logprobs_N, entropies_N, reference_N)
+            logprobs_N, entropies_N, top_NK = self._forward([weighted.row for weighted in micro], self.loss.top)
+            tokens = TokenBatch.of(micro, logprobs_N)
+            loss, diagnostics = self.loss(tokens, logprobs_N, entropies_N, reference_N, top_NK)
             loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
@@ -235,9 +237,8 @@ class LocalLearner:
         packed = torch.stack([sums.get(name, none) for name in names]).cpu()
         return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))
 
-    def _forward(self, rows: Sequence[TrainingRow]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies of all own tokens, end to end."""
-        return self.held.statistics(rows, rows[0].mode.temperature)
+    def _forward(self, rows: Sequence[TrainingRow], top: int = 0) -> TokenStatistics:
+        return self.held.statistics(rows, rows[0].mode.temperature, top)
 
 
 class Slot(NamedTuple):

@@ -25,6 +25,7 @@ from outrider.learn.sharded_files import ShardedFiles
 from outrider.model.compute import ComputePath
 from outrider.model.device import placement
 from outrider.model.forward import Packable, own_statistics
+from outrider.model.head import TokenStatistics
 from outrider.record.row import imitation_row
 
 _NOTHING = imitation_row(np.zeros(1, np.int32), np.zeros(1, np.int32))
@@ -85,8 +86,8 @@ class ShardedModel:
         self.model = model
         self.parameters = [p for p in model.parameters() if p.requires_grad]
 
-    def statistics(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
-        statistics: tuple[Tensor, Tensor] = self._root(rows, temperature)
+    def statistics(self, rows: Sequence[Packable], temperature: float, top: int = 0) -> TokenStatistics:
+        statistics: TokenStatistics = self._root(rows, temperature, top)
         if not torch.is_grad_enabled():
             # FSDP leaves the outermost part gathered for a backward pass, and whoever read or wrote a parameter then
             # would have a buffer that is about to go instead of this rank's share
@@ -97,8 +98,8 @@ class ShardedModel:
         most = torch.tensor(mine, device=self._device)
         dist.all_reduce(most, op=dist.ReduceOp.MAX)
         for _ in range(int(most) - mine):
-            logprobs_N, entropies_N = self.statistics([_NOTHING], 1.0)
-            yield 0.0 * (logprobs_N.sum() + entropies_N.sum())
+            nothing = self.statistics([_NOTHING], 1.0)
+            yield 0.0 * (nothing.logprobs_T.sum() + nothing.entropies_T.sum())
 
     def finish_gradients(self, norm: float) -> float:
         # they were added in the backward passes
@@ -137,8 +138,8 @@ class _Statistics(torch.nn.Module):
         super().__init__()
         self.model, self.path, self.dtype = model, path, dtype
 
-    def forward(self, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
-        return own_statistics(self.model, self.path, rows, self.dtype, temperature)
+    def forward(self, rows: Sequence[Packable], temperature: float, top: int) -> TokenStatistics:
+        return own_statistics(self.model, self.path, rows, self.dtype, temperature, top)
 
 
 def _without_weights(model: PreTrainedModel) -> PreTrainedModel:

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from outrider.model.attention import Packed
 from outrider.model.compute import ComputePath
 from outrider.model.device import products_in
-from outrider.model.head import logit_statistics, token_statistics
+from outrider.model.head import TokenStatistics, logit_statistics, token_statistics
 from outrider.record import Ids
 
 MOST_LOGITS = 1 << 28
@@ -34,32 +34,40 @@ class Packable(Protocol):
 
 
 def own_statistics(
-    model: PreTrainedModel, path: ComputePath, rows: Sequence[Packable], dtype: torch.dtype, temperature: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    """Log-probability and entropy of every own token of the rows, end to end, ``[N]`` each, differentiable.
+    model: PreTrainedModel,
+    path: ComputePath,
+    rows: Sequence[Packable],
+    dtype: torch.dtype,
+    temperature: float = 1.0,
+    top: int = 0,
+) -> TokenStatistics:
+    """Of every own token of the rows, end to end, differentiable.
 
     Args:
         path: of the policy.
         dtype: of matrix products.
+        top: how many of the likeliest tokens at each place are told.
     """
     device = next(model.parameters()).device
     if path.name == "plain":
         with products_in(dtype, device):
-            return _plain_statistics(model, rows, temperature)
+            return _plain_statistics(model, rows, temperature, top)
     with products_in(dtype, device):
         hidden_NH, targets_N = own_hidden(model, rows)
     head = model.get_output_embeddings()
     # the head has a backward pass of its own, which autocast does not reach: its products are in the type of its input
     low_NH = hidden_NH if dtype is torch.float32 else hidden_NH.to(dtype)
-    return token_statistics(low_NH, head.weight, getattr(head, "bias", None), targets_N, temperature)
+    return token_statistics(low_NH, head.weight, getattr(head, "bias", None), targets_N, temperature, top)
 
 
-def _plain_statistics(model: PreTrainedModel, rows: Sequence[Packable], temperature: float) -> tuple[Tensor, Tensor]:
+def _plain_statistics(
+    model: PreTrainedModel, rows: Sequence[Packable], temperature: float, top: int
+) -> TokenStatistics:
     """By the model's own forward pass and head. Rows are cut into parts of at most ``MOST_LOGITS`` logits, or one row;
     with several parts, the backward pass computes each one again."""
 
-    def statistics(part: Sequence[Packable]) -> tuple[Tensor, Tensor]:
-        return logit_statistics(*_own_logits(model, part), temperature)
+    def statistics(part: Sequence[Packable]) -> TokenStatistics:
+        return logit_statistics(*_own_logits(model, part), temperature, top)
 
     parts: list[list[Packable]] = [[]]
     for row in rows:
@@ -70,7 +78,7 @@ def _plain_statistics(model: PreTrainedModel, rows: Sequence[Packable], temperat
     if len(parts) == 1:
         return statistics(rows)
     results = [checkpoint(statistics, part, use_reentrant=False) for part in parts]
-    return torch.cat([logprobs_N for logprobs_N, _ in results]), torch.cat([entropies_N for _, entropies_N in results])
+    return TokenStatistics(*(torch.cat(each) for each in zip(*results, strict=True)))
 
 
 def _own_logits(model: PreTrainedModel, rows: Sequence[Packable]) -> tuple[Tensor, Tensor]:

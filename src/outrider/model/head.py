@@ -6,7 +6,7 @@ Peak memory is that of one chunk: ``CHUNK`` floats, a few times over.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,62 +15,93 @@ CHUNK = 8 * 1024 * 1024
 """Most logits held at once (32 MB in float32), whatever the vocabulary."""
 
 
+class TokenStatistics(NamedTuple):
+    """Of the distribution that each token was drawn from, in nats.
+
+    Attributes:
+        logprobs_T: of the token.
+        entropies_T: of the distribution.
+        top_TK: the log-probabilities of its K likeliest tokens, in descending order; of all where it has fewer.
+    """
+
+    logprobs_T: Tensor
+    entropies_T: Tensor
+    top_TK: Tensor
+
+
 def token_statistics(
-    hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    r"""Log-probability of each target and entropy of each distribution, both ``[T]`` in nats.
+    hidden_TH: Tensor,
+    weight_VH: Tensor,
+    bias_V: Tensor | None,
+    targets_T: Tensor,
+    temperature: float = 1.0,
+    top: int = 0,
+) -> TokenStatistics:
+    r"""Log-probability of each target, entropy of each distribution, and its ``top`` likeliest tokens.
 
     With :math:`z = (W h + b) / \tau` in at least float32: :math:`\log p_y = z_y - \log\sum_v e^{z_v}` and
-    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. Both are differentiable in hidden states, weight and bias. No
-    tokens give two empty tensors. Products are in the type of the hidden states; the gradients of weight and bias are
+    :math:`H = \log\sum_v e^{z_v} - \sum_v p_v z_v`. All are differentiable in hidden states, weight and bias. No
+    tokens give empty tensors. Products are in the type of the hidden states; the gradients of weight and bias are
     summed, and returned, in at least float32.
 
     >>> h, w = torch.randn(3, 4), torch.randn(7, 4)
-    >>> lp, _ = token_statistics(h, w, None, torch.tensor([0, 6, 2]))
+    >>> lp, _, _ = token_statistics(h, w, None, torch.tensor([0, 6, 2]))
     >>> want = (h @ w.T).log_softmax(-1)[torch.arange(3), torch.tensor([0, 6, 2])]
     >>> bool(torch.allclose(lp, want, atol=1e-6))
     True
     """
-    return _TokenStatistics.apply(hidden_TH, weight_VH, bias_V, targets_T, temperature)  # type: ignore[no-any-return, no-untyped-call]
+    args = (hidden_TH, weight_VH, bias_V, targets_T, temperature, top)
+    return TokenStatistics(*_TokenStatistics.apply(*args))  # type: ignore[no-untyped-call]
 
 
-def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+def logit_statistics(logits_NV: Tensor, targets_N: Tensor, temperature: float = 1.0, top: int = 0) -> TokenStatistics:
     """What :func:`token_statistics` returns, from logits that a model has made itself (scaled, capped, ...).
 
-    >>> logps, entropies = logit_statistics(torch.zeros(1, 4), torch.tensor([2]))
-    >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6)
-    (0.25, 4.0)
+    >>> logps, entropies, top = logit_statistics(torch.zeros(1, 4), torch.tensor([2]), top=2)
+    >>> round(float(logps.exp()), 6), round(float(entropies.exp()), 6), top.exp().tolist()
+    (0.25, 4.0, [[0.25, 0.25]])
     """
     logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
     logps_NV = (logits_NV if temperature == 1.0 else logits_NV / temperature).log_softmax(-1)
-    return logps_NV.gather(1, targets_N[:, None])[:, 0], -_expectation(logps_NV)
+    top_NK = logps_NV.topk(min(top, logps_NV.shape[1])).values
+    return TokenStatistics(logps_NV.gather(1, targets_N[:, None])[:, 0], -_expectation(logps_NV), top_NK)
 
 
 class _TokenStatistics(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden_TH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, targets_T: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any,
+        hidden_TH: Tensor,
+        weight_VH: Tensor,
+        bias_V: Tensor | None,
+        targets_T: Tensor,
+        temperature: float,
+        top: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = torch.promote_types(hidden_TH.dtype, torch.float32)
         weight_VH = weight_VH.to(hidden_TH.dtype)
         bias_V = None if bias_V is None else bias_V.to(hidden_TH.dtype)
         logprobs_T = torch.empty(len(targets_T), dtype=dtype, device=hidden_TH.device)
         entropies_T = torch.empty_like(logprobs_T)
+        top_TK = logprobs_T.new_empty(len(targets_T), min(top, len(weight_VH)))
+        likeliest_TK = targets_T.new_empty(top_TK.shape)
         for part in _chunks(len(targets_T), len(weight_VH)):
             logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, temperature, dtype)
             logprobs_T[part] = logps_tV.gather(1, targets_T[part, None])[:, 0]
             entropies_T[part] = -_expectation(logps_tV)
+            if top:
+                top_TK[part], likeliest_TK[part] = logps_tV.topk(top_TK.shape[1])
         # log-probabilities are as large as the logits and are computed again; entropies are [T], and cheap to keep
-        ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T)
+        ctx.save_for_backward(hidden_TH, weight_VH, bias_V, targets_T, entropies_T, likeliest_TK)
         ctx.temperature = temperature
         ctx.set_materialize_grads(False)
-        return logprobs_T, entropies_T
+        return logprobs_T, entropies_T, top_TK
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         r"""``d log p_y / dz = 1[y] - p`` and ``dH / dz_v = -p_v (log p_v + H)``, chunk by chunk."""
-        hidden_TH, weight_VH, bias_V, targets_T, entropies_T = ctx.saved_tensors
-        grad_logprobs_T, grad_entropies_T = grads
+        hidden_TH, weight_VH, bias_V, targets_T, entropies_T, likeliest_TK = ctx.saved_tensors
+        grad_logprobs_T, grad_entropies_T, grad_top_TK = grads
         # None for an output that the loss does not use: most use no entropy, and a GPU is not asked whether it is 0
         if grad_logprobs_T is None:
             grad_logprobs_T = torch.zeros_like(entropies_T)
@@ -83,6 +114,9 @@ class _TokenStatistics(torch.autograd.Function):
             probs_tV = logps_tV.exp()
             grad_tV = -grad_logprobs_T[part, None] * probs_tV
             grad_tV.scatter_add_(1, targets_T[part, None], grad_logprobs_T[part, None])
+            if grad_top_TK is not None:
+                grad_tV -= grad_top_TK[part].sum(1, keepdim=True) * probs_tV
+                grad_tV.scatter_add_(1, likeliest_TK[part], grad_top_TK[part])
             if grad_entropies_T is not None:
                 surprise_tV = logps_tV.clamp_min_(torch.finfo(logps_tV.dtype).min)  # -inf * 0 is 0 here
                 grad_tV -= grad_entropies_T[part, None] * probs_tV * (surprise_tV + entropies_T[part, None])
@@ -95,7 +129,7 @@ class _TokenStatistics(torch.autograd.Function):
                 grad_hidden[part] = grad_low @ weight_VH
             if grad_weight is not None:
                 _add_product(grad_weight, grad_low, hidden_TH[part])
-        return grad_hidden, grad_weight, grad_bias, None, None
+        return grad_hidden, grad_weight, grad_bias, None, None, None
 
 
 def _add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:

@@ -14,6 +14,7 @@ from outrider.objective.mask import Mask
 from outrider.objective.recompute import Recompute
 from outrider.objective.sapo import Sapo
 from outrider.objective.selection import Selection
+from outrider.objective.simko import Simko
 from outrider.objective.surrogate import Surrogate
 from outrider.objective.truncate import Truncate
 from outrider.objective.unclipped import Unclipped
@@ -25,6 +26,7 @@ SURROGATES: dict[str, type[Surrogate]] = {
     "gmpo": Gmpo,
     "sapo": Sapo,
     "likelihood": Likelihood,
+    "simko": Simko,
 }
 SELECTIONS: dict[str, type[Selection]] = {"forking": Forking, "clip_cov": ClipCov, "kl_cov": KlCov}
 CORRECTIONS: dict[str, type[Correction]] = {"recompute": Recompute, "truncate": Truncate, "mask": Mask}
@@ -60,6 +62,7 @@ __all__ = [
     "Sapo",
     "Selection",
     "SequenceMean",
+    "Simko",
     "Surrogate",
     "TokenMean",
     "Truncate",

@@ -13,6 +13,7 @@ name                     there with                meaning
 ``gate``                 sapo                      share of the gradient that passes the gate
 ``selected``             forking, clip_cov         share of tokens that keep their policy gradient
 ``penalised``            kl_cov                    share of tokens that are held near the policy that sampled
+``forking``              simko                     share of tokens of high entropy in their response
 ``penalty``              kl_cov                    the penalty, spread over all tokens
 ``importance``           correction                weight of the policy term
 ``sampler_kl_*``,        correction                gauges of a step, over all its trainable tokens:
@@ -74,6 +75,11 @@ class PolicyLoss:
         return self.options.kl.reset_every
 
     @property
+    def top(self) -> int:
+        """How many of the likeliest tokens at each place it reads."""
+        return self.options.surrogate.reads_top
+
+    @property
     def trains_all(self) -> bool:
         """Whether rows without advantage are trained on too: by the KL, or by an entropy bonus where there is one."""
         pulled = self.needs_reference and not self.options.kl.mask_without_signal
@@ -119,16 +125,22 @@ class PolicyLoss:
         return weighted
 
     def __call__(
-        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor | None, ref_logprobs_N: Tensor | None
+        self,
+        tokens: TokenBatch,
+        logprobs_N: Tensor,
+        entropies_N: Tensor | None,
+        ref_logprobs_N: Tensor | None,
+        top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, and diagnostics as sums over trainable tokens (divide by ``tokens``).
 
-        ``entropies_N``: None where the engine has none, for an objective without a bonus.
+        ``entropies_N``: None where the engine has none, for an objective that reads none. ``top_NK``: log-probabilities
+        of the ``top`` likeliest tokens.
         """
         live = tokens.weights > 0
         # bounded before exp: one token that the policy has lost would overflow to infinity
         log_ratio, bounded = log_ratio_of(logprobs_N, tokens.old_logprobs, live)
-        ratios = TokenRatios(bounded, logprobs_N, tokens.advantages, live, tokens.lengths)
+        ratios = TokenRatios(bounded, logprobs_N, tokens.advantages, live, tokens.lengths, entropies_N, top_NK)
         gain, marks = self.options.surrogate.gain(ratios)
         sums = {
             "tokens": live.sum(),
@@ -170,6 +182,7 @@ class ImitationLoss:
     needs_reference = False
     reset_every = None
     trains_all = True
+    top = 0
     diagnostics = ("tokens", "entropy", "surprise")
 
     def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
@@ -180,7 +193,12 @@ class ImitationLoss:
         return [WeightedRow(row, 1 / tokens, bool(row.trainable_N.any())) for row in rows] if tokens else []
 
     def __call__(
-        self, tokens: TokenBatch, logprobs_N: Tensor, entropies_N: Tensor | None, ref_logprobs_N: Tensor | None
+        self,
+        tokens: TokenBatch,
+        logprobs_N: Tensor,
+        entropies_N: Tensor | None,
+        ref_logprobs_N: Tensor | None,
+        top_NK: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         live = tokens.weights > 0
         sums = {"tokens": live.sum(), "surprise": -_sum(logprobs_N, live)}

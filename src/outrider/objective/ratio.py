@@ -39,6 +39,8 @@ class TokenRatios(NamedTuple):
         advantages: 0 where a token carries no signal.
         live: bool, the trainable tokens.
         lengths: own tokens of each row.
+        entropies: of the distributions, for a surrogate that reads the likeliest tokens.
+        top: log-probabilities of the likeliest tokens at each place, ``[N, K]``, in descending order.
     """
 
     log_ratio: Tensor
@@ -46,6 +48,8 @@ class TokenRatios(NamedTuple):
     advantages: Tensor
     live: Tensor
     lengths: Sequence[int]
+    entropies: Tensor | None = None
+    top: Tensor | None = None
 
     def ratio(self, level: RatioLevel) -> Tensor:
         """The ratio ``[N]`` at a level."""

@@ -30,6 +30,11 @@ class Surrogate(Options):
         """Whether a response has one ratio. All of its tokens are trained through it, so none can be left out."""
         return False
 
+    @property
+    def reads_top(self) -> int:
+        """How many of the likeliest tokens at each place it reads, with the entropies; 0: nothing but the ratios."""
+        return 0
+
     def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
         """The gain of each token ``[N]``, and marks by name, ``[N]`` each, whose means over tokens are diagnostics.
 

@@ -143,7 +143,7 @@ class SelfCheck:
 def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """All rows in one pass."""
     dtype = placement(policy.options.dtype).dtype
-    logprobs_N, entropies_N = own_statistics(policy.model, policy.path, rows, dtype)
+    logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, dtype)
     want_NV = torch.cat([*wants])
     ids_N = torch.from_numpy(np.concatenate([row.token_ids for row in rows]).astype(np.int64))
     yield _apart(logprobs_N, want_NV.gather(1, ids_N.to(want_NV.device)[:, None])[:, 0])

@@ -1,0 +1,101 @@
+"""SimKO: where a response forks, successes pull up its likeliest tokens too, and failures push down the likeliest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from outrider.objective.ratio import Marks, TokenRatios
+from outrider.objective.surrogate import Bounded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_LEAST = -1e3  # a token that cannot be sampled has a log-probability of -inf, and that minus itself is no number
+
+
+class Simko(Bounded):
+    r"""PPO's clipped ratio, changed at forking tokens; short form ``simko: [0.2, 0.2]``.
+
+    A token forks where its entropy is above the quantile :math:`\tau` of its response's trainable tokens. There, with
+    the K likeliest tokens :math:`v_k` of the present policy, and sg for no gradient,
+
+    .. math:: \tilde\rho_t = (1 - \alpha)\, \rho_t + \frac{\alpha}{K} \sum_k \mathrm{sg}\Big[\frac{\rho_t}
+              {\rho_{t,k}}\Big] \rho_{t,k} \;\text{ where } A_t > 0, \qquad
+              \tilde A_t = \lambda A_t \;\text{ where } A_t < 0 \text{ and } y_t = v_1
+
+    in the place of :math:`\rho_t` and :math:`A_t`. The first has the value of :math:`\rho_t` and a gradient in which a
+    share :math:`\alpha` goes to the likeliest tokens, the sampled one among them. The policy that sampled is in neither
+    value nor gradient of :math:`\mathrm{sg}[1 / \rho_{t,k}]\, \rho_{t,k}`, so nobody has to keep its likeliest tokens.
+
+    Right and wrong are told by the sign of the advantage, which is the same with ``group_mean`` and rewards of 0 and 1.
+    Of several equally likely tokens each is the likeliest. Degenerate: a response of one token, or of equal entropies,
+    has no forking token; with a vocabulary of fewer than K tokens all are meant.
+
+    Marks: ``clip_low`` and ``clip_high`` where a clip takes the gradient; ``forking``.
+
+    Source: arXiv 2510.14807 and its released code (compute_policy_loss_simko), from which the entropies are those of
+    the policy that is trained, and the quantile is linear between two tokens.
+    """
+
+    low: float = Field(0.2, ge=0, le=1, strict=True, description="ratios count down to 1 - low; 1: no bound")
+    high: float = Field(0.2, ge=0, strict=True, description="ratios count up to 1 + high")
+    quantile: float = Field(0.8, ge=0, lt=1, description="of a response's entropies, above which a token forks (tau)")
+    top: int = Field(3, ge=1, description="likeliest tokens that share in a success (K)")
+    share: float = Field(0.01, ge=0, le=1, description="of a success that goes to the likeliest tokens (alpha)")
+    penalty: float = Field(1.1, ge=1, description="factor of a failure's advantage at the likeliest token (lambda)")
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        return "clip_low", "clip_high", "forking"
+
+    @property
+    def reads_top(self) -> int:
+        return self.top
+
+    def gain(self, tokens: TokenRatios) -> tuple[Tensor, Marks]:
+        import torch
+
+        assert tokens.entropies is not None
+        assert tokens.top is not None
+        entropies = tokens.entropies.detach()
+        forking = tokens.live & (entropies > row_quantiles(entropies, tokens.live, tokens.lengths, self.quantile))
+        spread = forking & (tokens.advantages > 0)
+        # a value of 0 and the gradient of the mean
+        likeliest = torch.where(spread[:, None], tokens.top.clamp_min(_LEAST), 0.0).mean(1)
+        own = tokens.log_ratio
+        moved = (likeliest - likeliest.detach()) - (own - own.detach())
+        ratio = (own + torch.where(spread, self.share * moved, 0.0)).exp()
+        first = tokens.logprobs.detach() >= tokens.top[:, 0].detach()
+        advantages = tokens.advantages
+        advantages = torch.where(forking & first & (advantages < 0), self.penalty * advantages, advantages)
+        low, high = 1 - self.low, 1 + self.high
+        gain = torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
+        marks = {
+            "clip_low": (ratio < low) & (advantages < 0),
+            "clip_high": (ratio > high) & (advantages > 0),
+            "forking": forking,
+        }
+        return gain, marks
+
+
+def row_quantiles(values_N: Tensor, live_N: Tensor, lengths: Sequence[int], q: float) -> Tensor:
+    """``[N]``: the quantile of the live values of each token's row, linear between two; NaN in a row without any.
+
+    >>> import torch
+    >>> values, live = torch.tensor([1.0, 3.0, 2.0, 5.0]), torch.tensor([True, True, True, False])
+    >>> row_quantiles(values, live, [3, 1], 0.25).tolist()
+    [1.5, 1.5, 1.5, nan]
+    """
+    import torch
+
+    if not len(values_N):
+        return values_N
+    rows = list(values_N.split(list(lengths)))
+    kept = [torch.where(live, row, torch.nan) for row, live in zip(rows, live_N.split(list(lengths)), strict=True)]
+    padded_BL = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True, padding_value=torch.nan)
+    quantiles_B = padded_BL.nanquantile(q, dim=1)
+    repeats = torch.tensor(list(lengths), device=values_N.device)
+    return quantiles_B.repeat_interleave(repeats, output_size=len(values_N))
