@@ -14,6 +14,7 @@ from outrider.explore import (
     Cures,
     EntropyBranch,
     Greedy,
+    Hint,
     Keep,
     Knapsack,
     Prefixed,
@@ -109,6 +110,13 @@ CASES = {
     ),
     "uniform": Case(
         lambda: Uniform(n=3),
+        lambda sizes: 3 * len(sizes),
+        [Worked({"a": "", "b": ""}, [{"a": 3, "b": 3}])],
+        exact=True,
+        first=True,
+    ),
+    "hint": Case(
+        lambda: Hint(n=3, shares=[0.5], template="{question} {hint}"),
         lambda sizes: 3 * len(sizes),
         [Worked({"a": "", "b": ""}, [{"a": 3, "b": 3}])],
         exact=True,

@@ -52,6 +52,31 @@ def complaint(**options) -> str:
     return str(caught.value)
 
 
+# solutions
+
+
+def test_training_rows_have_their_solution_and_a_run_goes_on_with_the_same_ones_alone(files, tmp_path):
+    """A row of which it is null has none; held-out rows need no such field."""
+    data = [{**row, "steps": f"because {row['id']}" if row["level"] else None} for row in rows(10)]
+    files["train_data"] = write(tmp_path / "solved.jsonl", data)
+    task = Table(**files, id="id", solution="steps")
+    problems = {p.id: p for p in map(task.train, range(10))}
+    assert problems["train-1"].metadata["solution"] == "because train-1"
+    assert "solution" not in problems["train-0"].metadata
+    assert all("solution" not in p.metadata for p in task.heldout(7))
+    assert task.right(problems["train-1"]) == "\\boxed{1}", "the judge's, not the field's"
+    fingerprints = {Table(**files, id="id").fingerprint, task.fingerprint}
+    data[1]["steps"] = "because it is"
+    write(tmp_path / "solved.jsonl", data)
+    assert len({*fingerprints, Table(**files, id="id", solution="steps").fingerprint}) == 3
+
+
+def test_a_solution_that_is_not_there_or_would_be_shown_is_refused(files):
+    assert "no field 'answr' (did you mean 'answer'?)" in complaint(**files, solution="answr")
+    with pytest.raises(ValidationError, match=r"prompt: \{level\} would show the solution"):
+        Table(**files, prompt="{problem} {level}", solution="level")
+
+
 # levels
 
 

@@ -5,6 +5,7 @@ from outrider.explore.commit import Commit
 from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.greedy import Greedy
+from outrider.explore.hint import Hint
 from outrider.explore.keep import Keep
 from outrider.explore.knapsack import Knapsack
 from outrider.explore.prefixed import Prefixed
@@ -26,6 +27,7 @@ STAGES: dict[str, type[Stage]] = {
     "cures": Cures,
     "entropy_branch": EntropyBranch,
     "greedy": Greedy,
+    "hint": Hint,
     "keep": Keep,
     "knapsack": Knapsack,
     "prefixed": Prefixed,
@@ -46,6 +48,7 @@ __all__ = [
     "Engine",
     "EntropyBranch",
     "Greedy",
+    "Hint",
     "Keep",
     "Knapsack",
     "Prefixed",

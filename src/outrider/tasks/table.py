@@ -57,6 +57,9 @@ class Table(Task):
     With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
     left out and counted; without it such a row is refused where the judge needs the answer.
 
+    Stages that show or continue solutions read those of the field ``solution``, which training rows have; where it is
+    null or empty a problem has none.
+
     The ``judge`` reads right answers and judges responses (:mod:`outrider.verify.judges`). No file is read before the
     first problem is needed.
 
@@ -75,6 +78,7 @@ class Table(Task):
     skip: Literal["empty"] | None = Field(
         None, description="empty: leave out rows without an answer; null: refuse them"
     )
+    solution: str | None = Field(None, min_length=1, description="field of a worked solution; null: there are none")
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
     levels: list[str] = Field([], description="levels to train on; []: all")
@@ -84,8 +88,9 @@ class Table(Task):
     @model_validator(mode="after")
     def _options_agree(self) -> Table:
         parts = prompt_parts(self.prompt, self.question)
-        if any(part.field == self.answer for part in parts):
-            raise ValueError(f"prompt: {{{self.answer}}} would show the right answer")
+        for hidden, what in ((self.answer, "right answer"), (self.solution, "solution")):
+            if hidden is not None and any(part.field == hidden for part in parts):
+                raise ValueError(f"prompt: {{{hidden}}} would show the {what}")
         if self.levels and self.level is None:
             raise ValueError("levels: name the field that says a problem's level (level)")
         if self.messages is not None and self.prompt != PROMPT:
@@ -228,7 +233,8 @@ class Table(Task):
             raise ValueError(f"no field {self.answer!r} ({row.hint(self.answer)})")
         answer = self.judge.reference(row, self.answer)
         key = prompted.id if self.id is None else _text(row, self.id)
-        return replace(prompted, id=key, answer=answer, level=self._level(row, heldout))
+        metadata = prompted.metadata if heldout else {**prompted.metadata, **self._solution(row)}
+        return replace(prompted, id=key, answer=answer, level=self._level(row, heldout), metadata=metadata)
 
     def _of_text(self, row: Fields) -> Problem:
         """A problem whose prompt is text."""
@@ -247,6 +253,11 @@ class Table(Task):
         if not prompt.strip():
             raise ValueError(f"the last message of {messages!r} is empty, so the prompt holds no question")
         return Problem(_hash(json.dumps([*before, prompt])), prompt, messages_before=before)
+
+    def _solution(self, row: Fields) -> dict[str, str]:
+        if self.solution is None or (self.solution in row and row.empty(self.solution)):
+            return {}
+        return {"solution": _text(row, self.solution)}
 
     def _level(self, row: Fields, heldout: bool) -> str:
         """The level of a row. Held-out rows need the field, training tables often lack it; null means no level."""
@@ -272,7 +283,8 @@ def _text(row: Fields, name: str) -> str:
 def _identity(problem: Problem) -> list[Any]:
     """The parts of a problem that change a run."""
     messages = [] if problem.messages_before is None else [problem.messages_before]
-    return [problem.id, problem.prompt, problem.answer, problem.level, *messages]
+    solution = [problem.metadata["solution"]] if "solution" in problem.metadata else []
+    return [problem.id, problem.prompt, problem.answer, problem.level, *messages, *solution]
 
 
 def _hash(prompt: str) -> str:
