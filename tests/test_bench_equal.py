@@ -1,15 +1,17 @@
-"""pass@k at equal pass@1: the value against interpolation by hand, the interval against a jackknife."""
+"""At equal pass@1, steps or tokens: the value against interpolation by hand, the interval against a jackknife."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.random import Generator, default_rng
 
 from arms import arm, before
-from outrider.bench.equal import at_equal_pass1
+from outrider.bench.crossed import difference
+from outrider.bench.equal import at_equal, at_equal_pass1
 
 SAMPLES = 4
 
@@ -115,3 +117,41 @@ def test_problems_that_are_not_known_everywhere_are_left_out_for_every_k() -> No
         assert found.change.value == pytest.approx(alone.change.value)
     none = arm("b", [[1, 1]], scorable=[[1, 1]])
     assert math.isnan(at_equal_pass1(before([0, 0]), base, none, 2).change.value)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("spent", ["steps", "tokens"])
+def test_at_equal_steps_every_run_is_taken_where_it_has_made_as_many(spent: str, k: int) -> None:
+    """The shortest of all four runs has made 8; each of the others is between two of its own points there."""
+    start, base, other = case(2, 2, 30, (0.6, 0.5))
+    made = {"a": [(10, 11), (20, 24)], "b": [(4, 3), (9, 8)]}
+    arms = {}
+    for name, points in (("a", base), ("b", other)):
+        whole = arm(name, *points)
+        given = [replace(p, **{spent: at}) for p, at in zip(whole.points, made[name], strict=True)]
+        arms[name] = replace(whole, points=tuple(given))
+    ends = {}
+    for name, points in (("a", base), ("b", other)):
+        heights = [[pass_at(p, k) for p in ([start], [points[0][s]], [points[1][s]])] for s in (0, 1)]
+        places = [[0, made[name][0][s], made[name][1][s]] for s in (0, 1)]
+        ends[name] = np.mean([np.interp(8, x, y) for x, y in zip(places, heights, strict=True)])
+    found = at_equal(spent, before(start), arms["a"], arms["b"], k)
+    assert found.spent == 8
+    assert found.change.value == pytest.approx(ends["b"] - ends["a"])
+    turned = at_equal(spent, before(start), arms["b"], arms["a"], k)
+    assert (turned.change.value, turned.change.error) == pytest.approx((-found.change.value, found.change.error))
+
+
+def test_runs_of_equally_many_steps_differ_at_their_ends() -> None:
+    start, base, other = case(3, 3, 30, (0.6, 0.5))
+    first, second = arm("a", *base), arm("b", *other)
+    found = at_equal("steps", before(start), first, second, 4)
+    ends = difference(first.end.measured("pass@4"), second.end.measured("pass@4"))
+    assert found.change == pytest.approx(ends)
+
+
+def test_what_is_not_known_everywhere_is_left_out_at_equal_steps_too() -> None:
+    base, short = arm("a", [[2, 4]]), arm("b", [[1, 0]], scorable=[[4, 2]])
+    assert at_equal("steps", before([0, 0]), base, short, 4).change.problems == 1
+    none = arm("b", [[1, 1]], scorable=[[1, 1]])
+    assert math.isnan(at_equal("steps", before([0, 0]), base, none, 2).change.value)

@@ -27,6 +27,7 @@ INTERVALS = {
         "Correlation",
         "Estimate",
         "Equal",
+        "EqualSpent",
         "Change",
         "FirstAndLast",
         "Level",
@@ -51,6 +52,8 @@ OF_OTHERS = {
     "BenchReport.against_base": "difference",
     "BenchReport.against_before": "difference",
     "BenchReport.at_equal_pass1": "at_equal_pass1",
+    "at_equal": "difference",
+    "BenchReport.at_equal_other": "difference",
 }
 
 

@@ -1,9 +1,9 @@
-"""Two recipes compared at equal pass@1 instead of at the ends of their budgets."""
+"""Two recipes compared at equal pass@1, or after equal steps or tokens, instead of at the ends of their budgets."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,13 @@ class Equal(NamedTuple):
     """A difference in pass@k, and the pass@1 at which it was taken; both NaN where there is no such place."""
 
     pass1: float
+    change: Estimate
+
+
+class EqualSpent(NamedTuple):
+    """A difference in pass@k, and the steps or tokens after which it was taken."""
+
+    spent: float
     change: Estimate
 
 
@@ -66,6 +73,35 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     else:
         level, d_SP = first.heights[first.top], -_above(first, second)
     return Equal(float(level), estimate(Measured(d_SP, np.ones_like(d_SP))))
+
+
+def at_equal(spent: Literal["steps", "tokens"], before: Arm, base: Arm, arm: Arm, k: int) -> EqualSpent:
+    """How much more pass@k ``arm`` has than ``base`` after equally many steps, or tokens: the most that all runs have.
+
+    Every run of both is taken where it has spent as much as the run that spent least, between its two evaluations
+    there on a straight line, from the policy before training on. The interval is that of
+    :func:`~outrider.bench.crossed.estimate` over the paired differences, seeds and problems; how far from straight a
+    line is is in no interval. Assumes the same seeds on both sides, in the same order. A problem on which a value is
+    unknown at some point is left out; NaN where nothing is known.
+    """
+    level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
+    both = [np.stack([_at(level, before, a.only([seed]), spent, k) for seed in a.seeds]) for a in (base, arm)]
+    known_P = np.isfinite(both).all(axis=(0, 1))
+    if not known_P.any():
+        return EqualSpent(level, Estimate(math.nan, math.nan, math.nan, len(base.seeds), 0))
+    d_SP = (both[1] - both[0])[:, known_P]
+    return EqualSpent(level, estimate(Measured(d_SP, np.ones_like(d_SP))))
+
+
+def _at(level: float, before: Arm, run: Arm, spent: str, k: int) -> Floats:
+    """pass@k of one run where it has spent so much; ``[P]``."""
+    y, x = _along(before, run, k)[:, 0], [0.0, *(float(getattr(point, spent)[0]) for point in run.points)]
+    i = min(int(np.searchsorted(x, level)), len(x) - 1)
+    if x[i] == level:
+        return np.asarray(y[i])
+    w = (level - x[i - 1]) / (x[i] - x[i - 1])
+    between: Floats = (1 - w) * y[i - 1] + w * y[i]
+    return between
 
 
 def _above(lower: _Line, other: _Line) -> Floats:

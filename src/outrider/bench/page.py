@@ -53,6 +53,7 @@ def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
     ]
     if others and report.base:
         parts += [f"## Change from {base}", _PAIRED, _without(differences(report, report.against_base), base)]
+        parts += [f"## Change from {base} at equal {report.other}", _EQUAL_SPENT, _equal_spent(report)]
         if len(report.before.ks) > 1:
             parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
         parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
@@ -95,6 +96,10 @@ _EQUAL = (
     "best, and the other is between two evaluations, on a straight line through their means. Paired, with intervals as "
     "above, which do not cover how far from straight a line is: with few evaluations it is coarse."
 )
+_EQUAL_SPENT = (
+    "The same where both have spent as much as the run of the two that spent least, on straight lines between "
+    "evaluations: a recipe that makes few updates with its tokens is not behind for that alone."
+)
 _SPENT = (
     "Over whole runs, all seeds. Successes: rollouts per 1,000 tokens of the stage; newly solved: problems that had no "
     "success in their step before, per 1,000 tokens. Of the recipe as a whole: the share of its tokens in rollouts "
@@ -120,6 +125,16 @@ def _equal(report: BenchReport) -> str:
             place = f"{results[0].pass1:.3f}" if math.isfinite(results[0].pass1) else _NONE
             rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
     return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(report, ks[-1])
+
+
+def _equal_spent(report: BenchReport) -> str:
+    ks, rows = report.before.ks, []
+    for arm in report.arms:
+        if arm is not report.base:
+            results = [report.at_equal_other(arm, k) for k in ks]
+            place = f"{results[0].spent:,.0f}" if math.isfinite(results[0].spent) else _NONE
+            rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
+    return _markdown(["recipe", "seeds", f"at {report.other}", *(f"pass@{k}" for k in ks)], rows)
 
 
 def _left_out(report: BenchReport, k: int) -> str:

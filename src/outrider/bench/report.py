@@ -7,12 +7,12 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
-from outrider.bench.equal import Equal, at_equal_pass1
+from outrider.bench.equal import Equal, EqualSpent, at_equal, at_equal_pass1
 from outrider.bench.results import Arm, Point, problems
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice
@@ -83,6 +83,16 @@ class BenchReport:
         both = self._paired(arm)
         return at_equal_pass1(self.before, *both, k) if both else Equal(math.nan, _NOTHING)
 
+    @property
+    def other(self) -> Literal["steps", "tokens"]:
+        """What two recipes are compared after as well: steps, or tokens where the budget is one of steps."""
+        return "tokens" if self.bench.unit == "steps" else "steps"
+
+    def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
+        """Paired difference in pass@k from the base recipe after equally many steps, or tokens."""
+        both = self._paired(arm)
+        return at_equal(self.other, self.before, *both, k) if both else EqualSpent(math.nan, _NOTHING)
+
     def _paired(self, arm: Arm) -> tuple[Arm, Arm] | None:
         """The base recipe and this one, with the seeds that both finished."""
         base = self.base
@@ -136,6 +146,10 @@ class BenchReport:
             "minus_base_at_equal_pass@1": {
                 f"pass@{k}": one.change._asdict() | {"at_pass@1": one.pass1}
                 for k, one in ((k, self.at_equal_pass1(arm, k)) for k in self.before.ks if k > 1)
+            },
+            f"minus_base_at_equal_{self.other}": {
+                f"pass@{k}": one.change._asdict() | {f"at_{self.other}": one.spent}
+                for k, one in ((k, self.at_equal_other(arm, k)) for k in self.before.ks)
             },
             "minus_before": {q: self.against_before(arm, q) for q in self.policy},
             "spent": arm.spent,
