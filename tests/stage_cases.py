@@ -21,6 +21,7 @@ from outrider.explore import (
     Prioritise,
     Rebalance,
     Refill,
+    Replay,
     Seed,
     Sift,
     Skip,
@@ -279,6 +280,23 @@ CASES = {
                 stream="branch",
             )
         ],
+    ),
+    # a's last success. b was solved half of the time, c is solved now, of d nothing can be said, f's is too old
+    "replay": Case(
+        lambda: Replay(oldest=1),
+        lambda sizes: len(sizes),
+        [
+            Worked(
+                {"a": "0000", "b": "0000", "c": "0001", "d": "eeee", "f": "0000"},
+                [{"a": 1}],
+                earlier=[{"f": "1000"}, {"a": "1000", "b": "0101", "c": "1000", "d": "1000"}],
+            )
+        ],
+    ),
+    "replay, of a stream": Case(
+        lambda: Replay(stream="branch"),
+        lambda sizes: len(sizes),
+        [Worked({"a": "00"}, [{"a": 1}], earlier=[{"a": "010"}, {"a": "000"}], stream="branch")],
     ),
     # 52 are left, 26 a round. First: a has h(4) - h(5) = 3.182 (0.577 / 2) - 2.776 (0.577 / 2.236) = 0.202, b nothing,
     # and both the bonus 0.1 sqrt(log(27) / 4) = 0.091: shares 0.763 and 0.237. Then 12 of 24: 0.00485 + 0.03706 for a,

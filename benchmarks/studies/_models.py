@@ -35,14 +35,15 @@ def arguments_with_runs(docstring: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def longer_sft(runs: Path, steps: int = 3000, seed: int = 2) -> Path:
-    """The base, trained on for half as many steps again as it had, on fresh problems and at half its learning rate."""
+def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | None = None) -> Path:
+    """The base, trained on for half as many steps again as it had, at half its learning rate: on fresh problems of
+    its own task, or on another one."""
     model = runs / "sft"
     if not model.exists():
         torch.set_num_threads(1)
         policy, losses = load_policy(BASE), []
         options = SftOptions(steps=steps, learn={"lr": 1e-3, "warmup": "50 updates", "schedule": "cosine"})
-        fine_tune(policy, Countdown(seed=seed), options, lambda _, metrics: losses.append(metrics["loss"]))
+        fine_tune(policy, task or Countdown(seed=seed), options, lambda _, metrics: losses.append(metrics["loss"]))
         save_policy(policy, model, {"from": BASE, "seed": seed, "loss": losses[:: max(1, steps // 20)]})
     return model
 

@@ -78,7 +78,7 @@ class AnalysisPlan(NamedTuple):
 
     def read(self, run: Path, step: int) -> list[Rollout]:
         """The chosen rollouts of a step."""
-        return spread(RunFolder(run).rollouts.read(step, self.split), self.limit)
+        return _spread(RunFolder(run).rollouts, step, self)
 
 
 def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
@@ -91,7 +91,7 @@ def select(run: Path, selection: RolloutSelection) -> AnalysisPlan:
     digest, observed = hashlib.blake2b(digest_size=12), 0
     steps = []
     for step in _steps(run, store, selection):
-        rollouts = spread(store.read(step, selection.split), selection.limit)
+        rollouts = _spread(store, step, selection)
         for rollout in rollouts:
             digest.update(f"{step} {rollout.id} {len(rollout.prompt_ids)} {rollout.branch_at}".encode())
             digest.update(np.concatenate([rollout.prompt_ids, rollout.response_ids]).tobytes())
@@ -146,6 +146,11 @@ def spread(items: Sequence[T], limit: int | None) -> list[T]:
     if limit is None or limit >= len(items):
         return list(items)
     return [items[i * len(items) // limit] for i in range(limit)]
+
+
+def _spread(store: RolloutStore, step: int, chosen: RolloutSelection | AnalysisPlan) -> list[Rollout]:
+    """Of a step, without what it replays: another policy drew that."""
+    return spread([r for r in store.read(step, chosen.split) if not r.replayed], chosen.limit)
 
 
 def _steps(run: Path, store: RolloutStore, selection: RolloutSelection) -> list[int]:

@@ -12,6 +12,7 @@ from outrider.explore.prefixed import Prefixed
 from outrider.explore.prioritise import Prioritise
 from outrider.explore.rebalance import Rebalance
 from outrider.explore.refill import Refill
+from outrider.explore.replay import Replay
 from outrider.explore.seed import Seed
 from outrider.explore.sift import Sift
 from outrider.explore.skip import Skip
@@ -34,6 +35,7 @@ STAGES: dict[str, type[Stage]] = {
     "prioritise": Prioritise,
     "rebalance": Rebalance,
     "refill": Refill,
+    "replay": Replay,
     "sift": Sift,
     "skip": Skip,
     "vip": Vip,
@@ -55,6 +57,7 @@ __all__ = [
     "Prioritise",
     "Rebalance",
     "Refill",
+    "Replay",
     "Seed",
     "Sift",
     "Skip",

@@ -25,11 +25,12 @@ def trainable(rollout: Rollout) -> bool:
 
 
 def evidence(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    """The scorable rollouts that the policy was sampled for: all but the greedy yardstick.
+    """The scorable rollouts that the policy was sampled for: all but the greedy yardstick and what is replayed.
 
-    That one starts at the plain prompt and is excluded from training (:class:`outrider.explore.greedy.Greedy`).
+    The former starts at the plain prompt and is excluded from training (:class:`outrider.explore.greedy.Greedy`).
     """
-    return [r for r in scorable(rollouts) if r.context.kind != "plain" or r.context.trained != "excluded"]
+    drawn = [r for r in scorable(rollouts) if not r.replayed]
+    return [r for r in drawn if r.context.kind != "plain" or r.context.trained != "excluded"]
 
 
 def first_pass(group: Group) -> list[Rollout]:

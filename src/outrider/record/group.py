@@ -45,8 +45,15 @@ class Group:
 
     @property
     def generated_tokens(self) -> int:
-        """Tokens that the members sampled: what the group cost. Observed tokens are not generated."""
-        return sum(r.trainable_tokens for r in self.rollouts)
+        """Tokens that the members sampled: what the group cost. Observed and replayed tokens are not generated."""
+        return sum(r.trainable_tokens for r in self.drawn.rollouts)
+
+    @property
+    def drawn(self) -> Group:
+        """The group without rollouts of earlier steps."""
+        if not any(r.replayed for r in self.rollouts):
+            return self
+        return replace(self, rollouts=tuple(r for r in self.rollouts if not r.replayed))
 
     @property
     def roots(self) -> tuple[Rollout, ...]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider.record.identity import identity_seed
 from outrider.record.problem import Problem
+
+if TYPE_CHECKING:
+    from outrider.record.rollout import Rollout
 
 Ids = NDArray[np.int32]
 
@@ -57,11 +60,11 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What stands before the response: the plain prompt, or one seeded with worked examples.
+    """What stands before the response: the plain prompt, or one seeded with worked examples or a hint.
 
     Attributes:
-        kind: ``"plain"`` or ``"seeded"``.
-        exemplars: problem ids of the examples, in order; empty for plain.
+        kind: ``"plain"`` or ``"seeded"``; ``"replayed"`` for the plain prompt of a rollout that an earlier step drew.
+        exemplars: problem ids of the examples, in order; of a replayed rollout, the id that it had; empty for plain.
         trained: what the rollout is trained with: ``"as_generated"``, after the context it was sampled from;
             ``"original"``, after the problem's plain prompt; ``"excluded"``, not at all (it still counts in baselines).
     """
@@ -109,6 +112,7 @@ class SampleRequest:
         stream: the loss stream that the rollouts belong to (``"main"``, ``"branch"``, ...).
         prompt_ids: token ids of the context; None asks the explorer for the plain prompt.
         params: how to draw; None takes the run's own.
+        replay: nothing is drawn, and this rollout of an earlier step joins the group; ``n`` is 1.
         stage: the stage that made the request.
         group_id: the group that the rollouts join.
         first_member: index of the first of the ``n`` rollouts in its group.
@@ -122,6 +126,7 @@ class SampleRequest:
     stream: str = "main"
     prompt_ids: Ids | None = None
     params: SamplingParams | None = None
+    replay: Rollout | None = None
 
     stage: str = ""
     group_id: str = ""

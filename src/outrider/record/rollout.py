@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.record.request import PLAIN, RAW, Context, Ids, Mode
+from outrider.record.request import PLAIN, RAW, Context, Ids, Mode, SampleRequest
 from outrider.record.verdict import Verdict
 
 
@@ -118,6 +118,11 @@ class Rollout:
         return f"{self.group_id}/{self.member}"
 
     @property
+    def replayed(self) -> bool:
+        """Whether an earlier step has drawn it: it is trained on again, and says nothing of the present policy."""
+        return self.context.kind == "replayed"
+
+    @property
     def branch_at(self) -> int:
         return len(self.prefix_ids)
 
@@ -154,6 +159,20 @@ class Rollout:
 
     def judged(self, verdict: Verdict, reward: float) -> Rollout:
         return self._with(verdict=verdict, reward=reward)
+
+    def again(self, request: SampleRequest) -> Rollout:
+        """As a member of a group of a later step, with the log-probabilities that it was drawn with; not yet judged
+        there."""
+        return self._with(
+            group_id=request.group_id,
+            member=request.first_member,
+            stage=request.stage,
+            stream=request.stream,
+            context=Context("replayed", (self.id,)),
+            reward=None,
+            advantage=None,
+            unused="",
+        )
 
     def credited(self, advantage: float | None, unused: str) -> Rollout:
         """With what credit assigned, and the reason if that is not trained on."""

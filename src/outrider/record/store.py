@@ -18,8 +18,8 @@ from outrider.record.request import Context, Mode
 from outrider.record.rollout import Observation, Rollout, StopReason
 from outrider.record.verdict import Outcome, Verdict
 
-SCHEMA_VERSION = 3  # 1 had no context_trained, 2 no observations
-VERSIONS = {"2": {"observations"}, str(SCHEMA_VERSION): set[str]()}
+SCHEMA_VERSION = 4  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts
+VERSIONS = {"2": {"observations"}, "3": set[str](), str(SCHEMA_VERSION): set[str]()}
 """Those that are read, and the columns that each of them has not."""
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")

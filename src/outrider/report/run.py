@@ -236,10 +236,12 @@ def _create_views(db: duckdb.DuckDBPyConnection, files: _Files) -> None:
     # files are complete under their names and never change, so their ends need to be read only once
     db.execute("SET parquet_metadata_cache = true")
     paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files.paths)
+    # what a step replays was drawn by an earlier policy, and would be taken for this one's
+    drawn = "WHERE context_kind <> 'replayed'" if files.kind == "run" else ""
     db.execute(
         f"CREATE OR REPLACE VIEW files AS SELECT *, filename, {_KEY} AS row_key "
         # the files of a run may be of several versions, where it went on after an update
-        f"FROM read_parquet([{paths}], union_by_name = true)"
+        f"FROM read_parquet([{paths}], union_by_name = true) {drawn}"
     )
     there = {row[0] for row in db.execute("DESCRIBE files").fetchall()}
     plain = ", ".join(_expression(field, files.kind, there) for field in PLAIN)

@@ -122,6 +122,8 @@ def _judgement(rollout: Rollout) -> Text:
     text.append(f"\n{len(rollout.token_ids)} tokens, {rollout.stop.value}")
     if rollout.verdict is not None and rollout.verdict.detail:
         text.append("\n" + _visible(rollout.verdict.detail), "dim")
+    if rollout.replayed:
+        text.append(f"\nreplayed: {_visible(rollout.context.exemplars[0])}", "dim")
     if rollout.unused:
         text.append(f"\nunused: {_visible(rollout.unused)}", "dim")
     return text

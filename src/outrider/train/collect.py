@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,21 @@ class Collector:
         self._lengths: dict[str, list[float]] = {}  # level: tokens, rollouts
 
     def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        drawn = iter(self._sampled([request for request in requests if request.replay is None]))
+        return [
+            rollout
+            for request in requests
+            for rollout in ([self._again(request, request.replay)] if request.replay else islice(drawn, request.n))
+        ]
+
+    def _again(self, request: SampleRequest, rollout: Rollout) -> Rollout:
+        """What an earlier step drew: its verdict stands, its worth is that of today."""
+        assert rollout.verdict is not None
+        return rollout.again(request).judged(rollout.verdict, self.reward.of(rollout.verdict))
+
+    def _sampled(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        if not requests:
+            return []
         mine = self.split(requests)[self.ranks.rank]
         with self.clock.phase("gather"):
             # every rank gets all rollouts: planning and credit are then computed alike everywhere

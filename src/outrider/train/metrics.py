@@ -11,7 +11,7 @@ from outrider.record import Group, Outcome, Rollout
 
 
 def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
-    """Deterministic numbers of one step; a mean over nothing is NaN.
+    """Deterministic numbers of one step; a mean over nothing is NaN. Rollouts that earlier steps drew are in none.
 
     ``tokens``: generated so far in the run. Shares ``solved``, ``mixed``, ``unsolved`` are of groups with a rollout;
     ``reward`` is the mean over scorable rollouts; ``entropy`` is per sampled token in nats; ``length`` in generated
@@ -20,6 +20,7 @@ def step_metrics(groups: Sequence[Group], tokens: int) -> dict[str, float]:
     what cannot be had, and ``observations_cut``, those that were longer than they may be. Without entropies,
     ``surprisal``, the mean of ``-log p`` of the sampled tokens, estimates their mean without bias.
     """
+    groups = [group.drawn for group in groups]
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     sampled = [group for group in groups if group.size]
     solved = sum(group.successes == group.size for group in sampled)

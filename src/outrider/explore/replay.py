@@ -1,0 +1,151 @@
+"""Success replay: a problem that nothing solves is trained on its own last success once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import fsum, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from outrider.explore.memory import remember
+from outrider.explore.outcome import first_pass
+from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.view import View
+from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
+
+MOST_SUCCESSES = 500  # a token is some forty bytes of a checkpoint: 80 MB of responses of 4,096
+
+
+class _Success(NamedTuple):
+    """The last success of a problem, and the step that drew it."""
+
+    step: int
+    rollout: Rollout
+
+
+class Replay(Stage):
+    """The last success of a problem joins its group again where all plain rollouts of the step fail.
+
+    After every step the last plain success of each problem of which fewer than half of the plain rollouts succeeded is
+    kept, with its tokens and log-probabilities; one of a problem that is solved more often is let go. A group of
+    failures alone teaches nothing; with the success it does. Nothing is drawn, so a replay costs no generated tokens.
+    It is off-policy: its old log-probabilities are those of the policy that drew it, and the surrogate's ratio and clip
+    are what corrects for that. So a success that has become a fifth likelier since has no gradient under
+    ``clip: [0.2, 0.2]``; with ``objective.correction`` the weight of the correction takes the ratio's place.
+
+    A replayed rollout says nothing of the present policy: no pass rate, metric or report counts it, and its context in
+    the records is ``replayed``, with the id that it had. The stage stands last: one behind it would find the rollout
+    among the members.
+
+    Degenerate cases: nothing kept, a group that earlier stages left out, or one without a plain rollout that could be
+    judged: nothing is replayed. Only successes that were drawn are kept, never replays, so that one is replayed again
+    and again and grows older; ``oldest`` puts an end to that. Responses in which a world has spoken are not kept. The
+    last 500 problems with a success are remembered.
+
+    Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which the abstract alone could be had:
+    correct responses of a replay buffer where sampling finds none. How old they may be, how many join and how they are
+    corrected is ours.
+
+    >>> Replay().oldest is None
+    True
+    """
+
+    oldest: int | None = Field(None, ge=1, description="steps after which a success is replayed no more; null: never")
+    stream: str = Field("main", description="loss stream of what is replayed")
+
+    _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
+    _steps: int = PrivateAttr(0)  # that were observed
+    _ages: list[int] = PrivateAttr(default_factory=list)
+
+    def check(self, around: Surroundings) -> None:
+        if not around.before:
+            raise ValueError("replay helps where plain rollouts fail, and as the first stage it finds none")
+        if around.turns:
+            raise ValueError(f"replay keeps responses of one turn, and those of {around.task} have several")
+        around.refuse_stream(self.stream)
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before.more(problems)
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        requests, self._ages = [], []
+        for group in sorted(view.groups, key=lambda group: group.problem.id):
+            success, plain = self._kept.get(group.problem.id), first_pass(group)
+            if success is None or group.dropped or not plain or any(r.success for r in plain):
+                continue
+            age = self._steps + 1 - success.step
+            if self.oldest is None or age <= self.oldest:
+                self._ages.append(age)
+                requests.append(SampleRequest(group.problem, replay=success.rollout, stream=self.stream))
+        return requests
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        self._steps += 1
+        for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
+            plain = first_pass(group)
+            found = [r for r in plain if r.success and r.trainable_T is None and not r.observations]
+            if 2 * sum(r.success for r in plain) >= max(len(plain), 1):
+                self._kept.pop(group.problem.id, None)
+            elif found:
+                # seconds are a clock, and a state has none; a reward is no stage's business
+                kept = replace(found[-1], verdict=replace(_verdict(found[-1]), seconds=0.0), reward=None)
+                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_SUCCESSES)
+        replayed, self._ages = self._ages, []
+        age = fsum(replayed) / len(replayed) if replayed else nan
+        return {"replayed": float(len(replayed)), "age": age, "kept": float(len(self._kept))}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Each success with its step, that of longest ago first, and the number of steps."""
+        return {
+            "steps": self._steps,
+            "kept": [[success.step, _data(success.rollout)] for success in self._kept.values()],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._steps = state["steps"]
+        kept = [_Success(step, _rollout(data)) for step, data in state["kept"]]
+        self._kept = {success.rollout.problem_id: success for success in kept}
+
+
+def _verdict(rollout: Rollout) -> Verdict:
+    assert rollout.verdict is not None  # it is a success
+    return rollout.verdict
+
+
+def _data(rollout: Rollout) -> dict[str, Any]:
+    """What a plain success is made of, as plain data; numbers keep all their bits."""
+    verdict = _verdict(rollout)
+    return {
+        **{name: getattr(rollout, name) for name in _PLAIN},
+        "prompt_ids": rollout.prompt_ids.tolist(),
+        "token_ids": rollout.token_ids.tolist(),
+        "logprobs": rollout.logprobs_T.tolist(),
+        "entropies": None if rollout.entropies_T is None else rollout.entropies_T.tolist(),
+        "mode": list(rollout.mode),
+        "stop": rollout.stop.value,
+        "verdict": [verdict.outcome.value, verdict.score, verdict.answer, verdict.detail],
+    }
+
+
+def _rollout(data: Mapping[str, Any]) -> Rollout:
+    outcome, score, answer, detail = data["verdict"]
+    entropies = data["entropies"]
+    return Rollout(
+        **{name: data[name] for name in _PLAIN},
+        prompt_ids=np.array(data["prompt_ids"], np.int32),
+        token_ids=np.array(data["token_ids"], np.int32),
+        logprobs_T=np.array(data["logprobs"], np.float32),
+        prefix_ids=np.zeros(0, np.int32),
+        entropies_T=None if entropies is None else np.array(entropies, np.float32),
+        mode=Mode(*data["mode"]),
+        stop=StopReason(data["stop"]),
+        verdict=Verdict(Outcome(outcome), score, answer=answer, detail=detail),
+    )
+
+
+_PLAIN = ("problem_id", "group_id", "member", "stream", "stage", "policy_version", "seed", "text")
