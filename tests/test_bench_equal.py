@@ -124,7 +124,7 @@ def test_problems_that_are_not_known_everywhere_are_left_out_for_every_k() -> No
 def test_at_equal_steps_every_run_is_taken_where_it_has_made_as_many(spent: str, k: int) -> None:
     """The shortest of all four runs has made 8; each of the others is between two of its own points there."""
     start, base, other = case(2, 2, 30, (0.6, 0.5))
-    made = {"a": [(10, 11), (20, 24)], "b": [(4, 3), (9, 8)]}
+    made = {"a": [(5, 6), (20, 24)], "b": [(4, 3), (9, 8)]}
     arms = {}
     for name, points in (("a", base), ("b", other)):
         whole = arm(name, *points)
@@ -132,8 +132,8 @@ def test_at_equal_steps_every_run_is_taken_where_it_has_made_as_many(spent: str,
         arms[name] = replace(whole, points=tuple(given))
     ends = {}
     for name, points in (("a", base), ("b", other)):
-        heights = [[pass_at(p, k) for p in ([start], [points[0][s]], [points[1][s]])] for s in (0, 1)]
-        places = [[0, made[name][0][s], made[name][1][s]] for s in (0, 1)]
+        heights = [[pass_at([points[0][s]], k), pass_at([points[1][s]], k)] for s in (0, 1)]
+        places = [[made[name][0][s], made[name][1][s]] for s in (0, 1)]
         ends[name] = np.mean([np.interp(8, x, y) for x, y in zip(places, heights, strict=True)])
     found = at_equal(spent, before(start), arms["a"], arms["b"], k)
     assert found.spent == 8
@@ -148,6 +148,15 @@ def test_runs_of_equally_many_steps_differ_at_their_ends() -> None:
     found = at_equal("steps", before(start), first, second, 4)
     ends = difference(first.end.measured("pass@4"), second.end.measured("pass@4"))
     assert found.change == pytest.approx(ends)
+
+
+def test_a_run_that_ends_before_another_is_measured_is_not_compared() -> None:
+    """The line from before training to the first evaluation says nothing of what lies between."""
+    start, base, other = case(4, 2, 30, (0.6, 0.5))
+    short = arm("b", *other[:1])
+    early = replace(short, points=(replace(short.end, steps=(9, 10)),))
+    assert math.isnan(at_equal("steps", before(start), arm("a", *base), early, 1).change.value)
+    assert not math.isnan(at_equal("steps", before(start), arm("a", *base), short, 1).change.value)
 
 
 def test_what_is_not_known_everywhere_is_left_out_at_equal_steps_too() -> None:

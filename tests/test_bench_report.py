@@ -121,15 +121,18 @@ def test_the_page_compares_at_equal_pass_at_1() -> None:
 
 
 def test_the_page_compares_at_equal_steps_or_at_equal_tokens() -> None:
-    """b has made half of a's steps, where a has half of what it reaches: 1/4 on the first problem."""
+    """b ends where a is half of the way between two points: 1/4 on the first problem. c ends before a's first."""
     half = arm("b", [[1, 1], [1, 1]])
-    short = Arm("b", half.seeds, (replace(half.end, steps=(5, 5), tokens=(50.0, 50.0)),))
-    found = report([0, 0], arm("a", [[2, 0], [2, 0]]), short)
-    assert "| b | 2 | 5 | +0.125 ±" in page(found, ENVIRONMENT).split("at equal steps")[1].split("##")[0]
+    short = Arm("b", half.seeds, (replace(half.end, steps=(15, 15), tokens=(150.0, 150.0)),))
+    soon = Arm("c", half.seeds, (replace(half.end, steps=(5, 5), tokens=(50.0, 50.0)),))
+    found = report([0, 0], arm("a", [[0, 0], [0, 0]], [[2, 0], [2, 0]]), short, soon)
+    table = page(found, ENVIRONMENT).split("at equal steps")[1].split("##")[0]
+    assert "| b | 2 | 15 | +0.125 ±" in table
+    assert "| c | 2 | 5 | — | — |" in table
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))["recipes"]["b"]["minus_base_at_equal_steps"]
-    assert (told["pass@1"]["value"], told["pass@1"]["at_steps"]) == (0.125, 5)
+    assert (told["pass@1"]["value"], told["pass@1"]["at_steps"]) == (0.125, 15)
     steps = BenchReport(found.bench.model_copy(update={"tokens": None, "steps": 10}), found.before, found.arms, {}, ())
-    assert "| b | 2 | 50 | +0.125 ±" in page(steps, ENVIRONMENT).split("at equal tokens")[1].split("##")[0]
+    assert "| b | 2 | 150 | +0.125 ±" in page(steps, ENVIRONMENT).split("at equal tokens")[1].split("##")[0]
 
 
 def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:

@@ -315,6 +315,20 @@ def test_first_tries_leave_out_what_later_stages_chose() -> None:
     assert (by_step(run)["spent"] > by_step(plain)["spent"]).all()
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_run_whose_first_stage_shows_hints_has_no_first_tries(share: float) -> None:
+    """Which problems have none is a choice, and changes with the run; checks that need no first tries are made."""
+    run = finish(draft(0))
+    run.db.execute(
+        "CREATE TEMP TABLE hinted AS SELECT * REPLACE "
+        f"(CASE WHEN hash(group_id) % 10 < {10 * share:.0f} THEN 'seeded' ELSE context END AS context) FROM rollouts"
+    )
+    run.db.execute("CREATE OR REPLACE TEMP VIEW rollouts AS SELECT * FROM hinted")
+    with pytest.raises(Lacking, match="0-uniform does not draw for all problems"):
+        by_step(run)
+    assert examine(run).findings == []
+
+
 # ---- what is noise
 
 

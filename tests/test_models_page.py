@@ -246,7 +246,7 @@ def test_a_plain_pass_in_parts_has_the_same_statistics_and_gradient(monkeypatch:
 
     def computed() -> list[torch.Tensor]:
         policy = ready(policy_of("Gemma 2"))[0]
-        logprobs_N, entropies_N = own_statistics(policy.model, policy.path, rows, torch.float32, 0.7)
+        logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, torch.float32, 0.7)
         gradients = torch.autograd.grad((logprobs_N * 2 + entropies_N).sum(), [*policy.model.parameters()])
         return [logprobs_N, entropies_N, *gradients]
 

@@ -40,3 +40,17 @@ def test_fewer_than_three_steps_that_are_not_finite_are_counted(
     assert list(about["loss"]) == ["0"]
     assert about["skipped_nonfinite"] == 2
     assert "2 updates skipped" in capsys.readouterr().out
+
+
+def test_a_problem_without_a_solution_among_others_is_named(tmp_path: Path) -> None:
+    """Whether the first one has a solution is all that is known before."""
+    row = {"id": "3", "problem": "3=", "answer": "1"}
+    (tmp_path / "test.jsonl").write_text(json.dumps({**row, "problem": "33="}))
+    sides = {"train_data": str(tmp_path / "train.jsonl"), "heldout_data": str(tmp_path / "test.jsonl"), "id": "id"}
+    rows = [{**row, "steps": "1"}, {**row, "id": "5", "problem": "5=", "steps": None}]
+    for order in (rows, rows[::-1]):  # one of the two begins with the solved one
+        (tmp_path / "train.jsonl").write_text("".join(json.dumps(each) + "\n" for each in order))
+        sft = load_sft({"table": {**sides, "solution": "steps"}}, ["steps=2", "problems=2", "learn.warmup=0 steps"])
+        with pytest.raises(UserError, match=r"problem '5' has no worked solution|'table' has no worked solutions"):
+            sft_command(sft, tmp_path / "m")
+    assert not (tmp_path / "m").exists()

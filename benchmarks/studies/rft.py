@@ -7,9 +7,10 @@ later. And its pipeline, SFT on new data before RL, raises what RL alone only sh
 
 Ours: the shipped base in two settings, today's Countdown and a frontier of wider numbers where most problems are not
 solved. *Table 3*: ``outrider bench`` of GRPO and the five recipes, equal tokens, learning rate tuned for each. *Later*:
-GRPO from each of their last policies, seed by seed, with as many tokens again; GRPO that goes on from GRPO is what it
-is compared with. *Pipeline* (frontier alone, whose numbers the base never saw): SFT on given solutions of frontier
-problems, RL from the base, RL from that SFT.
+GRPO from each of their last policies, seed by seed, with as many tokens again, on other problems and with a fresh
+optimizer; GRPO from GRPO's is what it is compared with, and its learning rate is the one tuned from the base.
+*Pipeline* (frontier alone, of whose problems nine in ten are wider than any that the base saw): SFT on given solutions
+of frontier problems, RL from the base, RL from that SFT.
 
 Command: ``python benchmarks/studies/rft.py --setting frontier [--runs DIR]`` (two hours of two cores where DIR holds
 nothing); interrupted, it goes on. Seeds 0 to 4. See ``README.md``.
@@ -67,11 +68,13 @@ def outrider(*words: object) -> None:
 
 
 def trained(run: Path, model: Path | str, rate: float, setting: str, seed: int) -> None:
-    """GRPO from a model, measured in the middle and at the end."""
-    if not run.exists():
-        told = [f"model={model}", f"learn.lr={rate}", f"seed={seed}", f"train.tokens={TOKENS}", "train.ranks=1"]
-        told += ["train.evaluate_at=[0.5]", "evaluate.before=true"]
-        outrider("train", RL, *told, *overrides(setting), *MEASURED, "--out", run)
+    """GRPO from a model, measured in the middle and at the end, on problems that no run before has seen."""
+    if (run / "table.md").exists():
+        return
+    again = ["--resume"] if (run / "config.yaml").exists() else []
+    told = [f"model={model}", f"learn.lr={rate}", f"seed={seed + 100}", f"task.countdown.seed={seed + 100}"]
+    told += [f"train.tokens={TOKENS}", "train.ranks=1", "train.evaluate_at=[0.5]", "evaluate.before=true"]
+    outrider("train", RL, *told, *overrides(setting), *MEASURED, "--out", run, *again)
 
 
 def together(jobs: Sequence[tuple[Any, ...]]) -> None:
@@ -177,7 +180,7 @@ def main() -> None:
     kept = {
         name: {"end": {q: arm["points"][-1][q] for q in (*(f"pass@{k}" for k in KS), "tokens", "steps")},
                "minus_grpo": arm["minus_base"], "at_equal_pass@1": arm["minus_base_at_equal_pass@1"],
-               "rate": table["tuning"][name]["chosen"]}
+               "at_equal_steps": arm["minus_base_at_equal_steps"], "tuning": table["tuning"][name]}
         for name, arm in table["recipes"].items()
     }  # fmt: skip
     numbers = {"before": table["before"], "table_3": kept, **parts, "grpo_rate": rate}

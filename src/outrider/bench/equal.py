@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from outrider.arrays import Floats
 from outrider.bench.crossed import Estimate, Measured, estimate
-from outrider.bench.results import Arm
+from outrider.bench.results import Arm, Point
 
 
 class Equal(NamedTuple):
@@ -79,24 +80,27 @@ def at_equal(spent: Literal["steps", "tokens"], before: Arm, base: Arm, arm: Arm
     """How much more pass@k ``arm`` has than ``base`` after equally many steps, or tokens: the most that all runs have.
 
     Every run of both is taken where it has spent as much as the run that spent least, between its two evaluations
-    there on a straight line, from the policy before training on. The interval is that of
-    :func:`~outrider.bench.crossed.estimate` over the paired differences, seeds and problems; how far from straight a
-    line is is in no interval. Assumes the same seeds on both sides, in the same order. A problem on which a value is
-    unknown at some point is left out; NaN where nothing is known.
+    there on a straight line. Success rises fast at first and slower later, so such a line lies below the curve, and the
+    recipe that ends there looks too good by that much; the interval, that of
+    :func:`~outrider.bench.crossed.estimate` over the paired differences, does not cover it. Before a run's first
+    evaluation a line would be worth nothing, and there is no value. Assumes the same seeds on both sides, in the same
+    order. A problem on which the pass@k of the most samples is unknown at some point is left out, so all k have the
+    same ones. Degenerate: NaN where nothing is known, or a run ends before another is first measured.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
-    both = [np.stack([_at(level, before, a.only([seed]), spent, k) for seed in a.seeds]) for a in (base, arm)]
-    known_P = np.isfinite(both).all(axis=(0, 1))
-    if not known_P.any():
-        return EqualSpent(level, Estimate(math.nan, math.nan, math.nan, len(base.seeds), 0))
-    d_SP = (both[1] - both[0])[:, known_P]
+    known_P = np.isfinite(np.concatenate([_along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
+    first = max(max(getattr(a.points[0], spent)) for a in (base, arm))
+    if first > level or not known_P.any():
+        return EqualSpent(level, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
+    here, there = (np.stack([_at(level, a.only([seed]), spent, k) for seed in a.seeds]) for a in (base, arm))
+    d_SP = (there - here)[:, known_P]
     return EqualSpent(level, estimate(Measured(d_SP, np.ones_like(d_SP))))
 
 
-def _at(level: float, before: Arm, run: Arm, spent: str, k: int) -> Floats:
-    """pass@k of one run where it has spent so much; ``[P]``."""
-    y, x = _along(before, run, k)[:, 0], [0.0, *(float(getattr(point, spent)[0]) for point in run.points)]
-    i = min(int(np.searchsorted(x, level)), len(x) - 1)
+def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
+    """pass@k of one run where it has spent so much, which is between its first point and its last; ``[P]``."""
+    y, x = _values(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
+    i = int(np.searchsorted(x, level))
     if x[i] == level:
         return np.asarray(y[i])
     w = (level - x[i - 1]) / (x[i] - x[i - 1])
@@ -123,5 +127,9 @@ def _line(before: Arm, arm: Arm, k: int, known_P: NDArray[np.bool_]) -> _Line:
 
 def _along(before: Arm, arm: Arm, k: int) -> Floats:
     """pass@k along training, the policy before training first; ``[points, S, P]``, NaN where it is unknown."""
-    results = [point.measured(f"pass@{k}") for point in (*before.points, *arm.points)]
+    return _values((*before.points, *arm.points), k)
+
+
+def _values(points: Sequence[Point], k: int) -> Floats:
+    results = [point.measured(f"pass@{k}") for point in points]
     return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))

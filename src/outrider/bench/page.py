@@ -53,7 +53,7 @@ def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
     ]
     if others and report.base:
         parts += [f"## Change from {base}", _PAIRED, _without(differences(report, report.against_base), base)]
-        parts += [f"## Change from {base} at equal {report.other}", _EQUAL_SPENT, _equal_spent(report)]
+        parts += [f"## Change from {base} at equal {report.other}", _EQUAL_SPENT[report.other], _equal_spent(report)]
         if len(report.before.ks) > 1:
             parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
         parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
@@ -96,10 +96,17 @@ _EQUAL = (
     "best, and the other is between two evaluations, on a straight line through their means. Paired, with intervals as "
     "above, which do not cover how far from straight a line is: with few evaluations it is coarse."
 )
-_EQUAL_SPENT = (
-    "The same where both have spent as much as the run of the two that spent least, on straight lines between "
-    "evaluations: a recipe that makes few updates with its tokens is not behind for that alone."
+_BETWEEN = (
+    "on straight lines between evaluations. A line lies below a curve that rises fast at first, so the recipe that "
+    "ends there looks too good by that much, which no interval covers; a dash where it ends before the other is first "
+    "measured."
 )
+_EQUAL_SPENT = {
+    "steps": f"The same after as many steps as the run of the two that made fewest, {_BETWEEN} A recipe that makes few "
+    "updates with its tokens is not behind for that alone.",
+    "tokens": f"The same after as many tokens as the run of the two that drew fewest, {_BETWEEN} A recipe that draws "
+    "many tokens a step is not ahead for that alone.",
+}
 _SPENT = (
     "Over whole runs, all seeds. Successes: rollouts per 1,000 tokens of the stage; newly solved: problems that had no "
     "success in their step before, per 1,000 tokens. Of the recipe as a whole: the share of its tokens in rollouts "
@@ -124,7 +131,9 @@ def _equal(report: BenchReport) -> str:
             results = [report.at_equal_pass1(arm, k) for k in ks]
             place = f"{results[0].pass1:.3f}" if math.isfinite(results[0].pass1) else _NONE
             rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
-    return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(report, ks[-1])
+    return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(
+        report, lambda arm: report.at_equal_pass1(arm, ks[-1]).change.problems
+    )
 
 
 def _equal_spent(report: BenchReport) -> str:
@@ -134,13 +143,14 @@ def _equal_spent(report: BenchReport) -> str:
             results = [report.at_equal_other(arm, k) for k in ks]
             place = f"{results[0].spent:,.0f}" if math.isfinite(results[0].spent) else _NONE
             rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
-    return _markdown(["recipe", "seeds", f"at {report.other}", *(f"pass@{k}" for k in ks)], rows)
+    table = _markdown(["recipe", "seeds", f"at {report.other}", *(f"pass@{k}" for k in ks)], rows)
+    return table + _left_out(report, lambda arm: report.at_equal_other(arm, ks[-1]).change.problems)
 
 
-def _left_out(report: BenchReport, k: int) -> str:
+def _left_out(report: BenchReport, used_by: Callable[[Arm], int]) -> str:
     """A sentence for the recipes that were compared on fewer problems; nothing where there is none."""
     count = len(report.before.end.evaluations[0].tallies)
-    used = {arm.name: report.at_equal_pass1(arm, k).change.problems for arm in report.arms if arm is not report.base}
+    used = {arm.name: used_by(arm) for arm in report.arms if arm is not report.base}
     fewer = ", ".join(f"{name} {count - n}" for name, n in used.items() if 0 < n < count)
     return f"\n\nProblems left out, with a sample that could not be judged: {fewer} of {count}." if fewer else ""
 

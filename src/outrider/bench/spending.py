@@ -33,7 +33,7 @@ class Spending(NamedTuple):
     Attributes:
         stages: in the order of the recipe.
         unused: share of the tokens that nothing was trained on: no signal in the group, dropped, unscorable.
-        branched, seeded: shares of the tokens that continue another rollout, and that saw examples.
+        branched, seeded: shares of the tokens that continue another rollout, and that saw examples or a hint.
         mixed: share of the groups with both successes and failures, mean over steps.
     """
 

@@ -75,7 +75,7 @@ def advantages_from_arrays(
         parents: for trees, the row that each row continues, -1 for none.
         starts: for trees, the number of trainable tokens of its path before a row's own; their mask is 0 in its row.
         families: rows of a group that are siblings, by equal numbers; by default those with the same parent and start.
-        seeded: whether the prompt held worked examples.
+        seeded: whether the prompt held worked examples, or a hint.
         greedy: whether the row is no sample but the greedy response, to compare with.
         step: of training, counted from 1. Needed by pieces that act in a window of steps.
 

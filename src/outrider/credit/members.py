@@ -34,7 +34,7 @@ class Members:
             Of ancestors that are not in the group, every token counts as trainable.
         families_G: int64; members that continue the same rollout from the same position share a number, also where
             that rollout is not among the members; all roots share one. The numbers themselves mean nothing.
-        seeded_G: bool; whether the prompt held worked examples.
+        seeded_G: bool; whether the prompt held worked examples, or a hint.
         greedy_G: bool; whether it is no sample but the greedy response (on record, the rollout of a stage ``greedy``).
 
     Raises:

@@ -23,18 +23,23 @@ class Hint(Stage):
     The solution is the task's own (``metadata["solution"]``; a table's field ``solution``), without thoughts in
     ``<think>…</think>``. Of its characters a share is shown, the first of ``shares`` in the first part of the run, the
     next in the next, all parts of equal length. Rollouts are trained after the prompt that they were drawn from, so
-    with ratio 1. The words ``template`` take the place of the question within the prompt, so that a chat format around
-    it stays. Evaluation asks no stage, and shows no hint.
+    with ratio 1. The words ``template`` take the place of the question within the prompt, so that a format around it
+    stays; a task whose prompts name no question (``metadata["question"]``) gets the hint behind the whole prompt.
+    Evaluation asks no stage, and shows no hint.
 
-    The rollouts do not say how often the policy solves a problem by itself: no stage or number takes them for that.
+    Their context is ``seeded``: they say nothing of how often the policy solves a problem by itself, so a stage that
+    goes by a first pass finds none behind this one, and a report has no trend of success over steps. A step's own
+    numbers (``success``, ``solved``, ``reward``) are of what was drawn, hints included. New problems that a later stage
+    takes have plain prompts.
 
     Degenerate cases: a problem without a solution, a share of fewer than ten characters, or a prompt that leaves the
     longest response no room: the plain prompt, counted as ``unhinted`` by rollouts. A problem that has rollouts
     already gets none.
 
     Source: Li et al. 2025, QuestA, arXiv 2507.13266, and its released code (add_prefix.py): half of the solution, then
-    a quarter, from problems that are rarely solved, which are chosen before training; there the second part of the
-    run has an optimizer of its own.
+    a quarter, from problems that are rarely solved, which are chosen before training, without those whose answer
+    is not in the solution; there the second part of the run has an optimizer of its own, and blanks around a solution
+    count.
 
     >>> Hint().shares
     [0.5, 0.25]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
@@ -18,8 +19,14 @@ from outrider.tasks.turn_task import TurnTask
 
 
 def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
-    """Prompt as context, solution and end token as own tokens."""
+    """Prompt as context, solution and end token as own tokens.
+
+    Raises:
+        UserError: the problem has no solution.
+    """
     encode = policy.tokenizer
+    if "solution" not in problem.metadata:
+        raise UserError(f"problem {problem.id!r} has no worked solution to learn from (metadata 'solution')")
     context = np.array(encode(problem.prompt)["input_ids"], np.int32)
     solution = encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"]
     return imitation_row(context, np.array([*solution, encode.eos_token_id], np.int32))

@@ -57,8 +57,8 @@ class Table(Task):
     With ``skip: empty`` a row without an answer or without a question (missing, null, NaN, blank or an empty list) is
     left out and counted; without it such a row is refused where the judge needs the answer.
 
-    Stages that show or continue solutions read those of the field ``solution``, which training rows have; where it is
-    null or empty a problem has none.
+    Stages that show or continue solutions read those of the field ``solution`` of training rows; where it is missing,
+    null or empty a problem has none, but one row at least has to have it.
 
     The ``judge`` reads right answers and judges responses (:mod:`outrider.verify.judges`). No file is read before the
     first problem is needed.
@@ -197,6 +197,15 @@ class Table(Task):
                 same = "prompt" if self.id is None else f"{self.id} {problem.id!r}"
                 raise UserError(f"{row.place}: the same {same} as {first}")
             problems.append(problem)
+        if (
+            self.solution is not None
+            and problems
+            and not heldout
+            and not any("solution" in p.metadata for p in problems)
+        ):
+            raise UserError(
+                f"{source}: no row has a solution in the field {self.solution!r} ({row.fields.hint(self.solution)})"
+            )
         if not problems:
             raise UserError(f"{source}: every row is skipped ({why})" if why else f"{source}: holds no problems")
         return problems
@@ -255,7 +264,7 @@ class Table(Task):
         return Problem(_hash(json.dumps([*before, prompt])), prompt, messages_before=before)
 
     def _solution(self, row: Fields) -> dict[str, str]:
-        if self.solution is None or (self.solution in row and row.empty(self.solution)):
+        if self.solution is None or row.empty(self.solution):
             return {}
         return {"solution": _text(row, self.solution)}
 

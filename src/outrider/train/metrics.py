@@ -73,9 +73,9 @@ def spent(groups: Sequence[Group]) -> dict[str, float]:
 
     For each stage, as ``spent/<stage>/…``: ``tokens``, ``rollouts``, ``success_per_1000`` tokens, and
     ``solved_per_1000``: problems without a success so far that got their first one from it, per 1,000 tokens. Then the
-    tokens of all rollouts that continue another (``spent/branched``), that saw examples (``spent/seeded``) and that are
-    not trained on (``spent/unused``, and by reason ``spent/unused/<reason>``: dropped by a stage, without an advantage,
-    …). Observed tokens cost nothing.
+    tokens of all rollouts that continue another (``spent/branched``), that saw examples or a hint (``spent/seeded``)
+    and that are not trained on (``spent/unused``, and by reason ``spent/unused/<reason>``: dropped by a stage, without
+    an advantage, …). Observed tokens cost nothing.
     """
     tokens, rollouts, successes, solved = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     kinds, reasons = Counter({"branched": 0, "seeded": 0, "unused": 0}), Counter[str]()

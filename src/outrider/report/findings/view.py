@@ -39,6 +39,7 @@ class Split(NamedTuple):
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: the stage that asks first; stages sort by their place, as "0-uniform".
+        helped: whether that stage draws from other prompts than plain ones, some of its rollouts at least.
         steps: how many it has.
         late: the first step of the last quarter of its steps: from there on it is the run as it is now.
         cut: SQL that is true where a response was cut at its length; None where it is not known.
@@ -48,6 +49,7 @@ class Split(NamedTuple):
 
     name: str
     first_stage: str
+    helped: bool
     steps: int
     late: int
     cut: str | None
@@ -59,8 +61,11 @@ class Split(NamedTuple):
         """SQL condition: rollouts from the plain prompt, requested by the first stage alone.
 
         Later stages (branches, second passes, examples) choose by outcome, so with them a number changes because the
-        choice does. In a dump all rollouts have the empty stage, and none is left out.
+        choice does. In a dump all rollouts have the empty stage, and none is left out. Where the first stage shows
+        hints there are none: which problems have no hint is a choice too.
         """
+        if self.helped:
+            return "false"
         stage = self.first_stage.replace("'", "''")
         return f"split = '{self.name}' AND parent IS NULL AND context = 'plain' AND stage = '{stage}'"
 
@@ -76,12 +81,15 @@ def splits(run: RunData) -> dict[str, Split]:
         "max(branch_at + tokens + coalesce(observed, 0))::DOUBLE AS longest, count(outcome) AS judged "
         "FROM rollouts GROUP BY split"
     )
+    others = run.query("SELECT DISTINCT split, stage FROM rollouts WHERE parent IS NULL AND context <> 'plain'")
+    helped = set(zip(*others.values(), strict=True))
     results = {}
     for name, stage, steps, stops, longest, judged in zip(*rows.values(), strict=True):
         by_length = None if np.isnan(longest) else f"(branch_at + tokens + coalesce(observed, 0) >= {longest:.0f})"
         results[name] = Split(
             name=name,
             first_stage=stage,
+            helped=(name, stage) in helped,
             steps=len(steps),
             late=int(steps[-max(1, math.ceil(len(steps) / 4))]),
             cut=f"({CUT})" if stops else by_length,
@@ -125,6 +133,8 @@ def by_step(run: RunData) -> Columns:
     train = splits(run).get("train")
     if train is None or train.steps < MIN_STEPS:
         raise Lacking(f"at least {MIN_STEPS} training steps, not {train.steps if train else 0}")
+    if train.helped:
+        raise Lacking(f"first tries from plain prompts, which {train.first_stage} does not draw for all problems")
     failure = f"{SCORABLE} AND NOT {SUCCESS}"
     paid = f"{SCORABLE} AND reward IS NOT NULL AND NOT isnan(reward)"
     rows = run.query(

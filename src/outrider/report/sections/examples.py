@@ -32,7 +32,7 @@ class _Kind(NamedTuple):
 
 _KINDS = (
     _Kind("A branch that succeeded", "branches > 0", "branch_successes = 0, step DESC"),
-    _Kind("Seeded with solved examples", "seeded > 0", "seeded_successes = 0, step DESC"),
+    _Kind("Seeded with solved examples or a hint", "seeded > 0", "seeded_successes = 0, step DESC"),
     _Kind("Solved for the first time", "successes > 0 AND failed_before > 0", "failed_before DESC, step"),
     _Kind("One success", "successes = 1 AND judged > 1", "judged DESC, step DESC"),
     _Kind("Cut off by the limit", "truncated > 0", "truncated DESC, step DESC"),
