@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from math import exp, lgamma, log, sqrt
 from typing import Annotated, Any
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr
 
+from outrider.explore.allocation import Allocation
 from outrider.explore.apportion import raised
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage, Surroundings
-from outrider.explore.view import View
-from outrider.record import Group, SampleRequest, identity_seed
+from outrider.record import Group, Problem
 
 Positive = Annotated[float, Field(gt=0)]
 
 
-class Cures(Stage):
+class Cures(Allocation):
     """``n`` rollouts per problem on average, shared out by what earlier visits say of each problem's difficulty.
 
     The pass rate ``p`` of a problem has the posterior ``Beta(prior[0] + successes, prior[1] + failures)`` over all
@@ -46,47 +45,15 @@ class Cures(Stage):
         ValidationError: ``min_n <= n <= max_n`` does not hold, so that the budget could not be spent.
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
-    min_n: int = Field(2, ge=1, description="fewest rollouts of a problem")
-    max_n: int = Field(32, ge=1, description="most rollouts of a problem")
     prior: tuple[Positive, Positive] = Field((1.0, 1.0), description="successes and failures imagined beforehand")
     memory: float = Field(1.0, ge=0, le=1, description="share of the evidence that a visit keeps; 1 forgets nothing")
 
     _evidence: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)
-    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _can_be_spent(self) -> Cures:
-        if not self.min_n <= self.n <= self.max_n:
-            raise ValueError(
-                f"n is {self.n}, the mean over a step's problems, so it must lie between "
-                f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
-            )
-        return self
-
-    def check(self, around: Surroundings) -> None:
-        around.refuse_drawn()
-
-    def bounds(self, before: Bounds, problems: int) -> Bounds:
-        drawn = self.n * problems
-        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
-
-    def plan(self, view: View) -> list[SampleRequest]:
-        if view.round:
-            return []
-        problems = [group.problem for group in view.groups if not group.size]
-        counts = share_out(
-            [self.weight(problem.id) for problem in problems],
-            self.n * len(problems),
-            (self.min_n, self.max_n),
-            [identity_seed(view.seed, "cures", view.step, problem.id) for problem in problems],
-        )
-        self._numbers = {
-            "known": float(sum(problem.id in self._evidence for problem in problems)),
-            "fewest": float(min(counts, default=0)),
-            "most": float(max(counts, default=0)),
-        }
-        return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
+    def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
+        self._numbers = {"known": float(sum(problem.id in self._evidence for problem in problems))}
+        weights = [self.weight(problem.id) for problem in problems]
+        return share_out(weights, self.n * len(problems), (self.min_n, self.max_n), ties)
 
     def weight(self, problem_id: str) -> float:
         """``E[sqrt(p (1 - p))]`` under the posterior of a problem; at most 1/2."""

@@ -8,12 +8,11 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from outrider.explore.allocation import Allocation
 from outrider.explore.apportion import raised
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage, Surroundings
-from outrider.explore.view import View
-from outrider.record import Group, SampleRequest, identity_seed
+from outrider.record import Group, Problem
 
 
 def value(n: int, p: float) -> float:
@@ -37,7 +36,7 @@ def enough(p: float, chance: float, most: int) -> int:
     return int(min(most, log(1 - chance) / log(max(p, 1 - p))))
 
 
-class Knapsack(Stage):
+class Knapsack(Allocation):
     """``n`` rollouts per problem on average, to where they raise the sum of :func:`value` most.
 
     A problem's pass rate ``p`` is that of its last visit, or, where that had fewer than ``window`` rollouts, of the
@@ -68,48 +67,27 @@ class Knapsack(Stage):
     128
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
-    min_n: int = Field(2, ge=1, description="fewest rollouts of a problem")
     max_n: int = Field(128, ge=1, description="most rollouts of a problem")
     window: int = Field(16, ge=1, description="rollouts of earlier visits that a pass rate is taken from, at least")
     known: int = Field(8, ge=1, description="rollouts on record before a pass rate counts as known")
     chance: float = Field(0.9, gt=0, lt=1, description="of a mixed group; what is left beyond it goes to the unsolved")
 
     _seen: dict[str, str] = PrivateAttr(default_factory=dict)
-    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
-    def _can_be_spent(self) -> Knapsack:
-        if not self.min_n <= self.n <= self.max_n:
-            raise ValueError(
-                f"n is {self.n}, the mean over a step's problems, so it must lie between "
-                f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
-            )
+    def _known_are_kept(self) -> Knapsack:
         if self.known > self.window:
             raise ValueError(f"known is {self.known}, but only the last {self.window} rollouts are kept (window)")
         return self
 
-    def check(self, around: Surroundings) -> None:
-        around.refuse_drawn()
-
-    def bounds(self, before: Bounds, problems: int) -> Bounds:
-        drawn = self.n * problems
-        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
-
-    def plan(self, view: View) -> list[SampleRequest]:
-        if view.round:
-            return []
-        problems = [group.problem for group in view.groups if not group.size]
+    def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
         rates = [self.rate(problem.id) for problem in problems]
-        counts = self.allocation(rates, [identity_seed(view.seed, "knapsack", view.step, p.id) for p in problems])
         self._numbers = {
             "known": float(sum(p is not None for p in rates)),
             "mixed": float(sum(_mixed(p) for p in rates)),
             "unsolved": float(sum(p == 0 for p in rates)),
-            "fewest": float(min(counts, default=0)),
-            "most": float(max(counts, default=0)),
         }
-        return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
+        return self.allocation(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
         """The pass rate of a problem; None while it is not known."""

@@ -9,15 +9,14 @@ import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.arrays import Floats
+from outrider.explore.allocation import Allocation
 from outrider.explore.apportion import raised
 from outrider.explore.corpus import question_of
 from outrider.explore.embed import EMBEDDERS, Embedder, Random, Tfidf
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage, Surroundings
-from outrider.explore.view import View
 from outrider.pieces import PieceOf
-from outrider.record import Group, SampleRequest, identity_seed
+from outrider.record import Group, Problem
 
 Estimator = Literal["rloo", "dr_grpo"]
 MOST_TEXTS = 10_000
@@ -37,7 +36,7 @@ def variance(n: int, p: float, estimator: Estimator) -> float:
     return p * (1 - p) * (1 / (n - 1) if estimator == "rloo" else (n - 1) / n**2)
 
 
-class Vip(Stage):
+class Vip(Allocation):
     """``n`` rollouts per problem on average, to where they take most off the sum of gradient variances.
 
     The pass rate of a problem is predicted from its question before anything is drawn: ``p(x) = sigmoid(g(x))``, where
@@ -69,9 +68,7 @@ class Vip(Stage):
     'rloo'
     """
 
-    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
     min_n: int = Field(3, ge=2, description="fewest rollouts of a problem")
-    max_n: int = Field(32, ge=1, description="most rollouts of a problem")
     estimator: Estimator = Field("rloo", description="whose variance: leave_one_out's, or group_mean's without std")
     embed: Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")] = Field(
         default_factory=Tfidf, description="what alike means"
@@ -81,15 +78,9 @@ class Vip(Stage):
 
     _seen: dict[str, tuple[str, float]] = PrivateAttr(default_factory=dict)
     _predicted: dict[str, float] = PrivateAttr(default_factory=dict)
-    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
-    def _can_be_spent(self) -> Vip:
-        if not self.min_n <= self.n <= self.max_n:
-            raise ValueError(
-                f"n is {self.n}, the mean over a step's problems, so it must lie between "
-                f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
-            )
+    def _estimator_and_likeness(self) -> Vip:
         if self.min_n < LEAST[self.estimator]:
             raise ValueError(
                 f"min_n is {self.min_n}, but with {self.estimator} it must be at least {LEAST[self.estimator]}: "
@@ -102,34 +93,20 @@ class Vip(Stage):
     def prepare(self) -> None:
         self.embed.prepare()
 
-    def check(self, around: Surroundings) -> None:
-        around.refuse_drawn()
-
-    def bounds(self, before: Bounds, problems: int) -> Bounds:
-        drawn = self.n * problems
-        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
-
-    def plan(self, view: View) -> list[SampleRequest]:
-        if view.round:
-            return []
-        problems = [group.problem for group in view.groups if not group.size]
+    def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
         rates = self.predict([question_of(problem) for problem in problems])
 
         def taken_off(i: int, n: int) -> float:
             return variance(n, rates[i], self.estimator) - variance(n + 1, rates[i], self.estimator)
 
-        ties = [identity_seed(view.seed, "vip", view.step, problem.id) for problem in problems]
-        room = (self.n - self.min_n) * len(problems)
-        counts = raised([self.min_n] * len(problems), room, self.max_n, taken_off, ties)
         self._predicted = dict(zip((p.id for p in problems), rates, strict=True))
         self._numbers = {
             "known": float(sum(p.id in self._seen for p in problems)),
             "predicted": float(np.mean(rates)) if rates else float("nan"),
             "spread": float(np.std(rates)) if rates else float("nan"),
-            "fewest": float(min(counts, default=0)),
-            "most": float(max(counts, default=0)),
         }
-        return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
+        room = (self.n - self.min_n) * len(problems)
+        return raised([self.min_n] * len(problems), room, self.max_n, taken_off, ties)
 
     def predict(self, questions: Sequence[str]) -> list[float]:
         """The pass rates that are to be expected, each by itself."""

@@ -1,0 +1,61 @@
+"""What stages share that spend a step's budget unevenly over its problems: how much, how few and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.view import View
+from outrider.record import Problem, SampleRequest, identity_seed
+
+
+class Allocation(Stage):
+    """``n`` rollouts per problem on average, spent exactly, by a rule that a subclass has in :meth:`counts`.
+
+    Stands first, in the place of uniform. Degenerate cases: an empty batch asks for nothing; problems that have
+    rollouts get no more.
+
+    Raises:
+        ValidationError: ``min_n <= n <= max_n`` does not hold, so that the budget could not be spent.
+    """
+
+    n: int = Field(8, ge=1, description="rollouts per problem, on average over a step; exact in total")
+    min_n: int = Field(2, ge=1, description="fewest rollouts of a problem")
+    max_n: int = Field(32, ge=1, description="most rollouts of a problem")
+
+    _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _can_be_spent(self) -> Self:
+        if not self.min_n <= self.n <= self.max_n:
+            raise ValueError(
+                f"n is {self.n}, the mean over a step's problems, so it must lie between "
+                f"min_n, which is {self.min_n}, and max_n, which is {self.max_n}"
+            )
+        return self
+
+    def check(self, around: Surroundings) -> None:
+        around.refuse_drawn()
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        drawn = self.n * problems
+        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        if view.round:
+            return []
+        problems = [group.problem for group in view.groups if not group.size]
+        name = type(self).__name__.lower()
+        counts = self.counts(problems, [identity_seed(view.seed, name, view.step, p.id) for p in problems])
+        self._numbers |= {"fewest": float(min(counts, default=0)), "most": float(max(counts, default=0))}
+        return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
+
+    def counts(self, problems: Sequence[Problem], ties: Sequence[int]) -> list[int]:
+        """Rollouts of every problem, which sum to ``n`` times their number; equals by the smaller of ``ties``.
+
+        It sets its numbers of the step; the fewest and the most rollouts of a problem join them.
+        """
+        raise NotImplementedError
