@@ -123,7 +123,7 @@ def test_problems_that_are_not_known_everywhere_are_left_out_for_every_k() -> No
 @pytest.mark.parametrize("spent", ["steps", "tokens"])
 def test_at_equal_steps_every_run_is_taken_where_it_has_made_as_many(spent: str, k: int) -> None:
     """The shortest of all four runs has made 8; each of the others is between two of its own points there."""
-    start, base, other = case(2, 2, 30, (0.6, 0.5))
+    _, base, other = case(2, 2, 30, (0.6, 0.5))
     made = {"a": [(5, 6), (20, 24)], "b": [(4, 3), (9, 8)]}
     arms = {}
     for name, points in (("a", base), ("b", other)):
@@ -135,32 +135,32 @@ def test_at_equal_steps_every_run_is_taken_where_it_has_made_as_many(spent: str,
         heights = [[pass_at([points[0][s]], k), pass_at([points[1][s]], k)] for s in (0, 1)]
         places = [[made[name][0][s], made[name][1][s]] for s in (0, 1)]
         ends[name] = np.mean([np.interp(8, x, y) for x, y in zip(places, heights, strict=True)])
-    found = at_equal(spent, before(start), arms["a"], arms["b"], k)
+    found = at_equal(spent, arms["a"], arms["b"], k)
     assert found.spent == 8
     assert found.change.value == pytest.approx(ends["b"] - ends["a"])
-    turned = at_equal(spent, before(start), arms["b"], arms["a"], k)
+    turned = at_equal(spent, arms["b"], arms["a"], k)
     assert (turned.change.value, turned.change.error) == pytest.approx((-found.change.value, found.change.error))
 
 
 def test_runs_of_equally_many_steps_differ_at_their_ends() -> None:
-    start, base, other = case(3, 3, 30, (0.6, 0.5))
+    _, base, other = case(3, 3, 30, (0.6, 0.5))
     first, second = arm("a", *base), arm("b", *other)
-    found = at_equal("steps", before(start), first, second, 4)
+    found = at_equal("steps", first, second, 4)
     ends = difference(first.end.measured("pass@4"), second.end.measured("pass@4"))
     assert found.change == pytest.approx(ends)
 
 
 def test_a_run_that_ends_before_another_is_measured_is_not_compared() -> None:
     """The line from before training to the first evaluation says nothing of what lies between."""
-    start, base, other = case(4, 2, 30, (0.6, 0.5))
+    _, base, other = case(4, 2, 30, (0.6, 0.5))
     short = arm("b", *other[:1])
     early = replace(short, points=(replace(short.end, steps=(9, 10)),))
-    assert math.isnan(at_equal("steps", before(start), arm("a", *base), early, 1).change.value)
-    assert not math.isnan(at_equal("steps", before(start), arm("a", *base), short, 1).change.value)
+    assert math.isnan(at_equal("steps", arm("a", *base), early, 1).change.value)
+    assert not math.isnan(at_equal("steps", arm("a", *base), short, 1).change.value)
 
 
 def test_what_is_not_known_everywhere_is_left_out_at_equal_steps_too() -> None:
     base, short = arm("a", [[2, 4]]), arm("b", [[1, 0]], scorable=[[4, 2]])
-    assert at_equal("steps", before([0, 0]), base, short, 4).change.problems == 1
+    assert at_equal("steps", base, short, 4).change.problems == 1
     none = arm("b", [[1, 1]], scorable=[[1, 1]])
-    assert math.isnan(at_equal("steps", before([0, 0]), base, none, 2).change.value)
+    assert math.isnan(at_equal("steps", base, none, 2).change.value)

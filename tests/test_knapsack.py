@@ -77,7 +77,7 @@ def test_one_after_another_to_the_largest_gain_is_the_best_of_all_allocations(fi
 @given(st.lists(RATES.filter(lambda p: p is not None and mixed(p)), min_size=1, max_size=4), st.integers(2, 4))
 def test_mixed_problems_have_the_best_of_all_allocations(rates, n):
     stage = Knapsack(n=n, min_n=1, max_n=7)
-    found = stage.allocation(rates, range(len(rates)))
+    found = stage.shares(rates, range(len(rates)))
     possible = [c for c in itertools.product(range(1, 8), repeat=len(rates)) if sum(c) == n * len(rates)]
     best = max(sum(map(value, c, rates)) for c in possible)
     assert tuple(found) in possible
@@ -87,7 +87,7 @@ def test_mixed_problems_have_the_best_of_all_allocations(rates, n):
 @given(st.lists(RATES, max_size=9), st.integers(2, 9), st.integers(1, 2), st.sampled_from([9, 20, 128]))
 def test_the_budget_is_spent_in_the_order_that_the_docstring_says(rates, n, min_n, max_n):
     stage = Knapsack(n=n, min_n=min_n, max_n=max_n)
-    found = stage.allocation(rates, range(len(rates)))
+    found = stage.shares(rates, range(len(rates)))
     assert sum(found) == n * len(rates)
     assert all(min_n <= count <= max_n for count in found)
     of = {kind: [c for c, p in zip(found, rates, strict=True) if kind(p)] for kind in (new, ends_at(0), ends_at(1))}

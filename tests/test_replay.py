@@ -17,11 +17,14 @@ from outrider.credit.group_mean import GroupMean
 from outrider.errors import UserError
 from outrider.explore import Replay, Uniform
 from outrider.explore.outcome import evidence, first_pass, outcome
-from outrider.record import Group, Outcome, Rollout, SampleRequest
+from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest
 from outrider.record.store import RolloutStore
 from outrider.report.run import open_run
 from outrider.runs.folder import RunFolder
+from outrider.train.clock import Clock
+from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
+from outrider.train.ranks import Ranks
 from scripted import POOL, Run, World, group, members, view
 
 
@@ -119,6 +122,25 @@ def test_what_a_world_has_spoken_in_is_not_kept():
     assert stage.state_dict()["kept"] == []
 
 
+def test_what_a_stage_left_out_is_not_kept():
+    """A success without a digit, say, was not to be trained on."""
+    visit = group("1000")
+    stage = Replay()
+    stage.observe([replace(visit, rollouts=(visit.rollouts[0].left_out("sift: no digit"), *visit.rollouts[1:]))])
+    assert asked(stage, group("0000", step=2)) == []
+
+
+@pytest.mark.parametrize("changed", [{"mode": Mode(0.5)}, {"prompt_ids": np.array([9], np.int32)}])
+def test_what_was_drawn_otherwise_is_let_go(changed):
+    """After a resume with another temperature, or another prompt: rows of two modes are no batch."""
+    stage, now = Replay(), group("0000", step=2)
+    stage.observe([group("1000")])
+    other = replace(now, rollouts=tuple(replace(r, **changed) for r in now.rollouts))
+    assert asked(stage, other) == []
+    numbers = stage.observe([other])
+    assert (numbers["outdated"], numbers["replayed"], numbers["kept"]) == (1, 0, 0)
+
+
 def test_the_memory_has_an_end(monkeypatch):
     monkeypatch.setattr("outrider.explore.replay.MOST_SUCCESSES", 2)
     stage = Replay()
@@ -166,6 +188,7 @@ def test_a_run_replays_what_it_drew():
         (["explore=[replay]"], "as the first stage it finds none"),
         (["explore=[uniform, {replay: {stream: branch}}]"], "'branch', which has no chain"),
         (["task={hops: {}}", "explore=[uniform, replay]"], "those of hops have several"),
+        (["explore=[uniform, replay, refill]"], "replay stands last, or refill behind it"),
     ],
 )
 def test_what_it_cannot_work_in_is_refused(overrides, sentence):
@@ -190,12 +213,35 @@ def test_reports_and_analyses_see_what_was_drawn_alone(tmp_path: Path):
     assert plan.rollouts == len(plan.read(folder, 2)) == 2
 
 
-def test_training_replays(tmp_path: Path, capsys):
+def test_the_collector_keeps_the_order_and_pays_by_todays_rewards():
+    """Two rollouts of one problem, a replay, two of another; the sampler is asked for the drawn ones alone."""
+
+    class Sampler:
+        def sample(self, requests: list[SampleRequest]) -> list[Rollout]:
+            return [
+                made for request in requests for made in members("00", request.problem, 2, first=request.first_member)
+            ]
+
+    [old] = members("1", POOL[1], 1)
+    requests = [
+        SampleRequest(POOL[0], n=2, group_id="train:2:p0"),
+        SampleRequest(POOL[1], replay=old, group_id="train:2:p1", first_member=4, stage="1-replay"),
+        SampleRequest(POOL[2], n=2, group_id="train:2:p2"),
+    ]
+    recipe = load_recipe("grpo", ["reward.correct=3"])
+    collect = Collector(Sampler(), recipe.task, recipe.reward, Ranks(), Clock())
+    drawn = collect(requests)
+    assert [r.id for r in drawn] == ["train:2:p0/0", "train:2:p0/1", "train:2:p1/4", "train:2:p2/0", "train:2:p2/1"]
+    assert drawn[2].reward == 3
+    assert [r.id for r in collect(requests[1:2])] == ["train:2:p1/4"]
+
+
+def test_training_replays_and_goes_on_as_if_uninterrupted(tmp_path: Path, capsys):
     """A pool of few hard problems: some step replays, its tokens are not counted, and the screen says what it is."""
     out = tmp_path / "run"
     told = ["task={countdown: {pool: 8, sizes: [5]}}", "explore.0.uniform.n=4", "train.problems=8", "train.steps=6"]
-    assert main(["train", "success-replay", *told, "train.tokens=null", "evaluate.problems=4", "evaluate.n=2",
-                 "train.ranks=1", "--out", str(out)]) == 0  # fmt: skip
+    told += ["train.tokens=null", "evaluate.problems=4", "evaluate.n=2", "train.ranks=1", "learn.schedule=constant"]
+    assert main(["train", "success-replay", *told, "--out", str(out)]) == 0
     folder = RunFolder(out)
     metrics = list(folder.metrics())
     replayed = [row["explore/1-replay/replayed"] for row in metrics]
@@ -207,6 +253,13 @@ def test_training_replays(tmp_path: Path, capsys):
         spent += sum(r.trainable_tokens for r in rollouts if not r.replayed)
         assert row["tokens"] == spent
         assert all(r.success and r.advantage is not None for r in rollouts if r.replayed)
+    short = tmp_path / "interrupted"
+    begun = [word for word in told if word != "train.steps=6"]
+    assert main(["train", "success-replay", *begun, "train.steps=3", "--out", str(short)]) == 0
+    assert main(["train", "success-replay", *told, "--out", str(short), "--resume", "--force"]) == 0
+    weights = [(folder / "model" / "model.safetensors").read_bytes() for folder in (out, short)]
+    assert weights[0] == weights[1]
+    assert any("replayed rollouts were trained on" in notice for notice in open_run(out).notices)
     step = 1 + replayed.index(max(replayed))
     assert main(["show", str(out), "--step", str(step), "--n", "99"]) == 0
     assert "replayed:" in capsys.readouterr().out

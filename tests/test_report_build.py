@@ -43,7 +43,7 @@ def test_examples_tell_one_of_each_kind_and_parents_come_first():
     titles = [example.title.split(" (")[0] for example in found.examples]
     assert titles == [
         "A branch that succeeded",
-        "Seeded with solved examples",
+        "Seeded with solved examples or a hint",
         "Solved for the first time",
         "Cut off by the limit",
         "Nothing worked",

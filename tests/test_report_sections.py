@@ -406,6 +406,20 @@ def test_the_frontier_of_training_is_pass_at_k_by_enumeration_of_first_draws():
         same(line(found, "frontier-curves", name), wanted)
 
 
+def test_problems_without_a_hint_are_no_first_draws_of_all():
+    """Which problems have none changes with the run: no curve of training, and no weight by accuracy."""
+    rows = [
+        row(step=s, problem_id=p, group_id=f"{s}:{p}", member=m, context=context, outcome="correct", advantage=0.5)
+        for s in (1, 2, 3, 4)
+        for p, context in (("a", "plain"), ("b", "seeded"))
+        for m in (0, 1)
+    ]
+    run = run_of_rows(rows)
+    assert frontier.section(run) is None
+    shown = credit.section(run)
+    assert shown is None or not shown.tables
+
+
 @pytest.mark.parametrize("steps", [10, 25])
 def test_groups_of_one_problem_in_several_steps_are_one_cluster(steps):
     """The same 12 problems with the same outcomes in every step: 5 early steps say no more about others than one."""

@@ -68,7 +68,7 @@ def outrider(*words: object) -> None:
 
 
 def trained(run: Path, model: Path | str, rate: float, setting: str, seed: int) -> None:
-    """GRPO from a model, measured in the middle and at the end, on problems that no run before has seen."""
+    """GRPO from a model, measured in the middle and at the end, on a stream of problems that no run before has had."""
     if (run / "table.md").exists():
         return
     again = ["--resume"] if (run / "config.yaml").exists() else []

@@ -76,7 +76,7 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     return Equal(float(level), estimate(Measured(d_SP, np.ones_like(d_SP))))
 
 
-def at_equal(spent: Literal["steps", "tokens"], before: Arm, base: Arm, arm: Arm, k: int) -> EqualSpent:
+def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> EqualSpent:
     """How much more pass@k ``arm`` has than ``base`` after equally many steps, or tokens: the most that all runs have.
 
     Every run of both is taken where it has spent as much as the run that spent least, between its two evaluations
@@ -88,7 +88,7 @@ def at_equal(spent: Literal["steps", "tokens"], before: Arm, base: Arm, arm: Arm
     same ones. Degenerate: NaN where nothing is known, or a run ends before another is first measured.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
-    known_P = np.isfinite(np.concatenate([_along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
+    known_P = np.isfinite(np.concatenate([_values(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     first = max(max(getattr(a.points[0], spent)) for a in (base, arm))
     if first > level or not known_P.any():
         return EqualSpent(level, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))

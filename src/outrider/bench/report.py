@@ -91,7 +91,7 @@ class BenchReport:
     def at_equal_other(self, arm: Arm, k: int) -> EqualSpent:
         """Paired difference in pass@k from the base recipe after equally many steps, or tokens."""
         both = self._paired(arm)
-        return at_equal(self.other, self.before, *both, k) if both else EqualSpent(math.nan, _NOTHING)
+        return at_equal(self.other, *both, k) if both else EqualSpent(math.nan, _NOTHING)
 
     def _paired(self, arm: Arm) -> tuple[Arm, Arm] | None:
         """The base recipe and this one, with the seeds that both finished."""

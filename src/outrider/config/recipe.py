@@ -122,6 +122,7 @@ class Recipe(Options):
                 self.credit,
                 self.task.name,
                 self.task.turns,
+                self.explore[i + 1 :],
             )
             try:
                 stage.check(around)

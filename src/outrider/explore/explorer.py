@@ -115,7 +115,8 @@ class Explorer:
         """Problems that no stage refuses."""
         return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in self.stages))
 
-    def _observe(self, groups: Sequence[Group]) -> dict[str, float]:
+    def _observe(self, finished: Sequence[Group]) -> dict[str, float]:
+        groups = [group.drawn for group in finished]  # what is replayed was observed when it was drawn
         return {
             f"explore/{_name(stage, i)}/{key}": value
             for i, stage in enumerate(self.stages)

@@ -87,14 +87,14 @@ class Knapsack(Allocation):
             "mixed": float(sum(_mixed(p) for p in rates)),
             "unsolved": float(sum(p == 0 for p in rates)),
         }
-        return self.allocation(rates, ties)
+        return self.shares(rates, ties)
 
     def rate(self, problem_id: str) -> float | None:
         """The pass rate of a problem; None while it is not known."""
         seen = self._seen.get(problem_id, "")
         return seen.count("1") / len(seen) if len(seen) >= self.known else None
 
-    def allocation(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
+    def shares(self, rates: Sequence[float | None], ties: Sequence[int]) -> list[int]:
         """Rollouts of every problem, which sum to ``n`` times their number."""
         total = self.n * len(rates)
         mixed = {i: p for i, p in enumerate(rates) if p is not None and 0 < p < 1}

@@ -11,12 +11,12 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from outrider.explore.memory import remember
-from outrider.explore.outcome import first_pass
+from outrider.explore.outcome import first_pass, trainable
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 
-MOST_SUCCESSES = 500  # a token is some forty bytes of a checkpoint: 80 MB of responses of 4,096
+MOST_SUCCESSES = 200  # a token is some seventy bytes of a checkpoint: 57 MB of responses of 4,096
 
 
 class _Success(NamedTuple):
@@ -32,18 +32,22 @@ class Replay(Stage):
     After every step the last plain success of each problem of which fewer than half of the plain rollouts succeeded is
     kept, with its tokens and log-probabilities; one of a problem that is solved more often is let go. A group of
     failures alone teaches nothing; with the success it does. Nothing is drawn, so a replay costs no generated tokens.
-    It is off-policy: its old log-probabilities are those of the policy that drew it, and the surrogate's ratio and clip
-    are what corrects for that. So a success that has become a fifth likelier since has no gradient under
-    ``clip: [0.2, 0.2]``; with ``objective.correction`` the weight of the correction takes the ratio's place.
 
-    A replayed rollout says nothing of the present policy: no pass rate, metric or report counts it, and its context in
-    the records is ``replayed``, with the id that it had. The stage stands last: one behind it would find the rollout
-    among the members.
+    It is off-policy: its old log-probabilities are those of the policy that drew it. Under ``clip: [0.2, 0.2]`` a token
+    of it that has become a fifth likelier has no gradient, and one that has become unlikelier counts by its ratio, so
+    that what was unlearnt is pulled back least. With ``objective.correction`` ``truncate`` and ``mask`` weigh it by the
+    ratio of policies instead; ``recompute``, and the surrogate ``likelihood``, take it as if it were drawn now.
 
-    Degenerate cases: nothing kept, a group that earlier stages left out, or one without a plain rollout that could be
-    judged: nothing is replayed. Only successes that were drawn are kept, never replays, so that one is replayed again
-    and again and grows older; ``oldest`` puts an end to that. Responses in which a world has spoken are not kept. The
-    last 500 problems with a success are remembered.
+    A replayed rollout says nothing of the present policy: no pass rate, cost, stage or report counts it, and its
+    context in the records is ``replayed``, with the id that it had. It is trained on, so the learner's gauges
+    (``learn/…``, and those of a correction) are of it too. The stage stands last.
+
+    Degenerate cases: nothing kept, or a group without a plain rollout that could be judged: nothing is replayed, nor in
+    a group that an earlier stage left out, so that behind ``refill``, which leaves the unsolved out, it has nothing to
+    do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
+    and again and grows older; ``oldest`` puts an end to that. One that was drawn at another temperature or from another
+    prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which a world has
+    spoken are not kept. The last 200 problems with a success are remembered.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which the abstract alone could be had:
     correct responses of a replay buffer where sampling finds none. How old they may be, how many join and how they are
@@ -59,12 +63,16 @@ class Replay(Stage):
     _kept: dict[str, _Success] = PrivateAttr(default_factory=dict)
     _steps: int = PrivateAttr(0)  # that were observed
     _ages: list[int] = PrivateAttr(default_factory=list)
+    _outdated: int = PrivateAttr(0)
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
             raise ValueError("replay helps where plain rollouts fail, and as the first stage it finds none")
         if around.turns:
             raise ValueError(f"replay keeps responses of one turn, and those of {around.task} have several")
+        if around.after:
+            name = type(around.after[0]).__name__.lower()
+            raise ValueError(f"replay stands last, or {name} behind it would take what it replays for this step's")
         around.refuse_stream(self.stream)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
@@ -73,10 +81,14 @@ class Replay(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
             return []
-        requests, self._ages = [], []
+        requests, self._ages, self._outdated = [], [], 0
         for group in sorted(view.groups, key=lambda group: group.problem.id):
             success, plain = self._kept.get(group.problem.id), first_pass(group)
             if success is None or group.dropped or not plain or any(r.success for r in plain):
+                continue
+            if not _alike(success.rollout, plain[0]):
+                del self._kept[group.problem.id]
+                self._outdated += 1
                 continue
             age = self._steps + 1 - success.step
             if self.oldest is None or age <= self.oldest:
@@ -88,7 +100,8 @@ class Replay(Stage):
         self._steps += 1
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
             plain = first_pass(group)
-            found = [r for r in plain if r.success and r.trainable_T is None and not r.observations]
+            trained = [r for r in plain if trainable(r) and r.trainable_T is None and not r.observations]
+            found = [r for r in trained if r.success]
             if 2 * sum(r.success for r in plain) >= max(len(plain), 1):
                 self._kept.pop(group.problem.id, None)
             elif found:
@@ -97,7 +110,8 @@ class Replay(Stage):
                 remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_SUCCESSES)
         replayed, self._ages = self._ages, []
         age = fsum(replayed) / len(replayed) if replayed else nan
-        return {"replayed": float(len(replayed)), "age": age, "kept": float(len(self._kept))}
+        numbers = {"replayed": len(replayed), "age": age, "outdated": self._outdated, "kept": len(self._kept)}
+        return {name: float(number) for name, number in numbers.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Each success with its step, that of longest ago first, and the number of steps."""
@@ -110,6 +124,11 @@ class Replay(Stage):
         self._steps = state["steps"]
         kept = [_Success(step, _rollout(data)) for step, data in state["kept"]]
         self._kept = {success.rollout.problem_id: success for success in kept}
+
+
+def _alike(old: Rollout, new: Rollout) -> bool:
+    """Whether both were drawn in one mode from one prompt."""
+    return old.mode == new.mode and np.array_equal(old.prompt_ids, new.prompt_ids)
 
 
 def _verdict(rollout: Rollout) -> Verdict:

@@ -47,6 +47,7 @@ class Surroundings(NamedTuple):
         streams: the loss streams that have a credit chain.
         task: its name.
         turns: whether its rollouts have turns.
+        after: the stages behind it.
     """
 
     before: Sequence[Stage]
@@ -55,6 +56,7 @@ class Surroundings(NamedTuple):
     streams: Collection[str]
     task: str
     turns: bool = False
+    after: Sequence[Stage] = ()
 
     @property
     def bounds(self) -> Bounds:

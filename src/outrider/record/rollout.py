@@ -77,7 +77,7 @@ class Rollout:
         trainable_T: bool, False for tokens that were observed and not sampled (tool output); None: all True.
         observations: one for each turn that an environment answered, in order; those of the prefix are the parent's.
         parent, branch_at: the rollout that ``prefix_ids`` come from; None for a root, then ``branch_at`` is 0.
-        context, stream, stage: those of the request.
+        context, stream, stage: those of the request; the context of a replayed one says so.
         policy_version: version of the weights that drew the tokens.
         seed: the identity seed of the draw.
         stop: see :class:`StopReason`.
@@ -161,8 +161,7 @@ class Rollout:
         return self._with(verdict=verdict, reward=reward)
 
     def again(self, request: SampleRequest) -> Rollout:
-        """As a member of a group of a later step, with the log-probabilities that it was drawn with; not yet judged
-        there."""
+        """As a member of a group of a later step, with verdict and log-probabilities as they were; without a reward."""
         return self._with(
             group_id=request.group_id,
             member=request.first_member,

@@ -21,6 +21,7 @@ from outrider.record.verdict import Outcome, Verdict
 SCHEMA_VERSION = 4  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts
 VERSIONS = {"2": {"observations"}, "3": set[str](), str(SCHEMA_VERSION): set[str]()}
 """Those that are read, and the columns that each of them has not."""
+READ = "2, 3 and 4"
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")
@@ -263,9 +264,7 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
     with _reading(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         version = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"none").decode("utf-8", "replace")
         if version not in VERSIONS:
-            raise UserError(
-                f"{path} has rollout schema version {version}, and this Outrider reads {' and '.join(VERSIONS)}."
-            )
+            raise UserError(f"{path} has rollout schema version {version}, and this Outrider reads {READ}.")
         table = _filled(file.read([name for name in columns if name not in VERSIONS[version]])).select(list(columns))
         table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
         return table

@@ -20,7 +20,7 @@ from outrider.config.yaml_data import read_yaml
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.measure import Evaluation
-from outrider.record.store import SCHEMA, VERSIONS
+from outrider.record.store import READ, SCHEMA, VERSIONS
 from outrider.report.content import Observed
 from outrider.report.data import Columns, Place, RunData
 from outrider.runs.folder import RunFolder
@@ -80,11 +80,14 @@ def open_run(path: str | Path) -> RunData:
         return RunData(name, db, notices=notices)
     folder = RunFolder(path)
     tokenizer = path / "model" / "tokenizer.json" if files.kind == "run" else None
+    metrics = _or_notice(notices, {}, lambda: columns(folder.metrics()))
+    if replayed := sum(int(np.nansum(metrics[name])) for name in metrics if name.endswith("-replay/replayed")):
+        notices.append(f"{replayed:,} replayed rollouts were trained on and are in no number here, weights included")
     return RunData(
         name,
         db,
         config=_or_notice(notices, {}, lambda: _config(folder.config)),
-        metrics=_or_notice(notices, {}, lambda: columns(folder.metrics())),
+        metrics=metrics,
         evaluations=_evaluations(path / "evaluations", notices),
         notices=notices,
         prompts=partial(_prompts, db, tokenizer),
@@ -212,7 +215,7 @@ def _kind(path: Path) -> str:
     if version is not None:
         text = version.decode("utf-8", "replace")
         if text not in VERSIONS:
-            return f"it has rollout schema version {text}, and this Outrider reads {' and '.join(VERSIONS)}"
+            return f"it has rollout schema version {text}, and this Outrider reads {READ}"
         missing = [name for name in SCHEMA.names if name not in schema.names and name not in VERSIONS[text]]
         return f"it has no column {missing[0]}" if missing else "run"
     missing = [f.name for f in PLAIN if not f.nullable and f.name not in schema.names]

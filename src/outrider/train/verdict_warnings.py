@@ -35,7 +35,7 @@ class VerdictWatch:
 
     def warnings(self, groups: Sequence[Group]) -> list[str]:
         """One sentence for each outcome whose share has passed its threshold, with the first reason."""
-        judged = [(r, r.verdict) for group in groups for r in group.rollouts if r.verdict is not None]
+        judged = [(r, r.verdict) for group in groups for r in group.drawn.rollouts if r.verdict is not None]
         sentences = []
         for outcome, advice in _ADVICE.items():
             of = judged if outcome is not Outcome.UNPARSEABLE else [(r, v) for r, v in judged if not r.truncated]

@@ -39,7 +39,7 @@ class Split(NamedTuple):
     Attributes:
         name: "train", "evaluate" or "greedy".
         first_stage: the stage that asks first; stages sort by their place, as "0-uniform".
-        helped: whether that stage draws from other prompts than plain ones, some of its rollouts at least.
+        helped: whether that stage draws for some problems from other prompts than plain ones alone.
         steps: how many it has.
         late: the first step of the last quarter of its steps: from there on it is the run as it is now.
         cut: SQL that is true where a response was cut at its length; None where it is not known.
@@ -81,7 +81,10 @@ def splits(run: RunData) -> dict[str, Split]:
         "max(branch_at + tokens + coalesce(observed, 0))::DOUBLE AS longest, count(outcome) AS judged "
         "FROM rollouts GROUP BY split"
     )
-    others = run.query("SELECT DISTINCT split, stage FROM rollouts WHERE parent IS NULL AND context <> 'plain'")
+    others = run.query(
+        "SELECT DISTINCT split, stage FROM (SELECT split, stage FROM rollouts WHERE parent IS NULL "
+        "GROUP BY split, stage, step, group_id HAVING count(*) FILTER (context = 'plain') = 0)"
+    )
     helped = set(zip(*others.values(), strict=True))
     results = {}
     for name, stage, steps, stops, longest, judged in zip(*rows.values(), strict=True):

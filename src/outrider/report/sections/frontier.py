@@ -13,7 +13,7 @@ from outrider.measure.passk import shown_ks
 from outrider.report.content import CellValue, Figure, Section, Series, TableBlock
 from outrider.report.data import RunData
 from outrider.report.kind import is_evaluation
-from outrider.report.sections.seen import query
+from outrider.report.sections.seen import FIRST_TRIES, query
 
 Curve = Mapping[int, Interval]  # by k
 
@@ -129,10 +129,9 @@ def _training(run: RunData) -> dict[str, Curve]:
     """pass@k of groups as they were drawn, early and late; of all where there is one step only."""
     columns = query(
         run,
-        """
+        f"""
         SELECT coalesce(phase, 'all') AS phase, problem_id, step, group_id, count(*) AS n, sum(success) AS c FROM seen
-        JOIN (SELECT min(stage) AS stage FROM seen) USING (stage)
-        WHERE outcome IN ('correct', 'incorrect', 'unparseable') AND parent IS NULL AND context = 'plain'
+        WHERE outcome IN ('correct', 'incorrect', 'unparseable') AND {FIRST_TRIES}
             AND (phase IS NOT NULL OR (SELECT count(*) FROM bins) = 1)
         GROUP BY ALL ORDER BY ALL
         """,

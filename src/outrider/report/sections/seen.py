@@ -53,6 +53,14 @@ FROM seen LEFT JOIN (
 GROUP BY step, group_id
 """
 
+FIRST_TRIES = """(
+    stage = (SELECT min(stage) FROM seen) AND parent IS NULL AND context = 'plain' AND NOT EXISTS (
+        SELECT 1 FROM seen WHERE stage = (SELECT min(stage) FROM seen) AND parent IS NULL
+        GROUP BY step, group_id HAVING count(*) FILTER (context = 'plain') = 0
+    )
+)"""
+"""Plain roots of the first stage; none where it shows some problems with hints alone: which ones is a choice."""
+
 
 def query(run: RunData, sql: str, values: Sequence[Any] = ()) -> Columns:
     """A query over ``rollouts`` and five more relations, of the split that was drawn to learn from (or, in a dump
