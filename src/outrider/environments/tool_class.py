@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import random
@@ -105,6 +104,8 @@ class ToolWorld(Environment):
         self._loaded, self._success_at, self._most_bytes = loaded, success_at, most_bytes
         self._environment = loaded.make()
         self._said: list[dict[str, Any]] = []
+        import asyncio  # not at the top: it takes a twentieth of what all light layers may take
+
         self._waiting = asyncio.Runner()
 
     def begin(self, problem: Problem, seed: int) -> str:
