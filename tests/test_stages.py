@@ -482,7 +482,7 @@ MISTAKES = {
         "outrider.explore.vip.raised",
         lambda counts, total, most, gain, ties: raised(counts, total, most, gain, list(range(len(counts)))),
     ),
-    "prefixed: for problems that are solved": ("prefixed", "outrider.explore.prefixed._rate", lambda group: 0.0),
+    "prefixed: for problems that are solved": ("prefixed", "outrider.explore.prefixed.pass_rate", lambda group: 0.0),
     "skip: no floor": ("skip", "outrider.explore.skip.Skip.chance", lambda self, visits: self.keep**visits),
     "skip: one visit too many": (
         "skip",

@@ -101,11 +101,11 @@ class ToolWorld(Environment):
     """
 
     def __init__(self, loaded: ToolClass, success_at: float, most_bytes: int) -> None:
+        import asyncio  # not at the top: it takes a twentieth of what all light layers may take
+
         self._loaded, self._success_at, self._most_bytes = loaded, success_at, most_bytes
         self._environment = loaded.make()
         self._said: list[dict[str, Any]] = []
-        import asyncio  # not at the top: it takes a twentieth of what all light layers may take
-
         self._waiting = asyncio.Runner()
 
     def begin(self, problem: Problem, seed: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from outrider.environments.environment import Environment, Reply, beginning
 from outrider.record import Problem
-from outrider.verify.worker import plain_verdict, writable
+from outrider.verify.plain_verdict import plain_verdict, writable
 
 Make = Callable[[], Environment]
 Key = tuple[int, int]  # a request, and a rollout of it

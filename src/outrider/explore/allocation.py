@@ -41,8 +41,7 @@ class Allocation(Stage):
         around.refuse_drawn()
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        drawn = self.n * problems
-        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.min_n, self.max_n))
+        return before.begun(self.n * problems, (self.min_n, self.max_n))
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:

@@ -62,8 +62,7 @@ class Hint(Stage):
                 raise ValueError(f"hint.template needs {part} once, and is {self.template!r}")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        drawn = self.n * problems
-        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.n, self.n))
+        return before.begun(self.n * problems, (self.n, self.n))
 
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:

@@ -42,6 +42,12 @@ def first_pass(group: Group) -> list[Rollout]:
     return [r for r in evidence(group.roots) if r.stream == "main" and r.context.kind == "plain"]
 
 
+def pass_rate(group: Group) -> float | None:
+    """The share of the first pass that succeeded; None where none of it could be judged."""
+    counted = first_pass(group)
+    return sum(r.success for r in counted) / len(counted) if counted else None
+
+
 def outcome(group: Group) -> GroupOutcome:
     """Whether the rollouts that are evidence agree on success: all ``solved``, all ``unsolved``, or ``mixed``.
 

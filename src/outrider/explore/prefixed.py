@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.explore.memory import remember
-from outrider.explore.outcome import evidence, first_pass
+from outrider.explore.outcome import evidence, pass_rate
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Ids, Prefix, Problem, Rollout, SampleRequest, identity_seed, uniforms
@@ -98,7 +98,7 @@ class Prefixed(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round:
             return []
-        unsolved = [g for g in view.groups if not g.dropped and _rate(g) == 0]
+        unsolved = [g for g in view.groups if not g.dropped and pass_rate(g) == 0]
         tried = [g for g in sorted(unsolved, key=lambda g: g.problem.id) if not _worldly(g.rollouts)]
         for problem in [g.problem for g in tried if self.given and g.problem.id not in self._kept]:
             ids = _solution(problem, view.engine)
@@ -134,7 +134,7 @@ class Prefixed(Stage):
         return self._numbers | {"kept": float(len(self._kept))}
 
     def _learn(self, group: Group) -> None:
-        rate, key = _rate(group), group.problem.id
+        rate, key = pass_rate(group), group.problem.id
         before = self._kept.get(key)
         share = (self.low + self.high) / 2 if before is None else self._moved(before, group)
         found = [r for r in evidence(group.rollouts) if r.success and r.context.kind == "plain"]
@@ -162,12 +162,6 @@ class Prefixed(Stage):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._kept = {key: _Success(rollout, tuple(ids), share) for key, rollout, ids, share in state["kept"]}
-
-
-def _rate(group: Group) -> float | None:
-    """The share of plain rollouts that succeeded; None where none could be judged."""
-    counted = first_pass(group)
-    return sum(r.success for r in counted) / len(counted) if counted else None
 
 
 def _solution(problem: Problem, engine: Engine) -> Ids:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from outrider.explore.memory import remember
-from outrider.explore.outcome import first_pass, trainable
+from outrider.explore.outcome import first_pass, pass_rate, trainable
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
@@ -83,10 +83,10 @@ class Replay(Stage):
             return []
         requests, self._ages, self._outdated = [], [], 0
         for group in sorted(view.groups, key=lambda group: group.problem.id):
-            success, plain = self._kept.get(group.problem.id), first_pass(group)
-            if success is None or group.dropped or not plain or any(r.success for r in plain):
+            success = self._kept.get(group.problem.id)
+            if success is None or group.dropped or pass_rate(group) != 0:
                 continue
-            if not _alike(success.rollout, plain[0]):
+            if not _alike(success.rollout, first_pass(group)[0]):
                 del self._kept[group.problem.id]
                 self._outdated += 1
                 continue
@@ -99,10 +99,9 @@ class Replay(Stage):
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
         self._steps += 1
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
-            plain = first_pass(group)
-            trained = [r for r in plain if trainable(r) and r.trainable_T is None and not r.observations]
-            found = [r for r in trained if r.success]
-            if 2 * sum(r.success for r in plain) >= max(len(plain), 1):
+            rate, right = pass_rate(group), [r for r in first_pass(group) if r.success and trainable(r)]
+            found = [r for r in right if r.trainable_T is None and not r.observations]
+            if rate is not None and rate >= 0.5:
                 self._kept.pop(group.problem.id, None)
             elif found:
                 # seconds are a clock, and a state has none; a reward is no stage's business

@@ -24,6 +24,10 @@ class Bounds(NamedTuple):
     most: int | None = 0
     first: tuple[int, int] = (0, 0)
 
+    def begun(self, drawn: int, first: tuple[int, int]) -> Bounds:
+        """After a stage that draws for problems without rollouts, and for no others."""
+        return self if self.most != 0 else Bounds(drawn, drawn, first)
+
     def more(self, most: int) -> Bounds:
         """After a stage that adds this many at most, and may add none."""
         return self if self.most is None else self._replace(most=self.most + most)

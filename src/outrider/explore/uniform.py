@@ -22,8 +22,7 @@ class Uniform(Stage):
     n: int = Field(8, ge=1, description="rollouts per problem")
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
-        drawn = self.n * problems
-        return before if before.most != 0 else Bounds(drawn, drawn, first=(self.n, self.n))
+        return before.begun(self.n * problems, (self.n, self.n))
 
     def plan(self, view: View) -> list[SampleRequest]:
         return [] if view.round else [SampleRequest(g.problem, n=self.n) for g in view.groups if not g.size]

@@ -21,7 +21,7 @@ from outrider.record.verdict import Outcome, Verdict
 SCHEMA_VERSION = 4  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts
 VERSIONS = {"2": {"observations"}, "3": set[str](), str(SCHEMA_VERSION): set[str]()}
 """Those that are read, and the columns that each of them has not."""
-READ = "2, 3 and 4"
+READ = " and ".join([", ".join([*VERSIONS][:-1]), [*VERSIONS][-1]])  # 2, 3 and 4
 _VERSION_KEY = b"outrider.schema_version"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FILE = re.compile(r"([a-z][a-z0-9_-]*)-(\d{8,})\.parquet")

@@ -20,6 +20,7 @@ _BOXED = "Please reason step by step, and put your final answer within \\boxed{{
 _BAR = "\uff5c"  # full width, in the marks of DeepSeek-R1
 
 TEMPLATES = {
+    "bare": "{question}",
     "boxed": f"{{question}}\n{_BOXED}\n",
     "answer-line": "{question}\nReason step by step and end with the line `Answer: $answer`.\n",
     "qwen-math": (

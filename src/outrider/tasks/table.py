@@ -197,17 +197,11 @@ class Table(Task):
                 same = "prompt" if self.id is None else f"{self.id} {problem.id!r}"
                 raise UserError(f"{row.place}: the same {same} as {first}")
             problems.append(problem)
-        if (
-            self.solution is not None
-            and problems
-            and not heldout
-            and not any("solution" in p.metadata for p in problems)
-        ):
-            raise UserError(
-                f"{source}: no row has a solution in the field {self.solution!r} ({row.fields.hint(self.solution)})"
-            )
         if not problems:
             raise UserError(f"{source}: every row is skipped ({why})" if why else f"{source}: holds no problems")
+        if self.solution and not heldout and not any("solution" in p.metadata for p in problems):
+            hint = row.fields.hint(self.solution)
+            raise UserError(f"{source}: no row has a solution in the field {self.solution!r} ({hint})")
         return problems
 
     def skipped(self, row: TableRow) -> str:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Environment
 from outrider.environments.tool_calls import example_calls
 from outrider.environments.worlds import Make, WorldLimits, Worlds, WorldsHere
@@ -59,6 +58,8 @@ class TurnTask(Task):
         limits = WorldLimits(self.limits.seconds, self.limits.bytes)
         if self.trusted:
             return WorldsHere(self.makes(), limits)
+        from outrider.environments.apart import WorldsApart  # not at the top: processes are slow to import
+
         return WorldsApart(self.makes(), limits, self.limits.memory_gb)
 
     @property

@@ -7,18 +7,20 @@ import json
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, PrivateAttr
 
 from outrider.environments.verifiers_messages import problem_of
-from outrider.environments.verifiers_worlds import VerifiersWorlds
 from outrider.environments.worlds import Failed, WorldLimits, Worlds
 from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.turn_task import TurnTask
+
+if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
+    from outrider.environments.verifiers_worlds import VerifiersWorlds
 
 
 class Verifiers(TurnTask):
@@ -97,6 +99,8 @@ class Verifiers(TurnTask):
 
     @cached_property
     def _worlds(self) -> VerifiersWorlds:
+        from outrider.environments.verifiers_worlds import VerifiersWorlds
+
         config = {**self.config, "taskset": {**self.config.get("taskset", {}), "id": self.taskset}}
         limits = WorldLimits(self.limits.seconds, self.limits.bytes)
         return VerifiersWorlds(self.python or sys.executable, config, limits, self.limits.memory_gb, self.success_at)

@@ -22,6 +22,7 @@ from multiprocessing.reduction import recv_handle
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
+from outrider.verify.plain_verdict import plain_verdict, writable
 
 Verify = Callable[[Problem, str, bool], Verdict]
 
@@ -96,23 +97,6 @@ def judge(verify: Verify, item: tuple[Problem, str, bool]) -> tuple[Verdict, boo
         usable = not isinstance(error, MemoryError)
         verdict = Verdict(Outcome.ERROR, math.nan, detail=writable(f"{type(error).__name__}: {error}"[:500]))
     return replace(verdict, seconds=time.perf_counter() - start), usable
-
-
-def plain_verdict(said: object) -> Verdict:
-    """A verdict of other people's code, its fields made plain.
-
-    Raises:
-        TypeError, ValueError: it is none, or a field is of another kind.
-    """
-    if not isinstance(said, Verdict):
-        raise TypeError(f"its verdict is {type(said).__name__}, not a Verdict")
-    texts = writable(said.answer), writable(said.detail)
-    return Verdict(Outcome(said.outcome), float(said.score), float(said.seconds), *texts)
-
-
-def writable(text: str) -> str:
-    """A plain string without lone surrogates, which UTF-8 cannot hold."""
-    return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def limit_memory(gigabytes: float) -> None:
