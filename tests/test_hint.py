@@ -69,6 +69,12 @@ def test_a_hint_stands_behind_the_question_and_the_words_around_it_stay() -> Non
     assert text(request) == "[Solve ({question} {hint} is a set of two) {hint}! Box the answer.]"
 
 
+def test_ten_characters_are_the_fewest_that_are_shown() -> None:
+    """Half of 20; of 19 there would be nine."""
+    [request] = asked(Hint(), problem(SOLUTION[:20]))
+    assert text(request).endswith(f"## Hint.{SOLUTION[:10]}]")
+
+
 @pytest.mark.parametrize(
     ("given", "limit"), [(problem(None), 1000), (problem(7), 1000), (problem(SOLUTION[:19]), 1000), (problem(), 35)]
 )

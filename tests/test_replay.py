@@ -115,13 +115,6 @@ def test_it_grows_older_until_it_is_too_old():
     np.testing.assert_equal(ages, [(1, 1), (1, 2), (1, 3), (0, np.nan), (0, np.nan)])
 
 
-def test_what_a_world_has_spoken_in_is_not_kept():
-    [spoken] = members("1", POOL[0], 1, trainable_T=np.array([True, False, True]))
-    stage = Replay()
-    stage.observe([Group(POOL[0], "train:1:p0", (spoken, *members("00", POOL[0], 1, first=1)))])
-    assert stage.state_dict()["kept"] == []
-
-
 def test_what_a_stage_left_out_is_not_kept():
     """A success without a digit, say, was not to be trained on."""
     visit = group("1000")

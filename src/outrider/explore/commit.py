@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.errors import UserError
 from outrider.explore.memory import remember
-from outrider.explore.outcome import first_pass
+from outrider.explore.outcome import first_pass, pass_rate
 from outrider.explore.refill import expected, first_stage, live
 from outrider.explore.stage import Stage, Surroundings
 from outrider.explore.view import View
@@ -102,10 +102,9 @@ class Commit(Stage):
 
     def fate(self, group: Group) -> str:
         """Why a pilot is not committed to; empty if it is within the band."""
-        counted = first_pass(group)
-        if not counted:
+        rate = pass_rate(group)
+        if rate is None:
             return "unscorable"
-        rate = sum(r.success for r in counted) / len(counted)
         return "too hard" if rate < self.low else "too easy" if rate > self.high else ""
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from outrider.explore.apportion import raised
 from outrider.explore.corpus import question_of
 from outrider.explore.embed import EMBEDDERS, Embedder, Random, Tfidf
 from outrider.explore.memory import remember
-from outrider.explore.outcome import first_pass
+from outrider.explore.outcome import pass_rate
 from outrider.pieces import PieceOf
 from outrider.record import Group, Problem
 
@@ -123,8 +123,8 @@ class Vip(Allocation):
         """``off``: mean distance of pass rates from what was predicted; ``remembered``: the number of questions."""
         rates = {}
         for group in sorted(groups, key=lambda group: group.problem.id):  # so that their order leaves no trace
-            if counted := first_pass(group):
-                rates[group.problem.id] = sum(r.success for r in counted) / len(counted)
+            if (rate := pass_rate(group)) is not None:
+                rates[group.problem.id] = rate
                 _, share = self._seen.get(group.problem.id, ("", 0.0))
                 remember(self._seen, group.problem.id, (question_of(group.problem), share), MOST_TEXTS)
         if rates:
