@@ -17,7 +17,7 @@ from outrider.credit.group_mean import GroupMean
 from outrider.errors import UserError
 from outrider.explore import Replay, Uniform
 from outrider.explore.outcome import evidence, first_pass, outcome
-from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest
+from outrider.record import Group, Mode, Observation, Outcome, Rollout, SampleRequest
 from outrider.record.store import RolloutStore
 from outrider.report.run import open_run
 from outrider.runs.folder import RunFolder
@@ -113,6 +113,14 @@ def test_it_grows_older_until_it_is_too_old():
         numbers = stage.observe([completed(now, requests[0]) if requests else now])
         ages.append((numbers["replayed"], numbers["age"]))
     np.testing.assert_equal(ages, [(1, 1), (1, 2), (1, 3), (0, np.nan), (0, np.nan)])
+
+
+def test_what_a_world_has_spoken_in_is_not_kept():
+    """A state has no room for what was said; also where that was nothing, and every token was sampled."""
+    [spoken] = members("1", POOL[0], 1, observations=(Observation(3, 0, 3, 3),))
+    stage = Replay()
+    stage.observe([Group(POOL[0], "train:1:p0", (spoken, *members("00", POOL[0], 1, first=1)))])
+    assert stage.state_dict()["kept"] == []
 
 
 def test_what_a_stage_left_out_is_not_kept():
