@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import Field
+
 from outrider.config.load import load_options
 from outrider.config.recipe import AnyTask
 from outrider.learn.options import SftOptions
+from outrider.model.options import NewModel
 
 
 class Sft(SftOptions):
     """A task, and how long and how fast to learn from its solutions."""
 
     task: AnyTask
+    model: NewModel = Field(default_factory=NewModel, description="what is made")
 
 
 def load_sft(task: Any, overrides: Sequence[str] = ()) -> Sft:

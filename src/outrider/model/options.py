@@ -50,6 +50,15 @@ class LoraOptions(Options):
     )
 
 
+class NewModel(Options):
+    """The size of a model that is made from nothing."""
+
+    layers: int = Field(3, ge=1)
+    width: int = Field(128, ge=64, multiple_of=64, description="of the hidden states")
+    context: int = Field(256, ge=8, description="most tokens of prompt and response")
+    vocabulary: int = Field(1000, ge=300, le=2000, description="most tokens, where they are pieces of words")
+
+
 class TrainedPolicyOptions(PolicyOptions):
     """The policy of a run: also what of it is trained, and what is exported."""
 

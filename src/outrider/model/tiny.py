@@ -1,12 +1,15 @@
-"""The embedded model: a small Qwen2 with one token per character."""
+"""Embedded models: a small Qwen2, with one token per character or with pieces of words."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import torch
 from tokenizers import processors
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from outrider.model.load import Policy
+from outrider.model.options import NewModel
 
 CHARACTERS = "0123456789+-*/=,;:>. %#AB|()\n"
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
@@ -41,20 +44,34 @@ def character_tokenizer(characters: str = CHARACTERS) -> Qwen2Tokenizer:
     return tokenizer
 
 
-def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> Policy:
-    """An untrained Qwen2 of 448,128 parameters: 3 layers of width 128, head dimension 32, tied embeddings.
+def subword_tokenizer(texts: Iterable[str], vocabulary: int) -> Qwen2Tokenizer:
+    """A byte-level BPE learnt from texts, ``<s>`` put in front. Every text has tokens; digits stand alone.
 
-    Head dimension 32, because serving engines have no smaller attention kernel.
+    >>> tokenizer = subword_tokenizer(["two plums and two plums"] * 9, 300)
+    >>> [tokenizer.decode(token) for token in tokenizer("two plums 12")["input_ids"]]
+    ['<s>', 'two', ' plums', ' ', '1', '2']
     """
-    tokenizer = character_tokenizer(characters)
+    learnt = character_tokenizer().train_new_from_iterator(texts, vocabulary)
+    assert isinstance(learnt, Qwen2Tokenizer)
+    return learnt
+
+
+def tiny_policy(seed: int, context: int = 256, characters: str = CHARACTERS) -> Policy:
+    """An untrained Qwen2 of 448,128 parameters with a token per character."""
+    return untrained(seed, character_tokenizer(characters), NewModel(context=context))
+
+
+def untrained(seed: int, tokenizer: Qwen2Tokenizer, size: NewModel) -> Policy:
+    """A Qwen2 with random weights: heads of dimension 32, as serving engines have no smaller attention kernel, half as
+    many for keys and values, a feed-forward part of twice the width, tied embeddings."""
     config = Qwen2Config(
         vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=context,
+        hidden_size=size.width,
+        intermediate_size=2 * size.width,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.width // 32,
+        num_key_value_heads=size.width // 64,
+        max_position_embeddings=size.context,
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
         pad_token_id=tokenizer.pad_token_id,

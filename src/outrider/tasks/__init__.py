@@ -10,6 +10,7 @@ from outrider.tasks.table import Table
 from outrider.tasks.task import Task
 from outrider.tasks.trl import Trl
 from outrider.tasks.verifiers import Verifiers
+from outrider.tasks.word_problems import WordProblems
 from outrider.tasks.world import World
 
 TASKS = {
@@ -17,6 +18,7 @@ TASKS = {
     "table": Table,
     "gym": Gym,
     "hops": Hops,
+    "word_problems": WordProblems,
     "search": Search,
     "python_tool": PythonTool,
     "suite": Suite,
@@ -37,5 +39,6 @@ __all__ = [
     "Task",
     "Trl",
     "Verifiers",
+    "WordProblems",
     "World",
 ]

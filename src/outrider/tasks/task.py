@@ -23,6 +23,9 @@ class Task(Options):
     characters: ClassVar[str | None] = None
     """All that its problems and their solutions are written with, where a base may be made for it alone."""
 
+    subwords: ClassVar[bool] = False
+    """Whether a base made for it reads pieces of words, learnt from its own texts, and not characters."""
+
     @property
     def name(self) -> str:
         raise NotImplementedError

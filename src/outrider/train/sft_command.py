@@ -8,16 +8,19 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from transformers import Qwen2Tokenizer
 
 import outrider
 from outrider.config import Sft
 from outrider.errors import UserError
 from outrider.learn.sft import fine_tune
 from outrider.model.load import save_policy
-from outrider.model.tiny import CHARACTERS, tiny_policy
+from outrider.model.tiny import CHARACTERS, character_tokenizer, subword_tokenizer, untrained
 from outrider.screen.progress import Progress
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
+
+_TEXTS = 4000  # problems whose texts a tokenizer is learnt from
 
 
 def sft_command(sft: Sft, out: Path) -> int:
@@ -34,7 +37,7 @@ def sft_command(sft: Sft, out: Path) -> int:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
     # the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1)
-    policy = tiny_policy(sft.seed, characters=sft.task.characters or CHARACTERS)
+    policy = untrained(sft.seed, _tokenizer(sft), sft.model)
     losses = _Losses()
     with Progress(sft.steps, "steps") as progress:
         progress.phase("learn")
@@ -59,6 +62,13 @@ def sft_command(sft: Sft, out: Path) -> int:
     skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
     Console().print(f"{sft.steps} steps; {mean}{skipped}; model in {out}")
     return 0
+
+
+def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
+    if not sft.task.subwords:
+        return character_tokenizer(sft.task.characters or CHARACTERS)
+    problems = [sft.task.train(index) for index in range(_TEXTS)]
+    return subword_tokenizer([p.prompt + p.metadata["solution"] for p in problems], sft.model.vocabulary)
 
 
 class _Losses:

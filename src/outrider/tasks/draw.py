@@ -1,0 +1,31 @@
+"""Random choices that are the same in every version of Python."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Draw:
+    """Choices by a seed.
+
+    >>> draw = Draw(0)
+    >>> draw.below(10), draw.one_of("abc"), draw.shuffled([1, 2, 3])
+    (8, 'c', [2, 1, 3])
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed).random  # the one method whose sequence Python guarantees
+
+    def below(self, n: int) -> int:
+        return int(self._random() * n)
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        return choices[self.below(len(choices))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in items]

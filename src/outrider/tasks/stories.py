@@ -1,0 +1,279 @@
+"""Made-up word problems: amounts that depend on each other, told in plain English and worked out in words.
+
+A story is drawn in two parts. Its *shape* says which step follows which; its *telling* has the numbers, the names and
+the words. So one shape has many tellings, which are solved alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from outrider.tasks.draw import Draw
+
+Shape = tuple[str, ...]
+"""How it begins, relations to the amount before, what happens to the last one, and the question."""
+
+BEGINNINGS = {"given": 0, "packs": 1}  # and the steps that they take
+RELATIONS = ("more", "fewer", "times", "part", "together", "gap")
+EVENTS = ("finds", "loses")
+QUESTIONS = {"count": 0, "total": 1, "less": 1, "price": 1}
+_Calculation = tuple[int, str, int, int]  # a, sign, b, what it comes to
+TRIES = 100  # of one shape, before another one is drawn
+_SIGNS = {"more": "+", "finds": "+", "together": "+", "total": "+", "fewer": "-", "loses": "-", "gap": "-", "less": "-",
+          "times": "*", "packs": "*", "price": "*", "part": "/"}  # fmt: skip
+_WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} times {b} is {v}",
+          "/": "{a} divided by {b} is {v}"}  # fmt: skip
+
+
+class Style(NamedTuple):
+    """How a solution is written: calculations in words or signs, those of two digits in small parts or at once."""
+
+    words: bool
+    in_parts: bool
+
+
+class Story(NamedTuple):
+    """A told shape.
+
+    Attributes:
+        steps: calculations that it takes.
+        key: shape and numbers: what makes two stories the same problem in other words.
+        solution: right, in one of many wordings.
+    """
+
+    shape: Shape
+    steps: int
+    key: str
+    question: str
+    solution: str
+    answer: int
+    style: Style
+
+
+class Limits(NamedTuple):
+    """Largest amount that is given, and largest amount of all."""
+
+    highest: int
+    cap: int
+
+
+def draw_style(draw: Draw) -> Style:
+    """One in five works in parts, which takes longer and goes wrong less easily; one in three uses words."""
+    return Style(draw.below(3) == 0, draw.below(5) == 0)
+
+
+def draw_story(draw: Draw, steps: int, aside: int, limits: Limits) -> Story:
+    """A story of so many steps, with up to ``aside`` sentences that do not matter."""
+    while True:
+        shape = draw_shape(draw, steps)
+        if story := tell(draw, shape, aside, limits, draw_style(draw)):
+            return story
+
+
+def draw_shape(draw: Draw, steps: int) -> Shape:
+    """One of so many steps."""
+    question = draw.one_of([*QUESTIONS] if steps > 1 else ["count"])
+    left = steps - QUESTIONS[question]
+    beginning = draw.one_of([*BEGINNINGS] if left > 1 else ["given"])
+    left -= BEGINNINGS[beginning]
+    events = draw.below(min(left, 3)) if left else 0
+    relations = [draw.one_of(RELATIONS) for _ in range(left - events)]
+    return (beginning, *relations, *(draw.one_of(EVENTS) for _ in range(events)), question)
+
+
+def tell(draw: Draw, shape: Shape, aside: int, limits: Limits, style: Style) -> Story | None:
+    """The shape with numbers, names and words; None where no numbers were found that it can have."""
+    for _ in range(TRIES):
+        teller = _Teller(draw, limits, style)
+        if teller.tell(shape, aside):
+            return teller.story(shape)
+    return None
+
+
+class _Teller:
+    """A story in the making: what was said so far, and who has how many."""
+
+    def __init__(self, draw: Draw, limits: Limits, style: Style) -> None:
+        self._draw, self._limits, self._style = draw, limits, style
+        self._names: list[str] = [*wording()["names"]]
+        self._item: str = draw.one_of(wording()["items"])
+        self._amounts: dict[str, int] = {}  # by name, in the order in which they are known
+        self._numbers: list[int] = []
+        self._said: list[str] = []  # in any order
+        self._events: list[str] = []  # behind it, in order
+        self._thought: list[str] = []
+        self.value = 0
+
+    def tell(self, shape: Shape, aside: int) -> bool:
+        """Whether it could be told within the limits."""
+        beginning, *middle, question = shape
+        return (
+            self._begin(beginning)
+            and all(self._event(kind) if kind in EVENTS else self._relate(kind) for kind in middle)
+            and self._ask(question)
+            and all(self._digress() for _ in range(self._draw.below(aside + 1)))
+        )
+
+    def story(self, shape: Shape) -> Story:
+        draw = self._draw
+        said, answer = draw.shuffled(self._said), self._phrase("thinks", "answer", v=self.value)
+        told = [*said, *self._events, self._question]
+        key = f"{' '.join(shape)}:{','.join(map(str, self._numbers))}"
+        return Story(
+            shape, len(self._thought), key, " ".join(told), " ".join([*self._thought, answer]), self.value, self._style
+        )
+
+    def _begin(self, kind: str) -> bool:
+        if kind == "given":
+            self._given()
+            return True
+        m, n = 2 + self._draw.below(8), 2 + self._draw.below(11)
+        self._numbers += [m, n]
+        boxes = self._draw.one_of(wording()["boxes"])
+        self._said.append(self._phrase("says", kind, who=(who := self._name()), m=m, n=n, boxes=boxes))
+        return self._step("step", kind, who, m, n)
+
+    def _given(self) -> str:
+        n = 2 + self._draw.below(self._limits.highest - 1)
+        self._numbers.append(n)
+        self._said.append(self._phrase("says", "given", who=(who := self._name()), n=n))
+        self._amounts[who] = n
+        return who
+
+    def _relate(self, kind: str) -> bool:
+        """Somebody's amount, by that of the one before and a number or somebody else's."""
+        other = self._last
+        if kind in ("together", "gap"):
+            third = self._another()
+            self._said.append(self._phrase("says", kind, who=(who := self._name()), other=other, third=third))
+            return self._step("step", kind, who, self._amounts[other], self._amounts[third])
+        n = 2 + self._draw.below(4 if kind in ("times", "part") else self._limits.highest // 2)
+        self._numbers.append(n)
+        self._said.append(self._phrase("says", kind, who=(who := self._name()), other=other, n=n))
+        return self._step("step", kind, who, self._amounts[other], n)
+
+    def _event(self, kind: str) -> bool:
+        n = 2 + self._draw.below(self._limits.highest // 2)
+        self._numbers.append(n)
+        self._events.append(self._phrase("says", kind, who=(who := self._last), n=n))
+        return self._step("event", kind, who, self._amounts[who], n)
+
+    def _ask(self, kind: str) -> bool:
+        who = self._last
+        self.value = self._amounts[who]
+        if kind == "count":
+            self._question = self._phrase("asks", kind, who=who)
+            return True
+        if kind == "price":
+            n = 2 + self._draw.below(4)
+            self._numbers.append(n)
+            self._events.append(self._phrase("says", kind, n=n))
+            self._question = self._phrase("asks", kind, who=who)
+            return self._step(kind, kind, "", self.value, n)
+        other = self._another()
+        self._question = self._phrase("asks", kind, who=who, other=other)
+        return self._step(kind, kind, "", self.value, self._amounts[other])
+
+    def _digress(self) -> bool:
+        """Somebody's amount that nobody asks for, or a number that counts nothing."""
+        n, who = 2 + self._draw.below(self._limits.highest - 1), self._name()
+        kind = self._draw.one_of(("given", "age", "more"))
+        other = self._draw.one_of([*self._amounts])
+        self._said.append(self._phrase("says", kind, who=who, other=other, n=n))
+        return True
+
+    def _another(self) -> str:
+        """Somebody but the last one: one of those before, or somebody new."""
+        before = [*self._amounts][:-1]
+        if before and self._draw.below(2):
+            return self._draw.one_of(before)
+        last, amount = self._amounts.popitem()
+        new = self._given()
+        self._amounts[last] = amount  # still the last
+        return new
+
+    def _step(self, thought: str, kind: str, who: str, a: int, b: int) -> bool:
+        """Calculate, think, and remember; whether amount and calculation are allowed."""
+        sign = _SIGNS[kind]
+        if (sign == "-" and a <= b) or (sign == "/" and (a % b or a == b)):
+            return False
+        v = {"+": a + b, "-": a - b, "*": a * b, "/": a // b}[sign]
+        if v > self._limits.cap:
+            return False
+        calc = calculation(a, sign, b, v, self._style)
+        self._thought.append(self._phrase("thinks", thought, who=who, calc=calc, v=v))
+        if who:
+            self._amounts[who] = v
+        self.value = v
+        return True
+
+    @property
+    def _last(self) -> str:
+        return next(reversed(self._amounts))
+
+    def _name(self) -> str:
+        return self._names.pop(self._draw.below(len(self._names)))
+
+    def _phrase(self, part: str, kind: str, **words: Any) -> str:
+        """One of the texts of a kind. Some relations have words for small numbers."""
+        if kind in ("times", "part"):
+            words |= {"times": wording()["times"][words["n"]], "part": wording()["parts"][words["n"]]}
+        form: str = self._draw.one_of(wording()[part][kind])
+        text = form.format(items=self._item, **words)
+        return text[0].upper() + text[1:]
+
+
+def calculation(a: int, sign: str, b: int, v: int, style: Style) -> str:
+    """``a sign b = v``, at once or in parts.
+
+    >>> calculation(27, "+", 48, 75, Style(words=False, in_parts=True))
+    '27 + 40 = 67, 67 + 8 = 75'
+    >>> calculation(6, "*", 14, 84, Style(words=True, in_parts=True))
+    '6 times 10 is 60, 6 times 4 is 24, 60 plus 24 is 84'
+    """
+    form = _WORDS if style.words else {each: f"{{a}} {each} {{b}} = {{v}}" for each in _WORDS}
+    return ", ".join(
+        form[s].format(a=x, b=y, v=z) for x, s, y, z in (_parts(a, sign, b, v) if style.in_parts else [(a, sign, b, v)])
+    )
+
+
+def _parts(a: int, sign: str, b: int, v: int) -> list[_Calculation]:
+    if sign == "*" and max(a, b) > 10:
+        small, large = sorted((a, b))
+        products = [small * place for place in _places(large)]
+        sums = _one_by_one(products[0], "+", products[1:])
+        return [*((small, "*", place, small * place) for place in _places(large)), *sums]
+    if sign in "+-" and min(a, b) > 10:
+        return _one_by_one(a, sign, _places(b))
+    return [(a, sign, b, v)]
+
+
+def _one_by_one(at: int, sign: str, numbers: Sequence[int]) -> list[_Calculation]:
+    written = []
+    for number in numbers:
+        after = at + number if sign == "+" else at - number
+        written.append((at, sign, number, after))
+        at = after
+    return written
+
+
+def _places(number: int) -> list[int]:
+    """Hundreds, tens and ones, without those that are 0.
+
+    >>> _places(204)
+    [200, 4]
+    """
+    text = str(number)
+    return [int(digit) * 10 ** (len(text) - 1 - i) for i, digit in enumerate(text) if digit != "0"]
+
+
+@cache
+def wording() -> dict[str, Any]:
+    """The content of ``stories.yaml``."""
+    data: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
+    return data

@@ -1,0 +1,128 @@
+"""Word problems in plain English, with solutions in many wordings: the embedded setting with prose.
+
+::
+
+    prompt     Ben has 12 cards. With 5 more cards Ben would have as many as Ada. Vera is 31 years old. How many cards
+               do Ada and Ben have together?
+    response   Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
+
+A response is judged by its last number alone, so how it is reached can be worded in any way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
+from outrider.tasks.draw import Draw
+from outrider.tasks.epochs import permutation
+from outrider.tasks.stories import Limits, Story, draw_story, tell
+from outrider.tasks.task import Task
+
+_HELDOUT_SHARE = 16  # one story in sixteen is held out
+_NUMBER = re.compile(r"\d+")
+
+
+class WordProblems(Task):
+    """Stories of every number of steps in ``steps``, drawn evenly: a level each.
+
+    Training and held-out problems are disjoint by construction: a hash of shape and numbers decides the side, so a held
+    out story told in other words is held out too.
+
+    >>> task = WordProblems()
+    >>> problem = task.train(0)
+    >>> task.verify(problem, problem.metadata["solution"], finished=True).success
+    True
+    """
+
+    subwords: ClassVar[bool] = True
+
+    steps: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(
+        (2, 3, 4, 5, 6, 7, 8), min_length=1, description="calculations that a problem takes; each is a level"
+    )
+    aside: int = Field(2, ge=0, le=4, description="most sentences that do not matter")
+    highest: int = Field(40, ge=4, le=99, description="largest amount that is given")
+    cap: int = Field(199, ge=100, le=999, description="largest amount of all")
+    examples: float = Field(
+        0.0, ge=0, le=1, description="share of training prompts with solved problems in front, half of them alike"
+    )
+    pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
+    seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+
+    @property
+    def name(self) -> str:
+        return "word_problems"
+
+    @property
+    def fingerprint(self) -> str:
+        numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
+        return f"word_problems/{numbers}/{self.seed}/{self.pool}"
+
+    def train(self, index: int) -> Problem:
+        """The ``index``-th problem of the stream. With a ``pool`` the first ones return, reordered in every epoch."""
+        if self.pool is not None:
+            epoch, position = divmod(index, self.pool)
+            index = int(permutation(self.seed, epoch, self.pool)[position])
+        for attempt in itertools.count():
+            draw = Draw(identity_seed(self.seed, "word problem", index, attempt))
+            story = self._story(draw, draw.one_of(self.steps))
+            if not is_heldout(story):
+                return self._problem(story, self._shown(draw, story))
+        raise AssertionError("unreachable")
+
+    def heldout(self, n: int) -> list[Problem]:
+        """The first ``n`` held-out problems, numbers of steps in turn, no key twice."""
+        found: dict[str, Problem] = {}
+        for k in range(n):
+            for attempt in range(100_000):
+                # without the task's seed: runs of any seed are evaluated on the same problems
+                draw = Draw(identity_seed("heldout word problem", k, attempt))
+                story = self._story(draw, self.steps[k % len(self.steps)])
+                if is_heldout(story) and story.key not in found:
+                    found[story.key] = self._problem(story)
+                    break
+        return list(found.values())
+
+    def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        """The last number of the text. A response that was cut off is always incorrect."""
+        numbers = _NUMBER.findall(text)
+        if not numbers:
+            return unparseable("no number")
+        if not finished:
+            return incorrect(numbers[-1], "cut off")
+        # as text: int refuses numbers of some thousand digits
+        answer = numbers[-1].lstrip("0") or "0"
+        return correct(answer) if answer == str(problem.answer) else incorrect(answer)
+
+    def _story(self, draw: Draw, steps: int) -> Story:
+        return draw_story(draw, steps, self.aside, Limits(self.highest, self.cap))
+
+    def _problem(self, story: Story, shown: str = "") -> Problem:
+        return Problem(
+            id=f"word_problems:{hashlib.blake2b(story.question.encode(), digest_size=8).hexdigest()}",
+            prompt=f"{shown}{story.question}\n",
+            answer=story.answer,
+            level=str(story.steps),
+            metadata={"solution": story.solution, "question": f"{story.question}\n"},
+        )
+
+    def _shown(self, draw: Draw, story: Story) -> str:
+        """One or two solved problems, in the style of the story's own solution, or nothing."""
+        if draw.below(1000) >= 1000 * self.examples:
+            return ""
+        alike, texts = draw.below(2) == 0, []
+        for _ in range(1 + draw.below(2)):
+            shape = story.shape if alike else self._story(draw, draw.one_of(self.steps)).shape
+            one = tell(draw, shape, self.aside, Limits(self.highest, self.cap), story.style)
+            texts.append(f"{one.question}\n{one.solution}\n\n" if one and not is_heldout(one) else "")
+        return "".join(texts)
+
+
+def is_heldout(story: Story) -> bool:
+    """Whether a problem is held out; depends only on its shape and numbers."""
+    return hashlib.blake2b(story.key.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
