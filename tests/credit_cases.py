@@ -63,6 +63,7 @@ from outrider.credit import (
     TreeValues,
     UniformCorrect,
     UntilBox,
+    Utility,
 )
 
 STEP = 250  # of training, in all examples and rules
@@ -207,6 +208,21 @@ CASES = {
         on=[ROOTS, SIBLINGS],
         scale=0,
         lengths=True,
+    ),
+    # six and two count, four on average: leave-one-out times 4 / 6 and times 4 / 2
+    "utility": Case(
+        Utility(),
+        [*hand.times(4 / 6, (4 - 14 / 5, 4 - 14 / 5, 1 - 17 / 5, 1 - 17 / 5, 7 - 11 / 5, 1 - 17 / 5, 0)), 6, -6],
+        on=[ROOTS, PAIR],
+        scale=1,
+    ),
+    # twice the mean lead, see passk, pkpo; of the pair the better one leads by 3
+    "utility of the best of two": Case(
+        Utility(k=2),
+        [*hand.times(4 / 6, (2 * 9 / 5, 2 * 9 / 5, 0, 0, 2 * (18 + 6) / 5, 0, 0)), 4 / 2 * 6, 0],
+        on=[ROOTS, PAIR],
+        scale=1,
+        dissent=False,
     ),
     "siblings_mean": Case(SiblingsMean(), hand.FAMILIES, on=[SIBLINGS], scale=1),
     "siblings_mean with std": Case(

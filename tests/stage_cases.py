@@ -15,6 +15,7 @@ from outrider.explore import (
     EntropyBranch,
     Greedy,
     Hint,
+    Invest,
     Keep,
     Knapsack,
     Prefixed,
@@ -189,6 +190,34 @@ CASES = {
         lambda sizes: 4 * len(sizes),
         [Worked(dict.fromkeys("abc", ""), [{"a": 3, "b": 6, "c": 3}], earlier=[{"a": "11", "b": "00", "c": "11"}])],
         exact=True,
+        first=True,
+    ),
+    # The level: mean (1/2 + 0 + 1 + 1/2) / 4 = 1/2, spread (1/3 + 1/6) / 4 = 1/8, half of the 1/4 it might be, so
+    # Beta(1/2, 1/2). E[p (1 - p)] is 5/24 for a, 3/40 for b and c, 1/8 for d, and over n (n - 1) what a rollout takes
+    # off: a 0.1042, d 0.0625, b and c 0.0375, a 0.0347, d 0.0208, a 0.0174, b and c 0.0125, a and d 0.0104, a 0.0069
+    "invest": Case(
+        lambda: Invest(n=5, max_n=7),
+        lambda sizes: 7 * len(sizes),
+        [
+            Worked(
+                dict.fromkeys("abcd", ""),
+                [{"a": 7, "b": 4, "c": 4, "d": 5}],
+                earlier=[{"a": "1100", "b": "0000", "c": "1111"}],
+            )
+        ],
+        first=True,
+    ),
+    # 4 E[p (1 - p)^3] is 0.234 for a, 0.192 for b, 0.020 for c and 0.156 for d
+    "invest, the best of two": Case(
+        lambda: Invest(n=5, min_n=3, max_n=8, k=2),
+        lambda sizes: 8 * len(sizes),
+        [
+            Worked(
+                dict.fromkeys("abcd", ""),
+                [{"a": 6, "b": 6, "c": 3, "d": 5}],
+                earlier=[{"a": "1100", "b": "0000", "c": "1111"}],
+            )
+        ],
         first=True,
     ),
     # One of two, so 1 (3 + 2) / (1 + 1) = 2.5 new problems to be expected; then no attempts are left. A quarter and

@@ -43,6 +43,7 @@ from outrider.credit import (
     TreeGrpo,
     TreeValues,
     UniformCorrect,
+    Utility,
 )
 from outrider.credit.siblings_mean import within
 from test_credit_matrix import RULES, its_example_is_as_it_was_worked_by_hand
@@ -366,6 +367,21 @@ class AmongSuccesses(Novelty):
         return super().typicality(replace(members, rewards_G=rewards_G))
 
 
+class ProblemsByTheirRollouts(Utility):
+    """A problem counts as often as it was drawn."""
+
+    def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
+        return [PassK(k=self.k, variant="pkpo").advantages(members) for members in groups]
+
+
+class EverybodyInTheSize(Utility):
+    """Members that are not valid make their group larger."""
+
+    def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
+        shares = [members.valid_G.sum() / max(members.size, 1) for members in groups]
+        return [a_G * share for a_G, share in zip(super().of_batch(groups), shares, strict=True)]
+
+
 WRONG: list[tuple[str, type[Link]]] = [
     ("group_mean without std", MedianOfTheGroup),
     ("group_mean without epsilon", DeviationOverN),
@@ -380,6 +396,8 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("quantile of the better half", DeviationFromTheQuantile),
     ("reinforce_pp", EachGroupForItself),
     ("reinforce_pp by tokens", ResponsesForTokens),
+    ("utility", ProblemsByTheirRollouts),
+    ("utility of the best of two", EverybodyInTheSize),
     ("siblings_mean", AcrossFamilies),
     ("tree_grpo", FamiliesForTrees),
     ("tree_values", ScaledBeforeTheDifference),

@@ -24,6 +24,7 @@ from outrider.explore import (
     Commit,
     Cures,
     EntropyBranch,
+    Invest,
     Knapsack,
     Prefixed,
     Prioritise,
@@ -35,6 +36,7 @@ from outrider.explore import (
     Vip,
 )
 from outrider.explore.apportion import apportion, raised
+from outrider.explore.belief import Rate
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.explore.knapsack import enough
@@ -290,6 +292,7 @@ BEHIND = {  # stages whose rollouts depend on what they find
     "uniform": lambda: [Uniform(n=4)],
     "cures": lambda: [Cures(n=4, min_n=2, max_n=7)],
     "knapsack": lambda: [Knapsack(n=4, max_n=7, known=2)],
+    "invest": lambda: [Invest(n=4, max_n=7)],
     "greedy": lambda: [Uniform(n=4), GreedyStage(max_tokens=8)],
     "branch": lambda: [Uniform(n=4), Branch(which="all", segment=EVERY, branches=2)],
     "entropy_branch": lambda: [Uniform(n=4), EntropyBranch(segment=EVERY, tokens=2, total=7)],
@@ -471,6 +474,17 @@ MISTAKES = {
         lambda counts, total, most, gain, ties, among=None: raised(
             counts, total, most, gain, list(range(len(counts))), among
         ),
+    ),
+    "invest: the deviation for the variance": (
+        "invest",
+        "outrider.explore.belief.Rate.moment",
+        lambda self, i, j: (self.a * self.b) ** 0.5 / (self.a + self.b),
+    ),
+    "invest: equals by their place": ("invest", "outrider.explore.invest.identity_seed", lambda *words: 0),
+    "invest: of a level alone": (
+        "invest",
+        "outrider.explore.belief.Belief._rate",
+        lambda self, problem, which: self._levels[problem.level][which].prior if self._levels else Rate(1.0, 1.0),
     ),
     "vip: the deviation for the variance": (
         "vip",

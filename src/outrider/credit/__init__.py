@@ -38,6 +38,7 @@ from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
 from outrider.credit.uniform_correct import UniformCorrect
 from outrider.credit.until_box import UntilBox
+from outrider.credit.utility import Utility
 
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
@@ -54,6 +55,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "siblings_mean": SiblingsMean,
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
+    "utility": Utility,
 }
 SHAPERS: dict[str, type[Shaper]] = {
     "boundary_gate": BoundaryGate,
@@ -107,6 +109,7 @@ __all__ = [
     "TreeValues",
     "UniformCorrect",
     "UntilBox",
+    "Utility",
     "advantages",
     "advantages_of",
     "members_by_stream",

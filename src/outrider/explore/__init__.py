@@ -6,6 +6,7 @@ from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
 from outrider.explore.greedy import Greedy
 from outrider.explore.hint import Hint
+from outrider.explore.invest import Invest
 from outrider.explore.keep import Keep
 from outrider.explore.knapsack import Knapsack
 from outrider.explore.prefixed import Prefixed
@@ -29,6 +30,7 @@ STAGES: dict[str, type[Stage]] = {
     "entropy_branch": EntropyBranch,
     "greedy": Greedy,
     "hint": Hint,
+    "invest": Invest,
     "keep": Keep,
     "knapsack": Knapsack,
     "prefixed": Prefixed,
@@ -51,6 +53,7 @@ __all__ = [
     "EntropyBranch",
     "Greedy",
     "Hint",
+    "Invest",
     "Keep",
     "Knapsack",
     "Prefixed",

@@ -1,0 +1,118 @@
+"""Problems of known pass rates, planners that do not know them, and one who does: what ``regret.py`` compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.explore import Cures, Invest, Knapsack, Prioritise, Rebalance, Stage, Uniform, Vip
+from outrider.explore.explorer import Explorer
+from outrider.explore.stream import ProblemStream
+from outrider.record import Outcome, Problem, Rollout, SampleRequest, StopReason, Verdict, identity_seed
+from outrider.tasks.epochs import permutation
+
+STEPS, PROBLEMS, BEGIN, DRIFT = 100, 32, 10, 0.011
+PLANNERS: dict[str, Callable[[], Sequence[Stage]]] = {
+    "uniform": lambda: [Uniform(n=8)],
+    "DARS": lambda: [Uniform(n=8), Rebalance(n_max=32)],
+    "XRPO": lambda: [Uniform(n=4), Prioritise(total=8 * PROBLEMS)],
+    "CurES": lambda: [Cures(n=8)],
+    "VIP": lambda: [Vip(n=8)],
+    "Knapsack": lambda: [Knapsack(n=8)],
+    "invest": lambda: [Invest(n=8)],
+}
+
+
+class Kind(NamedTuple):
+    """A level: the beta distribution of its pass rates, and tokens of a response."""
+
+    a: float
+    b: float
+    tokens: int
+
+
+LEVELS = {"3": Kind(0.358, 1.009, 21), "4": Kind(0.257, 3.871, 37), "5": Kind(0.197, 9.419, 57),
+          "6": Kind(0.128, 21.877, 75)}  # fmt: skip
+
+
+@cache
+def _begun(problem_id: str, kind: Kind) -> float:
+    """The pass rate of a problem before training."""
+    rate = np.random.default_rng(identity_seed("rate", problem_id)).beta(kind.a, kind.b)
+    return float(np.clip(rate, 1e-9, 1 - 1e-9))
+
+
+class World:
+    """Problems, and what becomes of rollouts."""
+
+    def __init__(self, pool: int | None, seed: int) -> None:
+        self._pool, self._draws, self.step = pool, np.random.default_rng(seed), 0
+
+    def train(self, index: int) -> Problem:
+        if self._pool is not None:
+            epoch, position = divmod(index, self._pool)
+            index = int(permutation(0, epoch, self._pool)[position])
+        level = [*LEVELS][identity_seed("level", index) % len(LEVELS)]
+        return Problem(f"p{index}", f"problem {index} of {level} numbers", level=level)
+
+    def rate(self, problem: Problem) -> float:
+        """The pass rate at this step."""
+        return float(1 / (1 + (1 / _begun(problem.id, LEVELS[problem.level]) - 1) * np.exp(-DRIFT * self.step)))
+
+    def encode(self, problem: Problem) -> NDArray[np.int32]:
+        return np.zeros(1, np.int32)
+
+    def draw(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
+        drawn = [(request, self._draws.random(request.n) < self.rate(request.problem)) for request in requests]
+        return [self._rollout(request, i, success) for request, ends in drawn for i, success in enumerate(ends)]
+
+    def _rollout(self, request: SampleRequest, index: int, success: bool) -> Rollout:
+        tokens = LEVELS[request.problem.level].tokens
+        assert request.prompt_ids is not None
+        rollout = Rollout(
+            problem_id=request.problem.id, group_id=request.group_id, member=request.first_member + index,
+            prompt_ids=request.prompt_ids, token_ids=np.zeros(tokens, np.int32), prefix_ids=np.zeros(0, np.int32),
+            logprobs_T=np.zeros(tokens, np.float32), seed=0, stop=StopReason.STOP, stage=request.stage,
+        )  # fmt: skip
+        verdict = Verdict(Outcome.CORRECT if success else Outcome.INCORRECT, float(success))
+        return rollout.judged(verdict, float(success))
+
+
+def variance(spreads_P: NDArray[np.float64], counts_P: NDArray[np.float64]) -> float:
+    return float((spreads_P / (counts_P - 1)).mean())
+
+
+def simulated(planner: str, pool: int | None, seed: int, steps: int = STEPS) -> tuple[float, float]:
+    """Mean variance of planner and of the one who knows, as shares of uniform's at the same tokens."""
+    world, shares = World(pool, seed), []
+    explorer = Explorer(PLANNERS[planner](), ProblemStream(world.train), world, seed)  # type: ignore[arg-type]
+    for world.step in range(1, steps + 1):
+        groups, _ = explorer.explore(world.step, PROBLEMS, world.draw, (world.step - 1) / steps)
+        rates_P = np.array([world.rate(group.problem) for group in groups])
+        prices_P = np.array([LEVELS[group.problem.level].tokens for group in groups], np.float64)
+        counts_P = np.array([group.size for group in groups], np.float64)
+        spreads_P = rates_P * (1 - rates_P)
+        n = float(counts_P @ prices_P / prices_P.sum())  # of everybody, at these tokens
+        uniform, known = variance(spreads_P, np.full(len(groups), n)), best(spreads_P, prices_P, n)
+        shares.append((variance(spreads_P, counts_P) / uniform, variance(spreads_P, known) / uniform))
+    found, oracle = np.mean(shares[BEGIN:], axis=0)
+    return float(found), float(oracle)
+
+
+def best(spreads_P: NDArray[np.float64], prices_P: NDArray[np.float64], n: float) -> NDArray[np.float64]:
+    """The allocation of the one who knows, at the price of ``n`` for everybody.
+
+    >>> best(np.array([0.2, 0.0, 0.2]), np.array([10.0, 10.0, 40.0]), 4.0).tolist()
+    [6.0, 2.0, 4.0]
+    """
+    counts_P, left = np.full(len(prices_P), 2.0), (n - 2) * prices_P.sum()
+    while (affordable := prices_P <= left + 1e-9).any():
+        gains_P = np.where(affordable, spreads_P / (counts_P * (counts_P - 1)) / prices_P, -1.0)
+        i = int(gains_P.argmax())
+        counts_P[i] += 1
+        left -= prices_P[i]
+    return counts_P

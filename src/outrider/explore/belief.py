@@ -1,0 +1,201 @@
+"""What is believed of a problem before it is drawn: its pass rate and its price, by its level and its own past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum, lgamma, nan
+from typing import Any, NamedTuple
+
+from outrider.explore.memory import remember
+from outrider.explore.outcome import first_pass
+from outrider.record import Group, Problem
+
+MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
+"""Of what a visit showed, the share that still counts a step later; which of them it is, is measured."""
+SCORED = 0.95  # of how well a memory has predicted, the share that still counts a step later
+ALIKE, APART = 0.98, 0.02  # pass rates within a level spread by that much of what they might, at least and at most
+
+
+class Rate(NamedTuple):
+    """A belief of a pass rate, ``Beta(a, b)``."""
+
+    a: float
+    b: float
+
+    @property
+    def mean(self) -> float:
+        return self.a / (self.a + self.b)
+
+    def moment(self, i: int, j: int) -> float:
+        """The expectation of ``p^i (1 - p)^j``.
+
+        >>> Rate(1.0, 1.0).moment(1, 0), Rate(2.0, 2.0).moment(1, 1)
+        (0.5, 0.2)
+        """
+        result = 1.0
+        for step in range(i):
+            result *= (self.a + step) / (self.a + self.b + step)
+        for step in range(j):
+            result *= (self.b + step) / (self.a + self.b + i + step)
+        return result
+
+    def log_chance(self, successes: int, failures: int) -> float:
+        """Of so many successes and failures in one order: the beta-binomial without its coefficient."""
+        after = _log_beta(self.a + successes, self.b + failures)
+        return after - _log_beta(self.a, self.b)
+
+
+class Level(NamedTuple):
+    """What the visits of a level showed, each less by what was forgotten of it.
+
+    Attributes:
+        visits: how many.
+        rates: sum of their pass rates.
+        pairs: those of two rollouts or more.
+        spreads: sum of their unbiased estimates of ``p (1 - p)``.
+        rollouts: how many.
+        tokens: of these.
+    """
+
+    visits: float = 0.0
+    rates: float = 0.0
+    pairs: float = 0.0
+    spreads: float = 0.0
+    rollouts: float = 0.0
+    tokens: float = 0.0
+
+    def faded(self, share: float) -> Level:
+        return Level(*(share * each for each in self))
+
+    def joined(self, other: Level) -> Level:
+        return Level(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def prior(self) -> Rate:
+        """The pass rate of a problem of which nothing else is known, by moments.
+
+        One imagined visit with the moments of ``Beta(1, 1)`` stands beside what was seen.
+
+        >>> [round(x, 6) for x in Level().prior]
+        [1.0, 1.0]
+        """
+        mean, spread = (self.rates + 0.5) / (self.visits + 1), (self.spreads + 1 / 6) / (self.pairs + 1)
+        # of the variance of a verdict, the share that lies within problems: m / (m + 1) for Beta with a + b = m
+        within = min(max(spread / (mean * (1 - mean)), APART), ALIKE)
+        m = within / (1 - within)
+        return Rate(mean * m, (1 - mean) * m)
+
+
+class Visit(NamedTuple):
+    """What the first pass of one step showed of a problem; at least one rollout."""
+
+    problem: Problem
+    successes: int
+    failures: int
+    tokens: int
+
+    @staticmethod
+    def of(group: Group) -> Visit | None:
+        """None where no rollout from the plain prompt could be judged."""
+        rollouts = first_pass(group)
+        successes = sum(r.success for r in rollouts)
+        tokens = sum(r.trainable_tokens for r in rollouts)
+        return Visit(group.problem, successes, len(rollouts) - successes, tokens) if rollouts else None
+
+    @property
+    def level(self) -> Level:
+        """Alone."""
+        n = self.successes + self.failures
+        spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
+        return Level(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens))
+
+
+@dataclass
+class Belief:
+    """Pass rates and prices of problems, learnt from the steps of a run.
+
+    A problem has the prior of its level, plus its own successes and failures. What was seen ``t`` steps ago counts
+    ``memory^t``. The policy moves, and how fast is not known beforehand: of :data:`MEMORIES` that one is believed with
+    which the visits so far, the latest most, were the least surprising.
+
+    Attributes:
+        memory: the one that is believed.
+        surprise: of the last step's rollouts, the mean of minus the logarithm of their chance, in nats.
+    """
+
+    surprise: float = field(default=nan, compare=False)
+    _levels: dict[str, tuple[Level, ...]] = field(default_factory=dict)
+    _own: dict[str, tuple[int, float, float]] = field(default_factory=dict)
+    _scores: list[float] = field(default_factory=lambda: [0.0] * len(MEMORIES))
+    _steps: int = 0
+
+    @property
+    def memory(self) -> float:
+        return MEMORIES[self._best]
+
+    @property
+    def _best(self) -> int:
+        return max(range(len(MEMORIES)), key=lambda i: (self._scores[i], i))
+
+    def rate(self, problem: Problem) -> Rate:
+        """Of its success now."""
+        return self._rate(problem, self._best)
+
+    def price(self, problem: Problem) -> float:
+        """Expected tokens of a rollout; where nothing is known of the level, of any."""
+        best = self._best
+        sums = self._levels.get(problem.level, ())
+        known = [sums[best]] if sums else [each[best] for each in self._levels.values()]
+        rollouts = fsum(each.rollouts for each in known)
+        return max(fsum(each.tokens for each in known) / rollouts, 1.0) if rollouts else 1.0
+
+    def _rate(self, problem: Problem, which: int) -> Rate:
+        sums = self._levels.get(problem.level)
+        prior = sums[which].prior if sums else Level().prior
+        seen, successes, failures = self._own.get(problem.id, (self._steps, 0.0, 0.0))
+        kept = MEMORIES[which] ** (self._steps - seen + 1)
+        return Rate(prior.a + kept * successes, prior.b + kept * failures)
+
+    def learn(self, groups: Sequence[Group]) -> None:
+        """Take in what a step showed."""
+        found = [Visit.of(group) for group in sorted(groups, key=lambda group: group.problem.id)]
+        visits = [visit for visit in found if visit is not None]
+        self._score(visits)
+        self._steps += 1
+        memory = self.memory
+        for level in {visit.problem.level for visit in visits} | set(self._levels):
+            old = self._levels.get(level, (Level(),) * len(MEMORIES))
+            self._levels[level] = tuple(sums.faded(share) for sums, share in zip(old, MEMORIES, strict=True))
+        for visit in visits:
+            key, level = visit.problem.id, visit.problem.level
+            self._levels[level] = tuple(sums.joined(visit.level) for sums in self._levels[level])
+            seen, successes, failures = self._own.get(key, (self._steps, 0.0, 0.0))
+            kept = memory ** (self._steps - seen)
+            entry = (self._steps, kept * successes + visit.successes, kept * failures + visit.failures)
+            remember(self._own, key, entry)
+
+    def _score(self, visits: Sequence[Visit]) -> None:
+        """How likely each memory took what came."""
+        chances = [
+            fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
+            for i in range(len(MEMORIES))
+        ]
+        rollouts = sum(v.successes + v.failures for v in visits)
+        self.surprise = -chances[self._best] / rollouts if rollouts else nan
+        self._scores = [SCORED * score + chance for score, chance in zip(self._scores, chances, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps, scores, the sums of levels by memory, and each problem's own past, that of longest ago first."""
+        levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
+        own = [[key, *entry] for key, entry in self._own.items()]
+        return {"steps": self._steps, "scores": self._scores, "levels": levels, "own": own}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._steps, self._scores = state["steps"], list(state["scores"])
+        self._levels = {level: tuple(Level(*each) for each in sums) for level, sums in state["levels"].items()}
+        self._own = {key: (seen, successes, failures) for key, seen, successes, failures in state["own"]}
+
+
+def _log_beta(a: float, b: float) -> float:
+    return lgamma(a) + lgamma(b) - lgamma(a + b)
