@@ -163,17 +163,17 @@ def test_recipes_measured_on_other_problems_are_not_compared() -> None:
         report([0], arm("a", [[1]]), other)
 
 
-TUNE = Tune(key="learn.lr", values=[1, 2], tokens=10, seeds=2)
+TUNE = Tune(values={"learn.lr": [5e-5, 1e-4, 2e-4]}, tokens=10, seeds=2)
 
 
 def of(value: float, failed: int = 0) -> Tried:
     """The same on both problems, so two differ without error."""
-    return Tried(value, Measured(np.full((1, 2), value), np.ones((1, 2))), {}, failed)
+    return Tried({"learn.lr": value}, Measured(np.full((1, 2), value), np.ones((1, 2))), {}, failed)
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 1)), min_size=2, max_size=5))
 def test_the_best_value_without_a_failed_run_is_chosen(values: list[tuple[float, int]]) -> None:
-    choice = choose([of(value, failed) for value, failed in values])
+    choice = choose(TUNE, [of(value, failed) for value, failed in values])
     whole = [value for value, failed in values if not failed]
     assert choice.chosen == (values.index((max(whole), 0)) if whole else None)
 
@@ -182,30 +182,51 @@ def test_a_later_value_has_to_be_better_by_more_than_the_error() -> None:
     """Differences of 0, 0, 0, x on four problems: mean x/4, standard error x/4. Of 0, 0, x, x: x/2 and 0.29 x."""
     for later, chosen in (([0, 0, 0, 1], 0), ([0, 0, 1, 1], 1)):
         rows = [np.array([row], float) for row in ([0, 0, 0, 0], later)]
-        assert choose([Tried(0, Measured(row, np.ones((1, 4))), {}, 0) for row in rows]).chosen == chosen
+        assert choose(TUNE, [Tried({}, Measured(row, np.ones((1, 4))), {}, 0) for row in rows]).chosen == chosen
 
 
 @pytest.mark.parametrize(("by", "value"), [("pass@1", 0.25), ("pass@n", 0.5), ("mean", 0.375)])
 def test_the_criterion_is_what_was_asked_for(by: str, value: float) -> None:
     tune = TUNE.model_copy(update={"by": by})
-    found = tried(tune, 1e-4, arm("a", [[2, 0], [2, 0]]))  # pass@1 1/4; with all 4 samples, one problem of two
+    found = tried(
+        tune, {"learn.lr": 1e-4}, arm("a", [[2, 0], [2, 0]])
+    )  # pass@1 1/4; with all 4 samples, one problem of two
     assert found.scores["criterion"].value == pytest.approx(value)
     assert found.failed == 0
-    assert tried(tune, 1e-4, arm("a", [[2, 0]])).failed == 1
-    assert tried(tune, 1e-4, None) == Tried(1e-4, None, {}, 2)
+    assert tried(tune, {}, arm("a", [[2, 0]])).failed == 1
+    assert tried(tune, {"learn.lr": 1e-4}, None) == Tried({"learn.lr": 1e-4}, None, {}, 2)
 
 
 def test_the_page_shows_what_was_tried_and_warns_of_an_edge() -> None:
-    options = [tried(TUNE, 5e-5, arm("a", [[1, 1], [1, 1]])), tried(TUNE, 1e-4, arm("a", [[2, 2], [2, 2]]))]
-    options.append(tried(TUNE, 2e-4, None))
-    for values, edge in ((options, False), (options[:2], True)):
-        found = report([0, 0], arm("a", [[1, 1]]), tune=TUNE, choices={"a": choose(values)})
+    runs = [[[1, 1], [1, 1]], [[2, 2], [2, 2]]]
+    for rates, edge in (([5e-5, 1e-4, 2e-4], False), ([5e-5, 1e-4], True)):
+        tune = Tune(values={"learn.lr": rates}, tokens=10, seeds=2)
+        arms = [*(arm("a", each) for each in runs), None]
+        options = [tried(tune, values, each) for values, each in zip(tune.tries, arms, strict=False)]
+        found = report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choose(tune, options)})
         lines = re.findall(r"^\| a \| (\S+) \|.*\| (.*) \|$", page(found, ENVIRONMENT).split("## Tuning")[1], re.M)
         marks = dict(lines)
         assert marks["0.0001"] == "**chosen**" + ", at the edge of what was tried" * edge
         assert marks["5e-05"] == ""
         if not edge:
             assert marks["0.0002"] == "2 failed"
+
+
+def test_two_keys_are_tuned_together_and_the_page_says_which_is_at_its_edge() -> None:
+    tune = Tune(values={"learn.lr": [1e-4, 2e-4, 4e-4], "learn.minibatches": [1, 4]}, tokens=10)
+    assert tune.tries[:3] == [
+        {"learn.lr": 1e-4, "learn.minibatches": 1},
+        {"learn.lr": 1e-4, "learn.minibatches": 4},
+        {"learn.lr": 2e-4, "learn.minibatches": 1},
+    ]
+    runs = [arm("a", [[successes, successes]]) for successes in (1, 1, 1, 3, 2, 2)]
+    choice = choose(tune, [tried(tune, values, each) for values, each in zip(tune.tries, runs, strict=True)])
+    assert choice.values == {"learn.lr": 2e-4, "learn.minibatches": 4}
+    text = page(report([0, 0], arm("a", [[1, 1]]), tune=tune, choices={"a": choice}), ENVIRONMENT)
+    assert "`learn.lr` with `learn.minibatches`, for each recipe" in text
+    assert "| recipe | learn.lr | learn.minibatches | criterion |" in text
+    assert "| a | 0.0002 | 4 |" in text
+    assert "**chosen**, at the edge of what was tried of learn.minibatches |" in text
 
 
 def test_the_picture_draws_every_recipe(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def cells(out: Path) -> dict[str, Cell]:
     assert bench.tune is not None
     found = [cell_before(out, bench)]
     for name in bench.recipes:
-        for value in bench.tune.values:
-            found += tuning_cells(out, bench, bench.tune, name, value)
+        for values in bench.tune.tries:
+            found += tuning_cells(out, bench, bench.tune, name, values)
         chosen = json.loads((out / "results.json").read_bytes())["tuning"][name]["chosen"]
         found += cells_of(out, bench, name, chosen)
     return {str(cell.path.relative_to(out)): cell for cell in found}
@@ -113,13 +113,14 @@ def test_the_chosen_value_is_one_of_the_best_and_is_what_was_run(whole: Path) ->
     results = json.loads((whole / "results.json").read_bytes())
     for name in ("grpo", "dr-grpo"):
         tuning = results["tuning"][name]
-        scores = {tried["value"]: tried["scores"]["criterion"]["value"] for tried in tuning["tried"]}
+        scores = {tried["values"]["learn.lr"]: tried["scores"]["criterion"]["value"] for tried in tuning["tried"]}
         assert list(scores) == [1e-4, 1e-3]
-        assert scores[tuning["chosen"]] == max(scores.values()) or tuning["chosen"] == 1e-4
+        chosen = tuning["chosen"]["learn.lr"]
+        assert scores[chosen] == max(scores.values()) or chosen == 1e-4
         for seed in ("0", "1"):
             config = read_yaml((whole / "cells" / name / seed / "config.yaml").read_text(), "config")
-            assert config["learn"]["lr"] == tuning["chosen"]
-        assert f"| {name} | {tuning['chosen']:g} |" in (whole / "page.md").read_text()
+            assert config["learn"]["lr"] == chosen
+        assert f"| {name} | {chosen:g} |" in (whole / "page.md").read_text()
 
 
 def test_the_numbers_are_those_of_the_runs(whole: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.bench.bench_command import _differences
-from outrider.bench.spec import Bench, load_recipes, settle
+from outrider.bench.spec import Bench, Tune, load_recipes, settle
 from outrider.cli import main
 from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
 
@@ -57,7 +57,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             'moved is measured otherwise than grpo: model is "base:other", not "base:countdown"; set',
         ),
         ([*TWO, "--tune", "learn.lr"], "--tune is written key=value,value, as in learn.lr=5e-5,1e-4, not 'learn.lr'"),
-        ([*TWO, "--tune", "learn.lr=1e-4"], "bench: tune.values"),
+        ([*TWO, "--tune", "learn.lr=1e-4"], "bench: tune: there is nothing to choose from: give a key two values"),
+        (
+            [*TWO, "--tune", "learn.lr=1e-4,1e-3", "--tune", "learn.lr=1"],
+            "--tune learn.lr=1: learn.lr is given twice",
+        ),
         ([*TWO, "--tune", "learn.lr=1e-4,fast"], 'learn.lr="fast": learn.lr is "fast", but should be a number'),
         ([*TWO, "--tune", "lr=1e-4,1e-3"], "lr=0.0001: lr is not a key (did you mean 'learn.lr'?)"),
         ([*TWO, "--tune", "train.steps=1,2"], "--tune train.steps=1,2: train.steps is set by the bench"),
@@ -109,6 +113,20 @@ def test_a_dry_run_counts_the_tokens_and_writes_nothing(capsys: pytest.CaptureFi
     assert not Path("there").exists()
 
 
+def test_a_bench_of_one_tuned_key_is_read_as_it_was_written() -> None:
+    old = {"key": "learn.lr", "values": [1e-4, 4e-4], "tokens": 10}
+    assert Bench(recipes=["grpo"], base="grpo", tokens=9, tune=old).tune == Tune(
+        values={"learn.lr": [1e-4, 4e-4]}, tokens=10
+    )
+
+
+def test_a_dry_run_tells_every_key_that_is_tuned(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--seeds", "3", "--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,2,4", "--dry-run"]
+    assert main([*TWO, *words]) == 0
+    out = capsys.readouterr().out
+    assert "tuning: 12 runs before these (learn.lr in 0.0001, 0.0002 x learn.minibatches in 1, 2, 4; 1 seeds" in out
+
+
 @pytest.mark.parametrize(
     ("budget", "limits"),
     [({"tokens": 500}, (500, None, None)), ({"steps": 7}, (None, 7, None)), ({"seconds": 2.5}, (None, None, 2.5))],
@@ -127,15 +145,18 @@ def test_every_recipe_gets_the_same_budget_and_points(budget: dict, limits: tupl
 
 
 def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
-    tune = {"key": "learn.lr", "values": [1e-4, 4e-4], "tokens": 10}
+    tune = {"values": {"learn.lr": [1e-4, 4e-4]}, "tokens": 10}
     began = Bench(recipes=["grpo"], base="grpo", seeds=3, tokens=100, tune=tune)
+
+    def more(*rates: float) -> dict[str, object]:
+        return {"values": {"learn.lr": list(rates)}}
 
     def differences(**changes: object) -> list[str]:
         asked = Bench.model_validate(began.model_dump() | changes)
         return _differences(began, asked, dict.fromkeys(asked.recipes), tmp_path)
 
-    assert differences(seeds=5, recipes=["grpo", "dapo"], tune=tune | {"values": [1e-4, 2e-4, 4e-4]}) == []
+    assert differences(seeds=5, recipes=["grpo", "dapo"], tune=tune | more(1e-4, 2e-4, 4e-4)) == []
     assert differences(seeds=2) == ["seeds: 3 -> 2"]
     assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]
-    for other in (tune | {"values": [1e-4, 2e-4]}, tune | {"tokens": 20}, None):
+    for other in (tune | more(1e-4, 2e-4), tune | {"tokens": 20}, None):
         assert [line.split(":")[0] for line in differences(tune=other)] == ["tune"]

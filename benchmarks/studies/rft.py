@@ -164,7 +164,7 @@ def main() -> None:
     asked = parser.parse_args()
     runs = asked.runs / asked.setting
     table = bench(asked.setting, runs)
-    rate = float(table["tuning"][RL]["chosen"])
+    rate = float(table["tuning"][RL]["chosen"]["learn.lr"])
     parts = {"later": numbers_of(later(asked.setting, runs, rate), RL)}
     if SETTINGS[asked.setting]:
         parts["pipeline"] = numbers_of(pipeline(asked.setting, runs, rate), "base")

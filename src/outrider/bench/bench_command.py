@@ -50,15 +50,17 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
     choices: dict[str, Choice] = {}
     if bench.tune is not None:
         tune, names = bench.tune, bench.recipes
-        tries = {name: [tuning_cells(out, bench, tune, name, value) for value in tune.values] for name in names}
+        tries = {name: [tuning_cells(out, bench, tune, name, values) for values in tune.tries] for name in names}
         rows = [cells for of_recipe in tries.values() for cells in of_recipe]
         failures += run_cells(in_turn(rows), cores, _finished_line, "tuning")
         for name, of_recipe in tries.items():
             arms = [read_arm(name, cells, [1.0]) for cells in of_recipe]
-            choices[name] = choose([tried(tune, v, arm) for v, arm in zip(tune.values, arms, strict=True)])
-    chosen = {name: choice.value for name, choice in choices.items() if choice.chosen is not None}
+            choices[name] = choose(
+                tune, [tried(tune, values, arm) for values, arm in zip(tune.tries, arms, strict=True)]
+            )
+    chosen = {name: choice.values for name, choice in choices.items() if choice.chosen is not None}
     cells = {
-        name: cells_of(out, bench, name, chosen.get(name))
+        name: cells_of(out, bench, name, chosen.get(name, {}))
         for name in bench.recipes
         if bench.tune is None or name in chosen
     }
@@ -119,7 +121,7 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
-    if began.tune and bench.tune and all(value in bench.tune.values for value in began.tune.values):
+    if began.tune and bench.tune and all(values in bench.tune.tries for values in began.tune.tries):
         old["tune"]["values"] = new["tune"]["values"]
     may_grow = ("seeds", "recipes")
     results = [f"{key}: {old[key]} -> {new[key]}" for key in old if key not in may_grow and old[key] != new[key]]

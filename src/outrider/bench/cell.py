@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,9 @@ def cell_before(out: Path, bench: Bench) -> Cell:
     return Cell("before training", recipe_file(out, bench.base), (nothing, "evaluate.before=true"), out / "before", 0)
 
 
-def cells_of(out: Path, bench: Bench, name: str, chosen: Any = None) -> list[Cell]:
-    """The runs of a recipe that are compared, one per seed, with the tuned value if one was chosen."""
-    tuned = [] if bench.tune is None else [override(bench.tune.key, chosen)]
+def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> list[Cell]:
+    """The runs of a recipe that are compared, one per seed, with the tuned values of keys."""
+    tuned = [override(key, value) for key, value in chosen.items()]
     return [
         Cell(
             label=f"{name}, seed {seed}",
@@ -103,20 +103,20 @@ def cells_of(out: Path, bench: Bench, name: str, chosen: Any = None) -> list[Cel
     ]
 
 
-def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, value: Any) -> list[Cell]:
-    """The runs that try a value for a recipe."""
+def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping[str, Any]) -> list[Cell]:
+    """The runs that try values of keys for a recipe."""
     held = load_recipe(str(recipe_file(out, name))).evaluate.problems
     overrides = (
-        override(tune.key, value),
+        *(override(key, value) for key, value in values.items()),
         f"train={{tokens: {tune.tokens}, steps: null, seconds: null, evaluate_at: []}}",
         f"evaluate={{problems: {tune.problems}, skip: {held}}}",
     )
     return [
         Cell(
-            label=f"{name}, {tune.key}={value}, seed {seed}",
+            label=f"{name}, {', '.join(f'{key}={value}' for key, value in values.items())}, seed {seed}",
             recipe=recipe_file(out, name),
             overrides=(*overrides, *_seeded(out, name, seed)),
-            path=out / "tuning" / name / str(value).replace("/", "_") / str(seed),
+            path=out / "tuning" / name / "+".join(map(str, values.values())).replace("/", "_") / str(seed),
             seed=seed,
             unit="tokens",
             budget=tune.tokens,

@@ -28,10 +28,10 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
         + _evaluation(recipe, runs * bench.points + 1, recipe.evaluate.problems),
     ]
     if (tune := bench.tune) is not None:
-        tries = len(bench.recipes) * len(tune.values) * tune.seeds
-        values = ", ".join(map(str, tune.values))
+        tries = len(bench.recipes) * len(tune.tries) * tune.seeds
+        values = " x ".join(f"{key} in {', '.join(map(str, each))}" for key, each in tune.values.items())
         lines += [
-            f"tuning: {tries} runs before these ({tune.key} in {values}; {tune.seeds} seeds per recipe and value), "
+            f"tuning: {tries} runs before these ({values}; {tune.seeds} seeds per recipe and value), "
             f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
             f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
         ]

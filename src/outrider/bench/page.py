@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from outrider.bench.crossed import Estimate
@@ -194,16 +194,22 @@ def _tuning(report: BenchReport) -> list[str]:
         for place, t in enumerate(choice.tried):
             mark = "**chosen**" if place == choice.chosen else f"{t.failed} failed" if t.failed else ""
             if place == choice.chosen and choice.at_edge:
-                mark += ", at the edge of what was tried"
+                which = f" of {' and '.join(choice.at_edge)}" if len(tune.values) > 1 else ""
+                mark += f", at the edge of what was tried{which}"
             cells = [_number(t.scores[name], name) if name in t.scores else _NONE for name in ["criterion", *shown]]
-            rows.append([recipe, f"{t.value:g}" if isinstance(t.value, float) else str(t.value), *cells, mark])
+            values = [f"{v:g}" if isinstance(v, float) else str(v) for v in t.values.values()]
+            rows.append([recipe, *values, *cells, mark])
     seeds = f"{tune.seeds} seed{'s' if tune.seeds > 1 else ''}"
     sentence = (
-        f"`{tune.key}`, for each recipe by the same budget: {seeds} of its own x {tune.tokens:,} generated tokens per "
-        f"value, measured on {tune.problems} held-out problems that the comparison does not use. Chosen is the "
-        f"first value whose {_CRITERIA[tune.by]} is within one standard error of the largest, paired by problem."
+        f"{_listed(tune.values)}, for each recipe by the same budget: {seeds} of its own x {tune.tokens:,} generated "
+        f"tokens per value, measured on {tune.problems} held-out problems that the comparison does not use. Chosen is "
+        f"the first value whose {_CRITERIA[tune.by]} is within one standard error of the largest, paired by problem."
     )
-    return [sentence, _markdown(["recipe", tune.key, "criterion", *shown, ""], rows)]
+    return [sentence, _markdown(["recipe", *tune.values, "criterion", *shown, ""], rows)]
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return " with ".join(f"`{key}`" for key in keys)
 
 
 _CRITERIA = {

@@ -175,5 +175,5 @@ def _place(point: Point) -> Reached:
 
 
 def _of_choice(choice: Choice) -> dict[str, Any]:
-    tried = [{"value": t.value, "failed": t.failed, "scores": t.scores} for t in choice.tried]
-    return {"tried": tried, "chosen": None if choice.chosen is None else choice.value}
+    tried = [{"values": t.values, "failed": t.failed, "scores": t.scores} for t in choice.tried]
+    return {"tried": tried, "chosen": None if choice.chosen is None else choice.values}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -30,16 +31,37 @@ _OWN = {  # keys that a bench sets, and the option for each
 
 
 class Tune(Options):
-    """One key, tuned for every recipe by the same budget, on seeds and held-out problems of its own."""
+    """Keys, tuned for every recipe by the same budget, on seeds and held-out problems of its own."""
 
-    key: str = Field(min_length=1, description="dotted key, as in learn.lr")
-    values: list[Any] = Field(min_length=2, description="what is tried, for every recipe the same")
+    values: dict[str, list[Any]] = Field(
+        min_length=1, description="dotted keys, and what is tried of each with all of the others"
+    )
     tokens: int = Field(ge=1, description="generated tokens of each run")
     seeds: int = Field(1, ge=1, description="runs per recipe and value")
     problems: int = Field(200, ge=1, description="held-out problems, others than those of the comparison")
     by: Literal["pass@1", "pass@n", "mean"] = Field(
         "pass@1", description="what is largest: pass@1, pass@n with all n samples, or the mean of these two"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_key(cls, data: Any) -> Any:
+        """As it was written while one key alone could be tuned."""
+        if isinstance(data, dict) and "key" in data:
+            rest = {name: value for name, value in data.items() if name != "key"}
+            return rest | {"values": {data["key"]: data.get("values")}}
+        return data
+
+    @model_validator(mode="after")
+    def _something_to_choose(self) -> Tune:
+        if len(self.tries) < 2:
+            raise ValueError("there is nothing to choose from: give a key two values at least")
+        return self
+
+    @property
+    def tries(self) -> list[dict[str, Any]]:
+        """Every value of each key with all of the others, the last key's first."""
+        return [dict(zip(self.values, each, strict=True)) for each in itertools.product(*self.values.values())]
 
 
 class Bench(Options):
@@ -134,12 +156,22 @@ def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
                 )
 
 
-def parse_tuned(text: str) -> tuple[str, list[Any]]:
-    """The key and the values of ``--tune learn.lr=5e-5,1e-4,2e-4``.
+def parse_tuned(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """The keys and the values of ``--tune learn.lr=5e-5,1e-4,2e-4``, given once or more.
 
-    >>> parse_tuned("learn.lr=5e-5,1e-4")
-    ('learn.lr', [5e-05, 0.0001])
+    >>> parse_tuned(["learn.lr=5e-5,1e-4", "learn.minibatches=1,4"])
+    {'learn.lr': [5e-05, 0.0001], 'learn.minibatches': [1, 4]}
     """
+    tuned: dict[str, list[Any]] = {}
+    for text in texts:
+        key, values = _parse_tuned(text)
+        if key in tuned:
+            raise UserError(f"--tune {text}: {key} is given twice")
+        tuned[key] = values
+    return tuned
+
+
+def _parse_tuned(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     if not equals or not all(key.split(".")):
         raise UserError(f"--tune is written key=value,value, as in learn.lr=5e-5,1e-4, not {text!r}")

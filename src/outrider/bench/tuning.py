@@ -1,4 +1,4 @@
-"""Choosing a value for each recipe, with the same budget and on problems that the comparison does not use."""
+"""Choosing values of keys for each recipe, with the same budget and on problems that the comparison does not use."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from outrider.bench.spec import Tune
 
 @dataclass(frozen=True)
 class Tried:
-    """The result of one value.
+    """What came of one value of each tuned key.
 
     Attributes:
-        value: of the tuned key.
+        values: by key.
         criterion: the number that decides; None if no run finished.
         shown: the other numbers in the table.
-        failed: runs that did not finish; such a value is not chosen.
+        failed: runs that did not finish; such values are not chosen.
     """
 
-    value: Any
+    values: Mapping[str, Any]
     criterion: Measured | None
     shown: Mapping[str, Estimate]
     failed: int
@@ -35,46 +35,49 @@ class Tried:
 
 @dataclass(frozen=True)
 class Choice:
-    """All values of one recipe, and which was taken.
+    """All that was tried for one recipe, and which was taken.
 
     Attributes:
         tried: in the order in which they were given.
-        chosen: the index of the chosen one; None if every value failed.
+        chosen: the index of the chosen one; None if every one failed.
+        edges: the first and the last value of every key that has two or more; one beyond may be better.
     """
 
     tried: tuple[Tried, ...]
     chosen: int | None
+    edges: Mapping[str, tuple[Any, Any]]
 
     @property
-    def value(self) -> Any:
+    def values(self) -> Mapping[str, Any]:
         assert self.chosen is not None
-        return self.tried[self.chosen].value
+        return self.tried[self.chosen].values
 
     @property
-    def at_edge(self) -> bool:
-        """Whether it is the first or the last value: one beyond it may be better."""
-        return self.chosen in (0, len(self.tried) - 1)
+    def at_edge(self) -> list[str]:
+        """The keys whose chosen value is the first or the last of those that were tried."""
+        return [key for key, ends in self.edges.items() if self.values[key] in ends]
 
 
-def tried(tune: Tune, value: Any, arm: Arm | None) -> Tried:
-    """The scores of a value from its finished runs."""
+def tried(tune: Tune, values: Mapping[str, Any], arm: Arm | None) -> Tried:
+    """The scores of values from their finished runs."""
     if arm is None:
-        return Tried(value, None, {}, tune.seeds)
+        return Tried(values, None, {}, tune.seeds)
     point, largest = arm.end, arm.ks[-1]
     shown = {name: estimate(point.measured(name)) for name in ("pass@1", f"pass@{largest}", "entropy")}
-    return Tried(value, _criterion(tune, arm), shown, tune.seeds - len(arm.seeds))
+    return Tried(values, _criterion(tune, arm), shown, tune.seeds - len(arm.seeds))
 
 
-def choose(options: Sequence[Tried]) -> Choice:
-    """The first value that is not worse than the best by more than one standard error of their paired difference.
+def choose(tune: Tune, options: Sequence[Tried]) -> Choice:
+    """The first that is not worse than the best by more than one standard error of their paired difference.
 
     With learning rates in ascending order, noise then does not choose a larger one, which narrows the policy more. The
-    rule is that of Breiman et al. 1984 for pruning trees. A value with a failed run is passed over.
+    rule is that of Breiman et al. 1984 for pruning trees. Values with a failed run are passed over.
     """
     whole = {place: t.criterion for place, t in enumerate(options) if t.criterion is not None and not t.failed}
     best = max(whole.values(), key=lambda criterion: estimate(criterion).value, default=None)
     chosen = next((place for place, one in whole.items() if best is not None and _as_good(one, best)), None)
-    return Choice(tuple(options), chosen)
+    edges = {key: (values[0], values[-1]) for key, values in tune.values.items() if len(values) > 1}
+    return Choice(tuple(options), chosen, edges)
 
 
 def _as_good(result: Measured, best: Measured) -> bool:

@@ -34,7 +34,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--base", metavar="RECIPE", help="what the others are compared with (the first)")
     parser.add_argument("--points", type=int, metavar="N", help="evaluations along each run (4)")
     parser.add_argument("--at-once", type=int, metavar="N", help="runs at a time (as many as cores)")
-    parser.add_argument("--tune", metavar="KEY=V,V,…", help="tune a key per recipe first: learn.lr=5e-5,1e-4,2e-4")
+    parser.add_argument(
+        "--tune",
+        action="append",
+        metavar="KEY=V,V,…",
+        help="tune a key per recipe first: learn.lr=5e-5,1e-4,2e-4; more keys: all values with all",
+    )
     parser.add_argument("--tune-tokens", type=int, metavar="N", help="generated tokens of a tuning run (--tokens)")
     parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and value (1)")
     parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems only for tuning (200)")
@@ -93,18 +98,19 @@ def _bench_options(arguments: argparse.Namespace, names: list[str]) -> dict[str,
         return options
     from outrider.bench.spec import parse_tuned
 
-    key, values = parse_tuned(arguments.tune)
+    values = parse_tuned(arguments.tune)
     if "tokens" not in tune and "tokens" not in given:
         raise UserError("--tune needs --tune-tokens where the budget is not in tokens")
-    return {**options, "tune": {"key": key, "values": values, "tokens": given.get("tokens"), **tune}}
+    return {**options, "tune": {"values": values, "tokens": given.get("tokens"), **tune}}
 
 
 def _refuse_untunable(tune: Tune | None, recipes: dict[str, Recipe]) -> None:
-    """Every recipe has the tuned key and takes every value of it: now, not after an hour."""
+    """Every recipe has the tuned keys and takes all their values: now, not after an hour."""
     if tune is None:
         return
     from outrider.config import Recipe, load_options
 
     for name, recipe in recipes.items():
-        for value in tune.values:
-            load_options(Recipe, recipe.resolved(), [f"{tune.key}={json.dumps(value)}"], name)
+        for values in tune.tries:
+            overrides = [f"{key}={json.dumps(value)}" for key, value in values.items()]
+            load_options(Recipe, recipe.resolved(), overrides, name)
