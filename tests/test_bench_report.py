@@ -35,7 +35,7 @@ def report(
 ) -> BenchReport:
     names = [a.name for a in arms]
     bench = Bench(recipes=names, base=names[0], seeds=2, tokens=200, points=2, tune=tune)
-    return BenchReport(bench, before(start), arms, choices or {}, ())
+    return BenchReport(bench, before(start), before(start), arms, choices or {}, ())
 
 
 def told(member: int, stage: str, tokens: int, success: bool) -> Rollout:
@@ -75,6 +75,39 @@ def test_the_place_where_a_curve_reaches_the_bases_end() -> None:
     assert found.reached(base) == (1.0, 20, 200, 2)
     assert found.reached(quick) == (0.25, 5, 50, 0.5)  # half of the way from 0 to 1, in the first 10 steps
     assert all(map(math.isnan, found.reached(slow)))
+
+
+def test_the_mean_on_the_way_is_the_area_under_the_curve() -> None:
+    """From 0: a is at 1/4 half of the way and at 1/2 at the end; b at 1 from the first evaluation on."""
+    found = report([0, 0], arm("a", [[1, 1]], [[2, 2]]), arm("b", [[4, 4]], [[4, 4]]))
+    base, quick = found.arms
+    assert found.on_the_way(base).value == pytest.approx(0.5 * 1 / 8 + 0.5 * 3 / 8)
+    assert found.on_the_way(quick).value == pytest.approx(0.5 * 1 / 2 + 0.5 * 1)
+    assert found.on_the_way_against_base(quick).value == pytest.approx(0.75 - 0.25)
+    assert "| b | 5 | 50 | 0 | 0.750 ±.000 | **+0.500** ±.000 |" in page(found, ENVIRONMENT)
+
+
+def test_the_mean_on_the_way_leaves_out_what_is_unknown() -> None:
+    """The first problem could not be judged at the first evaluation."""
+    found = report([0, 0], arm("a", [[0, 2]], [[4, 4]], scorable=[[0, 4], [4, 4]]))
+    assert found.on_the_way(found.arms[0]).value == pytest.approx(0.5 * 1 / 4 + 0.5 * 3 / 4)
+
+
+def test_problems_that_change_sides_are_counted_beside_those_that_do_by_chance() -> None:
+    """Before: unsolved, unsolved, solved, solved. Drawn again the third is not; b solves the first in both seeds, the
+    second in one, and loses the fourth in one."""
+    start, again = before([0, 0, 1, 2]), before([0, 0, 0, 4])
+    b = arm("b", [[1, 1, 1, 4], [3, 0, 2, 0]])
+    bench = Bench(recipes=["b"], base="b", seeds=2, tokens=200, points=1)
+    found = BenchReport(bench, start, again, (b,), {}, ())
+    assert [e.value for e in found.turned(b).values()] == [3 / 8, 1 / 8]
+    assert [e.value for e in found.turned(again).values()] == [0, 1 / 4]
+    table = page(found, ENVIRONMENT).split("## Problems newly solved")[1].split("##")[0]
+    assert re.search(r"^\| \*drawn again\* \| 0\.000 .* \| 0\.250 ", table, re.M)
+    assert re.search(r"^\| b \| 0\.375 .* \| 0\.125 ", table, re.M)
+    assert (
+        json.loads(json.dumps(found.to_json(), allow_nan=False))["problems_turned_by_chance"]["lost"]["value"] == 0.25
+    )
 
 
 def test_an_entropy_is_per_token_of_all_problems() -> None:
@@ -131,7 +164,7 @@ def test_the_page_compares_at_equal_steps_or_at_equal_tokens() -> None:
     assert "| c | 2 | 5 | — | — |" in table
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))["recipes"]["b"]["minus_base_at_equal_steps"]
     assert (told["pass@1"]["value"], told["pass@1"]["at_steps"]) == (0.125, 15)
-    steps = BenchReport(found.bench.model_copy(update={"tokens": None, "steps": 10}), found.before, found.arms, {}, ())
+    steps = replace(found, bench=found.bench.model_copy(update={"tokens": None, "steps": 10}))
     assert "| b | 2 | 150 | +0.125 ±" in page(steps, ENVIRONMENT).split("at equal tokens")[1].split("##")[0]
 
 
@@ -145,14 +178,15 @@ def test_the_page_says_which_problems_equal_pass_at_1_leaves_out() -> None:
 def test_one_sample_has_no_other_pass_at_k_to_compare() -> None:
     first, second = (arm(name, [[1, 0]], samples=1) for name in "ab")
     bench = Bench(recipes=["a", "b"], base="a", seeds=1, tokens=200, points=1)
-    text = page(BenchReport(bench, before([0, 0], samples=1), (first, second), {}, ()), ENVIRONMENT)
+    start = before([0, 0], samples=1)
+    text = page(BenchReport(bench, start, start, (first, second), {}, ()), ENVIRONMENT)
     assert "## Change from a" in text
     assert "at equal pass@1" not in text
 
 
 def test_one_seed_ranks_nothing_and_the_page_says_so() -> None:
     found = report([0, 0], arm("a", [[1, 1]]), arm("b", [[2, 2]]))
-    one = BenchReport(found.bench.model_copy(update={"seeds": 1}), found.before, found.arms, {}, ())
+    one = replace(found, bench=found.bench.model_copy(update={"seeds": 1}))
     assert "nothing on this page ranks recipes" in page(one, ENVIRONMENT)
     assert "nothing on this page ranks recipes" not in page(found, ENVIRONMENT)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outrider.bench.cell import Cell, cell_before, cells_of, tuning_cells
+from outrider.bench.cell import Cell, cells_before, cells_of, tuning_cells
 from outrider.bench.child import run_cell
 from outrider.bench.crossed import Measured, estimate
 from outrider.bench.spec import Bench
@@ -48,7 +48,7 @@ def cells(out: Path) -> dict[str, Cell]:
     """Every run of the bench by its path."""
     bench = Bench.model_validate(read_yaml((out / "bench.yaml").read_text(), "bench.yaml"))
     assert bench.tune is not None
-    found = [cell_before(out, bench)]
+    found = [*cells_before(out, bench)]
     for name in bench.recipes:
         for values in bench.tune.tries:
             found += tuning_cells(out, bench, bench.tune, name, values)
@@ -82,7 +82,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
     runs = cells(whole)
-    assert len(runs) == 1 + 2 * 2 + 2 * 2
+    assert len(runs) == 2 + 2 * 2 + 2 * 2
     assert all(cell.finished for cell in runs.values())
     for cell in runs.values():
         tokens = [row["tokens"] for row in RunFolder(cell.path).metrics()]

@@ -105,8 +105,8 @@ def test_a_dry_run_counts_the_tokens_and_writes_nothing(capsys: pytest.CaptureFi
     assert "training: 6 runs (grpo, dr-grpo; 3 seeds), 6 x 1,000,000 = 6,000,000 generated tokens" in out
     assert "tuning: 8 runs" in out
     assert "8 x 1,000,000 = 8,000,000 generated tokens" in out
-    # 4 points of 6 runs and once before, 100 problems of 64 samples and a greedy response, 96 tokens each
-    assert f"25 x 6,500 responses of at most 96 tokens: at most {25 * 6500 * 96:,}" in out
+    # 4 points of 6 runs and twice before, 100 problems of 64 samples and a greedy response, 96 tokens each
+    assert f"26 x 6,500 responses of at most 96 tokens: at most {26 * 6500 * 96:,}" in out
     assert f"8 x 13,000 responses of at most 96 tokens: at most {8 * 13000 * 96:,}" in out
     settings = read_yaml(out.split("\n\n")[1], "plan")
     assert Bench.model_validate(settings).tune.tokens == 1_000_000

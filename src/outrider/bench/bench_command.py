@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from outrider.bench.cell import Cell, cell_before, cells_of, in_turn, recipe_file, tuning_cells
+from outrider.bench.cell import Cell, cells_before, cells_of, in_turn, recipe_file, tuning_cells
 from outrider.bench.page import page, table
 from outrider.bench.pool import Failure, run_cells
 from outrider.bench.report import BenchReport
@@ -45,7 +45,7 @@ def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_onc
 
 
 def _run(bench: Bench, out: Path, cores: list[int]) -> int:
-    before = cell_before(out, bench)
+    before = cells_before(out, bench)
     failures: list[Failure] = []
     choices: dict[str, Choice] = {}
     if bench.tune is not None:
@@ -65,14 +65,16 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
         if bench.tune is None or name in chosen
     }
     # in turn: an interrupted bench then has some seeds of every recipe instead of all seeds of the first
-    failures += run_cells([before, *in_turn(list(cells.values()))], cores, _finished_line)
-    start = read_arm("before training", [before], [0.0])
-    if start is None:
-        raise UserError(failures[-1].sentence() if failures else f"{before.path} holds no evaluation")
+    failures += run_cells([*before, *in_turn(list(cells.values()))], cores, _finished_line)
+    first, again = (read_arm("before training", [cell], [0.0]) for cell in before)
+    if first is None or again is None:
+        raise UserError(
+            failures[-1].sentence() if failures else f"{before[first is not None].path} holds no evaluation"
+        )
     arms = [read_arm(name, cells[name], bench.shares) for name in bench.recipes if name in cells]
     sentences = [f.sentence() for f in failures]
     sentences += [f"{name}: every value that was tried failed" for name in bench.recipes if name not in cells]
-    report = BenchReport(bench, start, tuple(arm for arm in arms if arm is not None), choices, tuple(sentences))
+    report = BenchReport(bench, first, again, tuple(arm for arm in arms if arm is not None), choices, tuple(sentences))
     _write(report, out)
     return 1 if sentences else 0
 

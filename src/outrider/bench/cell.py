@@ -80,10 +80,16 @@ def recipe_file(out: Path, name: str) -> Path:
     return out / "recipes" / f"{name}.yaml"
 
 
-def cell_before(out: Path, bench: Bench) -> Cell:
-    """Measures the policy before training, which is the same for every recipe and seed."""
-    nothing = "train={tokens: null, steps: 0, seconds: null, evaluate_at: []}"
-    return Cell("before training", recipe_file(out, bench.base), (nothing, "evaluate.before=true"), out / "before", 0)
+def cells_before(out: Path, bench: Bench) -> tuple[Cell, Cell]:
+    """Measure the policy before training, which is the same for every recipe and seed, and once more with other draws:
+    what differs between the two is chance."""
+    recipe = recipe_file(out, bench.base)
+    nothing = ("train={tokens: null, steps: 0, seconds: null, evaluate_at: []}", "evaluate.before=true")
+    other = override("evaluate.seed", load_recipe(str(recipe)).evaluate.seed + 1)
+    return (
+        Cell("before training", recipe, nothing, out / "before", 0),
+        Cell("before training, drawn again", recipe, (*nothing, other), out / "before-again", 0),
+    )
 
 
 def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> list[Cell]:

@@ -24,8 +24,8 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
             if bench.tokens
             else f"{bench.budget:,.10g} {bench.unit} each; their tokens are not known before"
         ),
-        f"measuring: {bench.points} times a run and once before training, "
-        + _evaluation(recipe, runs * bench.points + 1, recipe.evaluate.problems),
+        f"measuring: {bench.points} times a run and twice before training, "
+        + _evaluation(recipe, runs * bench.points + 2, recipe.evaluate.problems),
     ]
     if (tune := bench.tune) is not None:
         tries = len(bench.recipes) * len(tune.tries) * tune.seeds

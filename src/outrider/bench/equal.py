@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from outrider.arrays import Floats
 from outrider.bench.crossed import Estimate, Measured, estimate
-from outrider.bench.results import Arm, Point
+from outrider.bench.results import Arm, along, values_of
 
 
 class Equal(NamedTuple):
@@ -62,7 +61,7 @@ def at_equal_pass1(before: Arm, base: Arm, arm: Arm, k: int) -> Equal:
     samples is unknown at some point is left out, so all k have the same place. Degenerate: NaN where one of the two
     never has more pass@1 than the policy before training, or nothing is known.
     """
-    known_P = np.isfinite(np.concatenate([_along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
+    known_P = np.isfinite(np.concatenate([along(before, a, before.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     nothing = Equal(math.nan, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
     if not known_P.any():
         return nothing
@@ -88,7 +87,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
     same ones. Degenerate: NaN where nothing is known, or a run ends before another is first measured.
     """
     level = float(min(min(getattr(a.end, spent)) for a in (base, arm)))
-    known_P = np.isfinite(np.concatenate([_values(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
+    known_P = np.isfinite(np.concatenate([values_of(a.points, base.ks[-1]) for a in (base, arm)])).all(axis=(0, 1))
     first = max(max(getattr(a.points[0], spent)) for a in (base, arm))
     if first > level or not known_P.any():
         return EqualSpent(level, Estimate(math.nan, math.nan, math.nan, len(base.seeds), int(known_P.sum())))
@@ -99,7 +98,7 @@ def at_equal(spent: Literal["steps", "tokens"], base: Arm, arm: Arm, k: int) -> 
 
 def _at(level: float, run: Arm, spent: str, k: int) -> Floats:
     """pass@k of one run where it has spent so much, which is between its first point and its last; ``[P]``."""
-    y, x = _values(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
+    y, x = values_of(run.points, k)[:, 0], [float(getattr(point, spent)[0]) for point in run.points]
     i = int(np.searchsorted(x, level))
     if x[i] == level:
         return np.asarray(y[i])
@@ -121,15 +120,5 @@ def _above(lower: _Line, other: _Line) -> Floats:
 
 
 def _line(before: Arm, arm: Arm, k: int, known_P: NDArray[np.bool_]) -> _Line:
-    x, y = (_along(before, arm, each)[:, :, known_P] for each in (1, k))
+    x, y = (along(before, arm, each)[:, :, known_P] for each in (1, k))
     return _Line(x, y, x.mean(axis=(1, 2)))
-
-
-def _along(before: Arm, arm: Arm, k: int) -> Floats:
-    """pass@k along training, the policy before training first; ``[points, S, P]``, NaN where it is unknown."""
-    return _values((*before.points, *arm.points), k)
-
-
-def _values(points: Sequence[Point], k: int) -> Floats:
-    results = [point.measured(f"pass@{k}") for point in points]
-    return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))

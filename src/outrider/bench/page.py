@@ -56,7 +56,8 @@ def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
         parts += [f"## Change from {base} at equal {report.other}", _EQUAL_SPENT[report.other], _equal_spent(report)]
         if len(report.before.ks) > 1:
             parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
-        parts += [f"## Where the final pass@1 of {base} is reached", _REACHED, _reached(report)]
+        parts += [f"## Where the final pass@1 of {base} is reached, and pass@1 on the way", _REACHED, _reached(report)]
+    parts += ["## Problems newly solved, and lost", _TURNED.format(samples=samples), _turned(report)]
     parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
     if bench.tune is not None:
@@ -112,7 +113,14 @@ _SPENT = (
     "success in their step before, per 1,000 tokens. Of the recipe as a whole: the share of its tokens in rollouts "
     "that nothing was trained on, and of its groups that held both successes and failures."
 )
-_REACHED = "On straight lines between the means of the evaluations, so no finer than these stand apart."
+_REACHED = (
+    "On straight lines between the means of the evaluations, so no finer than these stand apart. On the way: the mean "
+    "of pass@1 over the budget, the area under its curve, and its paired change."
+)
+_TURNED = (
+    "Shares of the problems that none of {samples} samples solved before training and one or more at the end, and of "
+    "those of which the reverse is true. Drawn again, the policy before training has such problems by chance alone."
+)
 
 
 def _failed(report: BenchReport) -> str:
@@ -159,8 +167,16 @@ def _reached(report: BenchReport) -> str:
     rows = []
     for arm in report.arms:
         result = report.reached(arm)
-        rows.append([arm.name, *(_plain(x) for x in (result.steps, result.tokens, result.seconds))])
-    return _markdown(["recipe", "steps", "tokens", "seconds"], rows)
+        there = [_plain(x) for x in (result.steps, result.tokens, result.seconds)]
+        change = _NONE if arm is report.base else _change(report.on_the_way_against_base(arm))
+        rows.append([arm.name, *there, _number(report.on_the_way(arm), "pass@1"), change])
+    return _markdown(["recipe", "steps", "tokens", "seconds", "pass@1 on the way", "change"], rows)
+
+
+def _turned(report: BenchReport) -> str:
+    named = [("*drawn again*", report.again), *((arm.name, arm) for arm in report.arms)]
+    rows = [[name, *(_number(share, "") for share in report.turned(arm).values())] for name, arm in named]
+    return _markdown(["recipe", "newly solved", "lost"], rows)
 
 
 def _spending(report: BenchReport) -> str:

@@ -6,11 +6,12 @@ import csv
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from outrider.bench.course import on_the_way, turned
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.bench.equal import Equal, EqualSpent, at_equal, at_equal_pass1
 from outrider.bench.results import Arm, Point, problems
@@ -38,7 +39,8 @@ class BenchReport:
 
     Attributes:
         bench: its options.
-        before: the policy before training, measured once.
+        before: the policy before training.
+        again: the same, drawn once more.
         arms: the recipes that have finished runs, in the order of the bench.
         choices: the tuned values, by recipe.
         failures: one sentence for every run that did not finish.
@@ -46,13 +48,14 @@ class BenchReport:
 
     bench: Bench
     before: Arm
+    again: Arm
     arms: tuple[Arm, ...]
     choices: Mapping[str, Choice]
     failures: tuple[str, ...]
 
     def __post_init__(self) -> None:
         expected = problems(self.before.end.evaluations[0])
-        for arm in self.arms:
+        for arm in (self.again, *self.arms):
             if problems(arm.end.evaluations[0]) != expected:
                 raise UserError(f"{arm.name} was measured on other problems than the policy before training")
 
@@ -105,6 +108,22 @@ class BenchReport:
         same = Measured(*(np.repeat(part, len(arm.seeds), axis=0) for part in start))
         return difference(same, after)
 
+    def on_the_way(self, arm: Arm) -> Estimate:
+        """Mean over seeds of the mean of pass@1 over the budget."""
+        return estimate(on_the_way(self.before, arm, 1))
+
+    def on_the_way_against_base(self, arm: Arm) -> Estimate:
+        """Its paired change from the base recipe."""
+        both = self._paired(arm)
+        return difference(*(on_the_way(self.before, side, 1) for side in both)) if both else _NOTHING
+
+    def turned(self, arm: Arm) -> dict[str, Estimate]:
+        """Shares of problems that were solved by none of the samples before training and by some at the end, and the
+        reverse."""
+        one = self.before.end
+        first = replace(one, evaluations=one.evaluations * len(arm.seeds))
+        return {name: estimate(each) for name, each in turned(first, arm.end)._asdict().items()}
+
     def reached(self, arm: Arm) -> Reached:
         """Where the arm has the base's final pass@1, on straight lines between the means of the evaluations."""
         nowhere = Reached(math.nan, math.nan, math.nan, math.nan)
@@ -129,6 +148,8 @@ class BenchReport:
             "schema_version": SCHEMA_VERSION,
             "bench": self.bench.model_dump(mode="json"),
             "before": {q: self.value(self.before, q) for q in self.policy},
+            "before_again": {q: self.value(self.again, q) for q in self.policy},
+            "problems_turned_by_chance": self.turned(self.again),
             "recipes": {arm.name: self._of_arm(arm) for arm in self.arms},
             "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
             "failures": self.failures,
@@ -154,6 +175,9 @@ class BenchReport:
             "minus_before": {q: self.against_before(arm, q) for q in self.policy},
             "spent": arm.spent,
             "reached_pass@1_of_base": self.reached(arm),
+            "pass@1_on_the_way": self.on_the_way(arm),
+            "pass@1_on_the_way_minus_base": self.on_the_way_against_base(arm),
+            "problems_turned": self.turned(arm),
         }
 
     def to_csv(self) -> str:

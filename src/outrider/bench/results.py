@@ -99,6 +99,17 @@ def read_arm(name: str, cells: Sequence[Cell], shares: Sequence[float]) -> Arm |
     return Arm(name, tuple(cell.seed for cell in done), tuple(points), spending(steps) if steps else None)
 
 
+def along(before: Arm, arm: Arm, k: int) -> Floats:
+    """pass@k along training, the policy before training first; ``[points, S, P]``, NaN where it is unknown."""
+    return values_of((*before.points, *arm.points), k)
+
+
+def values_of(points: Sequence[Point], k: int) -> Floats:
+    """pass@k at some points; ``[points, S, P]``, NaN where it is unknown."""
+    results = [point.measured(f"pass@{k}") for point in points]
+    return np.stack(np.broadcast_arrays(*(np.where(m.counts_SP > 0, m.totals_SP, np.nan) for m in results)))
+
+
 def problems(evaluation: Evaluation) -> list[str]:
     """The problems of an evaluation, in its order."""
     return [tally.problem for tally in evaluation.tallies]
