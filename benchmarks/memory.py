@@ -193,25 +193,25 @@ def rows(case: Case, recipe: Recipe) -> list[TrainingRow]:
     ]
 
 
-def _load_libraries(ranks: Ranks) -> None:
+def _load_libraries(ranks: Ranks, dtype: str) -> None:
     """Whatever a case will import, and what its products keep for themselves."""
     import outrider.learn.sharded  # noqa: F401
 
-    for dtype in ("float32", "bfloat16"):
-        policy = ready(tiny_policy(seed=0))[0]
-        add_adapter(policy.model, LoraOptions(), 0)
-        recipe = load_recipe("grpo", [f"policy.dtype={dtype}"])
-        one_row = imitation_row(np.arange(3, 8, dtype=np.int32), np.arange(3, 8, dtype=np.int32))
-        open_learner(recipe, policy, ranks).update([one_row])
-        square = torch.zeros(2048, 2048, dtype=DTYPES[dtype])  # oneDNN's scratch memory stays
-        square @ square
+    policy = ready(tiny_policy(seed=0))[0]
+    add_adapter(policy.model, LoraOptions(), 0)
+    recipe = load_recipe("grpo", [f"policy.dtype={dtype}"])
+    one_row = imitation_row(np.arange(3, 8, dtype=np.int32), np.arange(3, 8, dtype=np.int32))
+    open_learner(recipe, policy, ranks).update([one_row])
+    # oneDNN's scratch memory stays; this takes a minute in bfloat16 where a processor has no products of its own for it
+    square = torch.zeros(2048, 2048, dtype=DTYPES[dtype])
+    square @ square
 
 
 def measured(ranks: Ranks, case: Case) -> float:
     """Megabytes of this process beside its libraries, at its peak."""
     recipe = case.recipe
     local = "sampler" not in recipe.engine.names()
-    _load_libraries(ranks)
+    _load_libraries(ranks, recipe.policy.dtype)
     libraries = trimmed()
     policy = policy_of(case, recipe)
     policy = ready(policy, "auto" if local else "packed")[0]
