@@ -59,11 +59,11 @@ from outrider.credit import (
     ReinforcePP,
     SiblingsMean,
     Smoothing,
+    StatedGoal,
     TreeGrpo,
     TreeValues,
     UniformCorrect,
     UntilBox,
-    Utility,
 )
 
 STEP = 250  # of training, in all examples and rules
@@ -210,15 +210,15 @@ CASES = {
         lengths=True,
     ),
     # six and two count, four on average: leave-one-out times 4 / 6 and times 4 / 2
-    "utility": Case(
-        Utility(),
+    "stated_goal": Case(
+        StatedGoal(),
         [*hand.times(4 / 6, (4 - 14 / 5, 4 - 14 / 5, 1 - 17 / 5, 1 - 17 / 5, 7 - 11 / 5, 1 - 17 / 5, 0)), 6, -6],
         on=[ROOTS, PAIR],
         scale=1,
     ),
     # twice the mean lead, see passk, pkpo; of the pair the better one leads by 3
-    "utility of the best of two": Case(
-        Utility(k=2),
+    "stated_goal of the best of two": Case(
+        StatedGoal(k=2),
         [*hand.times(4 / 6, (2 * 9 / 5, 2 * 9 / 5, 0, 0, 2 * (18 + 6) / 5, 0, 0)), 4 / 2 * 6, 0],
         on=[ROOTS, PAIR],
         scale=1,

@@ -40,10 +40,10 @@ from outrider.credit import (
     Shaper,
     SiblingsMean,
     Smoothing,
+    StatedGoal,
     TreeGrpo,
     TreeValues,
     UniformCorrect,
-    Utility,
 )
 from outrider.credit.siblings_mean import within
 from test_credit_matrix import RULES, its_example_is_as_it_was_worked_by_hand
@@ -367,14 +367,14 @@ class AmongSuccesses(Novelty):
         return super().typicality(replace(members, rewards_G=rewards_G))
 
 
-class ProblemsByTheirRollouts(Utility):
+class ProblemsByTheirRollouts(StatedGoal):
     """A problem counts as often as it was drawn."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         return [PassK(k=self.k, variant="pkpo").advantages(members) for members in groups]
 
 
-class EverybodyInTheSize(Utility):
+class EverybodyInTheSize(StatedGoal):
     """Members that are not valid make their group larger."""
 
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
@@ -396,8 +396,8 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("quantile of the better half", DeviationFromTheQuantile),
     ("reinforce_pp", EachGroupForItself),
     ("reinforce_pp by tokens", ResponsesForTokens),
-    ("utility", ProblemsByTheirRollouts),
-    ("utility of the best of two", EverybodyInTheSize),
+    ("stated_goal", ProblemsByTheirRollouts),
+    ("stated_goal of the best of two", EverybodyInTheSize),
     ("siblings_mean", AcrossFamilies),
     ("tree_grpo", FamiliesForTrees),
     ("tree_values", ScaledBeforeTheDifference),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from outrider.explore import Invest
-from outrider.explore.belief import MEMORIES, Belief, Level, Rate
+from outrider.explore.belief import MEMORIES, Belief, Rate, Visits
 from outrider.record import Group, Problem
 from scripted import members
 
@@ -118,7 +118,7 @@ def test_what_nobody_could_judge_and_lone_rollouts_teach_no_spread() -> None:
     assert belief.rate(problem) == pytest.approx((1, 1))
     assert np.isnan(belief.surprise)
     belief.learn([Group(problem, "train:2:p", tuple(members("1", problem, 2)))])
-    one = Level(1.0, 1.0, 0.0, 0.0, 1.0, 3.0)
+    one = Visits(1.0, 1.0, 0.0, 0.0, 1.0, 3.0)
     assert belief.rate(Problem("q", "?", level="3")) == one.prior
     assert belief.surprise == pytest.approx(np.log(2))
 

@@ -10,8 +10,8 @@ import pytest
 
 from outrider.record import Outcome, Problem
 from outrider.tasks import WordProblems
-from outrider.tasks.draw import Draw
-from outrider.tasks.stories import Limits, Style, calculation, draw_shape, draw_story, tell
+from outrider.tasks.dice import Dice
+from outrider.tasks.stories import Manner, Ranges, calculation, draw_shape, draw_story, tell
 
 TASK = WordProblems()
 PROBLEMS = [TASK.train(i) for i in range(1500)]
@@ -151,7 +151,7 @@ def test_every_sentence_and_every_thought_is_used() -> None:
 
 def test_levels_are_calculations_and_amounts_stay_within_limits() -> None:
     for steps in range(1, 9):
-        story = draw_story(Draw(steps), steps, 2, Limits(40, 199))
+        story = draw_story(Dice(steps), steps, 2, Ranges(40, 199))
         assert story.steps == steps
     for problem in PROBLEMS:
         assert 1 <= problem.answer <= 199
@@ -159,9 +159,9 @@ def test_levels_are_calculations_and_amounts_stay_within_limits() -> None:
 
 
 def test_two_tellings_of_a_shape_are_solved_alike_and_worded_otherwise() -> None:
-    draw = Draw(3)
+    draw = Dice(3)
     shape = draw_shape(draw, 5)
-    one, two = (tell(draw, shape, 0, Limits(40, 199), Style(False, False)) for _ in range(2))
+    one, two = (tell(draw, shape, 0, Ranges(40, 199), Manner(False, False)) for _ in range(2))
     assert one is not None
     assert two is not None
     signs = [re.findall(r" ([-+*/]) ", each.solution) for each in (one, two)]
@@ -184,8 +184,8 @@ def test_two_tellings_of_a_shape_are_solved_alike_and_worded_otherwise() -> None
     ],
 )
 def test_calculations_in_parts(a: int, sign: str, b: int, value: int, written: str) -> None:
-    assert calculation(a, sign, b, value, Style(words=False, in_parts=True)) == written
-    assert calculation(a, sign, b, value, Style(words=False, in_parts=False)) == f"{a} {sign} {b} = {value}"
+    assert calculation(a, sign, b, value, Manner(words=False, in_parts=True)) == written
+    assert calculation(a, sign, b, value, Manner(words=False, in_parts=False)) == f"{a} {sign} {b} = {value}"
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,11 @@ from outrider.credit.quantile import Quantile
 from outrider.credit.reinforce_pp import ReinforcePP
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.smoothing import Smoothing
+from outrider.credit.stated_goal import StatedGoal
 from outrider.credit.tree_grpo import TreeGrpo
 from outrider.credit.tree_values import TreeValues
 from outrider.credit.uniform_correct import UniformCorrect
 from outrider.credit.until_box import UntilBox
-from outrider.credit.utility import Utility
 
 REWARD_SHAPERS: dict[str, type[RewardShaper]] = {"brevity": Brevity, "overlong": Overlong}
 BASELINES: dict[str, type[Baseline]] = {
@@ -55,7 +55,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "siblings_mean": SiblingsMean,
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
-    "utility": Utility,
+    "stated_goal": StatedGoal,
 }
 SHAPERS: dict[str, type[Shaper]] = {
     "boundary_gate": BoundaryGate,
@@ -105,11 +105,11 @@ __all__ = [
     "Shaper",
     "SiblingsMean",
     "Smoothing",
+    "StatedGoal",
     "TreeGrpo",
     "TreeValues",
     "UniformCorrect",
     "UntilBox",
-    "Utility",
     "advantages",
     "advantages_of",
     "members_by_stream",

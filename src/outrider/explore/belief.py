@@ -46,7 +46,7 @@ class Rate(NamedTuple):
         return after - _log_beta(self.a, self.b)
 
 
-class Level(NamedTuple):
+class Visits(NamedTuple):
     """What the visits of a level showed, each less by what was forgotten of it.
 
     Attributes:
@@ -65,11 +65,11 @@ class Level(NamedTuple):
     rollouts: float = 0.0
     tokens: float = 0.0
 
-    def faded(self, share: float) -> Level:
-        return Level(*(share * each for each in self))
+    def faded(self, share: float) -> Visits:
+        return Visits(*(share * each for each in self))
 
-    def joined(self, other: Level) -> Level:
-        return Level(*(a + b for a, b in zip(self, other, strict=True)))
+    def joined(self, other: Visits) -> Visits:
+        return Visits(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
     def prior(self) -> Rate:
@@ -77,7 +77,7 @@ class Level(NamedTuple):
 
         One imagined visit with the moments of ``Beta(1, 1)`` stands beside what was seen.
 
-        >>> [round(x, 6) for x in Level().prior]
+        >>> [round(x, 6) for x in Visits().prior]
         [1.0, 1.0]
         """
         mean, spread = (self.rates + 0.5) / (self.visits + 1), (self.spreads + 1 / 6) / (self.pairs + 1)
@@ -104,11 +104,11 @@ class Visit(NamedTuple):
         return Visit(group.problem, successes, len(rollouts) - successes, tokens) if rollouts else None
 
     @property
-    def level(self) -> Level:
+    def level(self) -> Visits:
         """Alone."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
-        return Level(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens))
+        return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens))
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Belief:
     """
 
     surprise: float = field(default=nan, compare=False)
-    _levels: dict[str, tuple[Level, ...]] = field(default_factory=dict)
+    _levels: dict[str, tuple[Visits, ...]] = field(default_factory=dict)
     _own: dict[str, tuple[int, float, float]] = field(default_factory=dict)
     _scores: list[float] = field(default_factory=lambda: [0.0] * len(MEMORIES))
     _steps: int = 0
@@ -152,7 +152,7 @@ class Belief:
 
     def _rate(self, problem: Problem, which: int) -> Rate:
         sums = self._levels.get(problem.level)
-        prior = sums[which].prior if sums else Level().prior
+        prior = sums[which].prior if sums else Visits().prior
         seen, successes, failures = self._own.get(problem.id, (self._steps, 0.0, 0.0))
         kept = MEMORIES[which] ** (self._steps - seen + 1)
         return Rate(prior.a + kept * successes, prior.b + kept * failures)
@@ -165,7 +165,7 @@ class Belief:
         self._steps += 1
         memory = self.memory
         for level in {visit.problem.level for visit in visits} | set(self._levels):
-            old = self._levels.get(level, (Level(),) * len(MEMORIES))
+            old = self._levels.get(level, (Visits(),) * len(MEMORIES))
             self._levels[level] = tuple(sums.faded(share) for sums, share in zip(old, MEMORIES, strict=True))
         for visit in visits:
             key, level = visit.problem.id, visit.problem.level
@@ -193,7 +193,7 @@ class Belief:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._steps, self._scores = state["steps"], list(state["scores"])
-        self._levels = {level: tuple(Level(*each) for each in sums) for level, sums in state["levels"].items()}
+        self._levels = {level: tuple(Visits(*each) for each in sums) for level, sums in state["levels"].items()}
         self._own = {key: (seen, successes, failures) for key, seen, successes, failures in state["own"]}
 
 

@@ -18,8 +18,8 @@ from outrider.record import Group, SampleRequest, identity_seed
 class Invest(Stage):
     r"""Spends the tokens that ``n`` rollouts of every problem would cost where they teach most.
 
-    The goal is stated: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Of its gradient the credit ``utility``
-    gives an unbiased estimate from any number of rollouts that does not depend on how they end; so an allocation that
+    The goal is stated: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Credit ``stated_goal`` gives an
+    unbiased estimate of its gradient from any number of rollouts that does not depend on how they end; so one that
     looks at earlier steps alone changes the variance, and never the goal. Of a problem with ``n`` rollouts that is
 
     .. math:: \frac{\mathrm{E}[U_k'(p)^2\, p (1 - p)]}{n - 1}, \qquad U_k'(p) = k (1 - p)^{k-1},

@@ -20,7 +20,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
-from outrider.tasks.draw import Draw
+from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import permutation
 from outrider.tasks.task import Task
 
@@ -75,7 +75,7 @@ class Countdown(Task):
             index = int(permutation(self.seed, epoch, self.pool)[position])
         for attempt in itertools.count():
             # a generator of its own for each draw, so a problem depends on its index and on nothing drawn before
-            draw = Draw(identity_seed(self.seed, "train", index, attempt))
+            draw = Dice(identity_seed(self.seed, "train", index, attempt))
             problem = self._draw(draw, draw.one_of(self.sizes))
             if not is_heldout(problem.id):
                 return problem
@@ -87,7 +87,7 @@ class Countdown(Task):
         for k in range(n):
             for attempt in range(100_000):
                 # without the task's seed: runs of any seed are evaluated on the same problems
-                draw = Draw(identity_seed("heldout", k, attempt))
+                draw = Dice(identity_seed("heldout", k, attempt))
                 problem = self._draw(draw, self.sizes[k % len(self.sizes)])
                 if is_heldout(problem.id) and problem.id not in problems:
                     problems[problem.id] = problem
@@ -126,7 +126,7 @@ class Countdown(Task):
             return incorrect(answer, "not the target")
         return correct(answer)
 
-    def _draw(self, draw: Draw, size: int) -> Problem:
+    def _draw(self, draw: Dice, size: int) -> Problem:
         numbers, steps = _random_solution(draw, size, self.highest, self.cap)
         target = steps[-1][3]
         shown = " ".join(map(str, numbers))
@@ -172,7 +172,7 @@ def _apply(a: int, operator: str, b: int) -> int | None:
     return a // b if b != 0 and a % b == 0 else None
 
 
-def _random_solution(draw: Draw, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
+def _random_solution(draw: Dice, size: int, highest: int, cap: int) -> tuple[list[int], list[Operation]]:
     """Join two random numbers by a random legal operator until one is left: a random tree, solvable by construction."""
     while True:
         numbers = [1 + draw.below(highest) for _ in range(size)]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from outrider.tasks.draw import Draw
+from outrider.tasks.dice import Dice
 
 Shape = tuple[str, ...]
 """How it begins, relations to the amount before, what happens to the last one, and the question."""
@@ -30,7 +30,7 @@ _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} tim
           "/": "{a} divided by {b} is {v}"}  # fmt: skip
 
 
-class Style(NamedTuple):
+class Manner(NamedTuple):
     """How a solution is written: calculations in words or signs, those of two digits in small parts or at once."""
 
     words: bool
@@ -52,22 +52,22 @@ class Story(NamedTuple):
     question: str
     solution: str
     answer: int
-    style: Style
+    style: Manner
 
 
-class Limits(NamedTuple):
+class Ranges(NamedTuple):
     """Largest amount that is given, and largest amount of all."""
 
     highest: int
     cap: int
 
 
-def draw_style(draw: Draw) -> Style:
+def draw_style(draw: Dice) -> Manner:
     """One in five works in parts, which takes longer and goes wrong less easily; one in three uses words."""
-    return Style(draw.below(3) == 0, draw.below(5) == 0)
+    return Manner(draw.below(3) == 0, draw.below(5) == 0)
 
 
-def draw_story(draw: Draw, steps: int, aside: int, limits: Limits) -> Story:
+def draw_story(draw: Dice, steps: int, aside: int, limits: Ranges) -> Story:
     """A story of so many steps, with up to ``aside`` sentences that do not matter."""
     while True:
         shape = draw_shape(draw, steps)
@@ -75,7 +75,7 @@ def draw_story(draw: Draw, steps: int, aside: int, limits: Limits) -> Story:
             return story
 
 
-def draw_shape(draw: Draw, steps: int) -> Shape:
+def draw_shape(draw: Dice, steps: int) -> Shape:
     """One of so many steps."""
     question = draw.one_of([*QUESTIONS] if steps > 1 else ["count"])
     left = steps - QUESTIONS[question]
@@ -86,7 +86,7 @@ def draw_shape(draw: Draw, steps: int) -> Shape:
     return (beginning, *relations, *(draw.one_of(EVENTS) for _ in range(events)), question)
 
 
-def tell(draw: Draw, shape: Shape, aside: int, limits: Limits, style: Style) -> Story | None:
+def tell(draw: Dice, shape: Shape, aside: int, limits: Ranges, style: Manner) -> Story | None:
     """The shape with numbers, names and words; None where no numbers were found that it can have."""
     for _ in range(TRIES):
         teller = _Teller(draw, limits, style)
@@ -98,7 +98,7 @@ def tell(draw: Draw, shape: Shape, aside: int, limits: Limits, style: Style) -> 
 class _Teller:
     """A story in the making: what was said so far, and who has how many."""
 
-    def __init__(self, draw: Draw, limits: Limits, style: Style) -> None:
+    def __init__(self, draw: Dice, limits: Ranges, style: Manner) -> None:
         self._draw, self._limits, self._style = draw, limits, style
         self._names: list[str] = [*wording()["names"]]
         self._item: str = draw.one_of(wording()["items"])
@@ -228,12 +228,12 @@ class _Teller:
         return text[0].upper() + text[1:]
 
 
-def calculation(a: int, sign: str, b: int, v: int, style: Style) -> str:
+def calculation(a: int, sign: str, b: int, v: int, style: Manner) -> str:
     """``a sign b = v``, at once or in parts.
 
-    >>> calculation(27, "+", 48, 75, Style(words=False, in_parts=True))
+    >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True))
     '27 + 40 = 67, 67 + 8 = 75'
-    >>> calculation(6, "*", 14, 84, Style(words=True, in_parts=True))
+    >>> calculation(6, "*", 14, 84, Manner(words=True, in_parts=True))
     '6 times 10 is 60, 6 times 4 is 24, 60 plus 24 is 84'
     """
     form = _WORDS if style.words else {each: f"{{a}} {each} {{b}} = {{v}}" for each in _WORDS}

@@ -19,9 +19,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
-from outrider.tasks.draw import Draw
+from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import permutation
-from outrider.tasks.stories import Limits, Story, draw_story, tell
+from outrider.tasks.stories import Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
@@ -69,7 +69,7 @@ class WordProblems(Task):
             epoch, position = divmod(index, self.pool)
             index = int(permutation(self.seed, epoch, self.pool)[position])
         for attempt in itertools.count():
-            draw = Draw(identity_seed(self.seed, "word problem", index, attempt))
+            draw = Dice(identity_seed(self.seed, "word problem", index, attempt))
             story = self._story(draw, draw.one_of(self.steps))
             if not is_heldout(story):
                 return self._problem(story, self._shown(draw, story))
@@ -81,7 +81,7 @@ class WordProblems(Task):
         for k in range(n):
             for attempt in range(100_000):
                 # without the task's seed: runs of any seed are evaluated on the same problems
-                draw = Draw(identity_seed("heldout word problem", k, attempt))
+                draw = Dice(identity_seed("heldout word problem", k, attempt))
                 story = self._story(draw, self.steps[k % len(self.steps)])
                 if is_heldout(story) and story.key not in found:
                     found[story.key] = self._problem(story)
@@ -99,8 +99,8 @@ class WordProblems(Task):
         answer = numbers[-1].lstrip("0") or "0"
         return correct(answer) if answer == str(problem.answer) else incorrect(answer)
 
-    def _story(self, draw: Draw, steps: int) -> Story:
-        return draw_story(draw, steps, self.aside, Limits(self.highest, self.cap))
+    def _story(self, draw: Dice, steps: int) -> Story:
+        return draw_story(draw, steps, self.aside, Ranges(self.highest, self.cap))
 
     def _problem(self, story: Story, shown: str = "") -> Problem:
         return Problem(
@@ -111,14 +111,14 @@ class WordProblems(Task):
             metadata={"solution": story.solution, "question": f"{story.question}\n"},
         )
 
-    def _shown(self, draw: Draw, story: Story) -> str:
+    def _shown(self, draw: Dice, story: Story) -> str:
         """One or two solved problems, in the style of the story's own solution, or nothing."""
         if draw.below(1000) >= 1000 * self.examples:
             return ""
         alike, texts = draw.below(2) == 0, []
         for _ in range(1 + draw.below(2)):
             shape = story.shape if alike else self._story(draw, draw.one_of(self.steps)).shape
-            one = tell(draw, shape, self.aside, Limits(self.highest, self.cap), story.style)
+            one = tell(draw, shape, self.aside, Ranges(self.highest, self.cap), story.style)
             texts.append(f"{one.question}\n{one.solution}\n\n" if one and not is_heldout(one) else "")
         return "".join(texts)
 

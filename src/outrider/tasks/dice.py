@@ -9,11 +9,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Draw:
+class Dice:
     """Choices by a seed.
 
-    >>> draw = Draw(0)
-    >>> draw.below(10), draw.one_of("abc"), draw.shuffled([1, 2, 3])
+    >>> dice = Dice(0)
+    >>> dice.below(10), dice.one_of("abc"), dice.shuffled([1, 2, 3])
     (8, 'c', [2, 1, 3])
     """
 

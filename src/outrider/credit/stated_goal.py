@@ -12,7 +12,7 @@ from outrider.credit.members import Members
 from outrider.credit.passk import PassK
 
 
-class Utility(BatchBaseline):
+class StatedGoal(BatchBaseline):
     r"""Advantages whose mean over all members estimates the gradient of the mean over problems of pass@k.
 
     .. math:: A_{ij} = \frac{\bar n}{n_i} A_{ij}^{(k)}, \qquad \bar n = \frac{1}{P} \sum_{i=1}^{P} n_i
@@ -31,7 +31,7 @@ class Utility(BatchBaseline):
     >>> import numpy as np
     >>> one = Members(np.array([1.0, 0.0]), np.array([True, False]), np.ones(2, np.int64))
     >>> other = Members(np.array([1.0, 0, 0, 0]), np.array([True, False, False, False]), np.ones(4, np.int64))
-    >>> [a.tolist() for a in Utility().of_batch([one, other])]
+    >>> [a.tolist() for a in StatedGoal().of_batch([one, other])]
     [[1.5, -1.5], [0.75, -0.25, -0.25, -0.25]]
     """
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bandit import BINARY, RARE, Bandit
-from outrider.credit import LeaveOneOut, Members, Utility
+from outrider.credit import LeaveOneOut, Members, StatedGoal
 from outrider.credit.passk import PassK
 
 
@@ -32,7 +32,7 @@ def test_the_mean_over_all_members_is_the_gradient_of_the_mean_over_problems(k: 
         for draws in ways[i]:
             groups = [members(bandit, draws) if j == i else other[j] for j in range(2)]
             scores = np.eye(len(pi))[list(draws)] - pi
-            a_G = Utility(k=k).of_batch(groups)[i]
+            a_G = StatedGoal(k=k).of_batch(groups)[i]
             found[i] += pi[list(draws)].prod() * (a_G @ scores) / sum(sizes)
     for one, want in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, want, rtol=1e-9, atol=1e-13)
@@ -41,15 +41,15 @@ def test_the_mean_over_all_members_is_the_gradient_of_the_mean_over_problems(k: 
 def test_groups_of_one_size_are_those_of_pkpo_and_leave_one_out() -> None:
     groups = [members(BINARY, draws) for draws in ((1, 0, 2, 3), (0, 0, 0, 1))]
     for baseline, k in ((LeaveOneOut(), 1), (PassK(k=2, variant="pkpo"), 2)):
-        for ours, group in zip(Utility(k=k).of_batch(groups), groups, strict=True):
+        for ours, group in zip(StatedGoal(k=k).of_batch(groups), groups, strict=True):
             np.testing.assert_allclose(ours, baseline.advantages(group), rtol=1e-12)
 
 
 def test_a_problem_that_nobody_could_judge_counts_nowhere() -> None:
     nobody = Members(np.full(3, np.nan), np.zeros(3, np.bool_), np.ones(3, np.int64))
     group = members(BINARY, (1, 0))
-    alone, beside = Utility().of_batch([group])[0], Utility().of_batch([group, nobody])
+    alone, beside = StatedGoal().of_batch([group])[0], StatedGoal().of_batch([group, nobody])
     np.testing.assert_array_equal(alone, beside[0])
     assert beside[1].tolist() == [0, 0, 0]
-    assert [a.tolist() for a in Utility().of_batch([nobody])] == [[0, 0, 0]]
-    assert Utility().of_batch([]) == []
+    assert [a.tolist() for a in StatedGoal().of_batch([nobody])] == [[0, 0, 0]]
+    assert StatedGoal().of_batch([]) == []
