@@ -256,7 +256,7 @@ def members(endings: str, problem: Problem = POOL[0], step: int = 1, first: int 
     """Rollouts of three tokens: "1" succeeds, "0" fails, "t" runs out of tokens, "e" is a verifier error."""
     plain: dict[str, Any] = {
         "token_ids": np.full(3, 5, np.int32),
-        "logprobs_T": np.zeros(3, np.float32),
+        "logprobs_T": np.log(np.full(3, 0.5, np.float32)),
         "prompt_ids": np.array([1, 2], np.int32),
         "prefix_ids": np.zeros(0, np.int32),
         "stage": "0-uniform",

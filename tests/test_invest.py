@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import comb
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from outrider.config import load_recipe
+from outrider.credit import Members, StatedGoal
+from outrider.errors import UserError
 from outrider.explore import Invest
-from outrider.explore.belief import MEMORIES, Belief, Rate, Visits
+from outrider.explore.belief import MEMORIES, Belief, Rate, Visits, noise
+from outrider.explore.invest import spread
 from outrider.record import Group, Problem
 from scripted import members
 
@@ -82,9 +87,24 @@ def test_a_problems_own_past_counts_beside_its_level() -> None:
     [known] = visited([1.0], 8, seed=0)
     belief = Belief()
     belief.learn([known, *visited([0.0] * 30, 8, seed=1, step=2)])
-    level = belief.rate(Problem("new", "?", level="3"))
-    own = belief.rate(known.problem)
-    assert (own.a, own.b) == (pytest.approx(level.a + 8 * belief.memory), pytest.approx(level.b))
+    for steps, step in enumerate((3, 4, 5)):
+        level = belief.rate(Problem("new", "?", level="3"))
+        own = belief.rate(known.problem)
+        assert (own.a, own.b) == (pytest.approx(level.a + 8 * belief.memory**steps), pytest.approx(level.b))
+        belief.learn(visited([0.5] * 30, 8, seed=step, step=step))
+    belief.learn([known])
+    level, own = belief.rate(Problem("new", "?", level="3")), belief.rate(known.problem)
+    assert own.a == pytest.approx(level.a + 8 + 8 * belief.memory**4)
+
+
+def test_every_memory_remembers_a_problems_own_past_by_itself() -> None:
+    """Two visits, of which the second comes two steps later: each memory scores as if it had always been believed."""
+    belief, problem = Belief(), Problem("p", "?", level="3")
+    for step, ends in ((1, "11"), (2, ""), (3, "00")):
+        belief.learn([Group(problem, f"train:{step}:p", tuple(members(ends, problem, step)))] if ends else [])
+    for which, memory in enumerate(MEMORIES):
+        level, own = belief._rate(Problem("new", "?", level="3"), which), belief._rate(problem, which)
+        assert (own.a - level.a, own.b - level.b) == (pytest.approx(2 * memory**2), pytest.approx(2))
 
 
 @pytest.mark.parametrize("moves", [False, True])
@@ -110,6 +130,32 @@ def test_prices_are_those_of_the_level_or_of_all() -> None:
     assert belief.price(Problem("b", "?", level="3")) == pytest.approx(3)
     assert belief.price(Problem("b", "?", level="6")) == pytest.approx(9)
     assert 3 < belief.price(Problem("b", "?", level="7")) < 9
+
+
+def test_noise_is_expected_as_the_squared_norm_of_a_score() -> None:
+    """Two tokens, each with logits of its own; the middle one, which was observed, moves nothing."""
+    first, second = np.array([0.6, 0.3, 0.1]), np.array([0.9, 0.1])
+    expected = found = 0.0
+    for i, j in itertools.product(range(3), range(2)):
+        chance = first[i] * second[j]
+        scores = np.concatenate([np.eye(3)[i] - first, np.eye(2)[j] - second])
+        expected += chance * scores @ scores
+        ids = {"token_ids": np.array([i, 7, j], np.int32), "trainable_T": np.array([True, False, True])}
+        logprobs_T = np.log(np.array([first[i], 0.2, second[j]], np.float32))
+        [rollout] = members("1", logprobs_T=logprobs_T, **ids)
+        found += chance * noise(rollout)
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_noise_of_a_level_or_of_all() -> None:
+    belief = Belief()
+    assert belief.noise(Problem("a", "?", level="3")) == 1.0
+    belief.learn(visited([0.5] * 4, 2, seed=0))
+    sure = Problem("sure", "?", level="6")
+    belief.learn([Group(sure, "train:2:sure", tuple(members("01", sure, 2, logprobs_T=np.zeros(3, np.float32))))])
+    assert belief.noise(Problem("b", "?", level="3")) == pytest.approx(1.5), "three tokens with a chance of one half"
+    assert belief.noise(Problem("b", "?", level="6")) == 0
+    assert 0 < belief.noise(Problem("b", "?", level="7")) < 1.5
 
 
 def test_what_nobody_could_judge_and_lone_rollouts_teach_no_spread() -> None:
@@ -138,17 +184,55 @@ def test_a_belief_goes_on_where_it_was_left() -> None:
 # The allocation
 
 
-def variance(spreads: Sequence[float], counts: Sequence[int]) -> float:
-    return sum(v / (n - 1) for v, n in zip(spreads, counts, strict=True))
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 1), (2, 2), (5, 2), (4, 4), (6, 4)])
+def test_the_spread_is_that_of_the_credit(n: int, k: int) -> None:
+    """The mean square of the credit's own advantages over all groups, over many pass rates."""
+    rate = Rate(0.7, 2.0)
+    rates = np.random.default_rng(0).beta(rate.a, rate.b, 200_000)
+    expected = 0.0
+    for wins in range(n + 1):
+        rewards_G = np.arange(n) < wins
+        one = Members(rewards_G.astype(float), rewards_G, np.ones(n, np.int64))
+        [a_G] = StatedGoal(k=k).of_batch([one])
+        expected += comb(n, wins) * (rates**wins * (1 - rates) ** (n - wins)).mean() * (a_G**2).mean()
+    assert spread(rate, n, k) == pytest.approx(expected, rel=0.02)
 
 
-@given(st.lists(st.sampled_from([0.0, 0.01, 0.05, 0.2, 0.25]), min_size=1, max_size=4), st.integers(2, 4))
-def test_at_one_price_no_allocation_has_less_variance(spreads: list[float], n: int) -> None:
-    counts = Invest(n=n).shares(spreads, [7.0] * len(spreads), list(range(len(spreads))))
+@pytest.mark.parametrize(("n", "k"), [(3, 1), (3, 2)])
+def test_the_variance_is_noise_times_spread(n: int, k: int) -> None:
+    """Over all groups of responses that are right or wrong whatever they say, of a problem that is surely at 0.3."""
+    pi, p = np.array([0.6, 0.3, 0.1]), 0.3
+    total = 0.0
+    for draws in itertools.product(range(3), repeat=n):
+        for ends in itertools.product((False, True), repeat=n):
+            wins = np.array(ends)
+            [a_G] = StatedGoal(k=k).of_batch([Members(wins.astype(float), wins, np.ones(n, np.int64))])
+            estimate = a_G @ (np.eye(3)[list(draws)] - pi) / n
+            total += pi[list(draws)].prod() * np.where(wins, p, 1 - p).prod() * (estimate @ estimate)
+    known = Rate(p * 1e7, (1 - p) * 1e7)
+    assert total == pytest.approx((1 - pi @ pi) * spread(known, n, k) / n, rel=1e-4)
+
+
+def variance(spreads: Sequence[float]) -> Callable[[int, int], float]:
+    return lambda i, n: spreads[i] / (n - 1)
+
+
+def added(spreads: Sequence[float], counts: Sequence[int]) -> float:
+    return sum(variance(spreads)(i, n) for i, n in enumerate(counts))
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.01, 0.05, 0.2, 0.25]), min_size=1, max_size=4),
+    st.integers(2, 4),
+    st.floats(1.0, 2000.0),
+)
+def test_at_one_price_no_allocation_has_less_variance(spreads: list[float], n: int, price: float) -> None:
+    """Nothing is lost to the rounding of prices."""
+    counts = Invest(n=n).shares(variance(spreads), [price] * len(spreads), list(range(len(spreads))))
     assert sum(counts) == n * len(spreads)
     others = itertools.product(range(2, n * len(spreads) + 1), repeat=len(spreads))
-    best = min(variance(spreads, each) for each in others if sum(each) == sum(counts))
-    assert variance(spreads, counts) == pytest.approx(best)
+    best = min(added(spreads, each) for each in others if sum(each) == sum(counts))
+    assert added(spreads, counts) == pytest.approx(best)
 
 
 @given(
@@ -158,21 +242,47 @@ def test_at_one_price_no_allocation_has_less_variance(spreads: list[float], n: i
 def test_at_different_prices_none_has_less_that_costs_a_rollout_less(problems: list[tuple[float, int]], n: int) -> None:
     """What is spent is the price of n for everybody, but for less than one rollout."""
     spreads, prices = zip(*problems, strict=True)
-    counts = Invest(n=n).shares(spreads, prices, list(range(len(prices))))
+    counts = Invest(n=n).shares(variance(spreads), prices, list(range(len(prices))))
     budget, paid = n * sum(prices), np.dot(counts, prices)
     assert 0 <= budget - paid < min(prices)
     ways = itertools.product(*(range(2, budget // price + 1) for price in prices))
-    cheaper = [variance(spreads, each) for each in ways if np.dot(each, prices) <= budget - max(prices)]
-    assert variance(spreads, counts) <= min(cheaper, default=np.inf) + 1e-12
+    cheaper = [added(spreads, each) for each in ways if np.dot(each, prices) <= budget - max(prices)]
+    assert added(spreads, counts) <= min(cheaper, default=np.inf) + 1e-12
+
+
+@given(RATES, st.integers(1, 6))
+def test_each_rollout_takes_off_less_than_the_one_before(rate: Rate, k: int) -> None:
+    """Or taking them one by one would not be best."""
+    left = [spread(rate, n, k) / n for n in range(max(k, 2), 24)]
+    assert (np.diff(left, 2) >= -1e-12 * left[0]).all()
+    assert (np.diff(left) <= 1e-12 * left[0]).all()
+
+
+def test_where_nothing_is_left_to_chance_everybody_gets_as_many() -> None:
+    assert Invest(n=4).shares(lambda i, n: 0.0, [5.0, 5.0, 5.0], [3, 1, 2]) == [4, 4, 4]
 
 
 def test_bounds_hold_and_what_cannot_be_spent_is_left() -> None:
-    assert Invest(n=4, max_n=4).shares([0.2, 0.1], [3.0, 9.0], [0, 1]) == [4, 4]
-    assert Invest(n=2).shares([0.2, 0.1], [3.0, 9.0], [0, 1]) == [2, 2]
-    assert Invest().shares([], [], []) == []
+    assert Invest(n=4, max_n=4).shares(variance([0.2, 0.1]), [3.0, 9.0], [0, 1]) == [4, 4]
+    assert Invest(n=2).shares(variance([0.2, 0.1]), [3.0, 9.0], [0, 1]) == [2, 2]
+    assert Invest().shares(variance([]), [], []) == []
 
 
 @pytest.mark.parametrize("options", [{"k": 3}, {"min_n": 9}, {"n": 70}, {"max_n": 7}, {"k": 9, "min_n": 8}], ids=str)
 def test_bounds_that_cannot_hold_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValidationError, match="k <= min_n <= n <= max_n does not hold: k is"):
         Invest(**options)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["explore.0.k=2"], "explore.0: plans for k = 2, but credit.main states the goal with k = 1"),
+        (["objective.aggregate=token_mean"], "credit.main estimates the gradient of a stated goal, which a denomin"),
+        (["objective.aggregate=sequence_mean"], "credit.main estimates the gradient of a stated goal, which a denomin"),
+        (["objective.aggregate.constant.denominator=with_signal"], "which a denominator that depends on the responses"),
+    ],
+)
+def test_a_recipe_that_would_change_the_goal_is_refused(overrides: list[str], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        load_recipe("invest", overrides)

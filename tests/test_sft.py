@@ -9,6 +9,7 @@ import pytest
 
 from outrider.config import load_sft
 from outrider.errors import UserError
+from outrider.learn.sft import solution_row
 from outrider.model.load import load_policy
 from outrider.train.sft_command import sft_command
 
@@ -40,6 +41,26 @@ def test_fewer_than_three_steps_that_are_not_finite_are_counted(
     assert list(about["loss"]) == ["0"]
     assert about["skipped_nonfinite"] == 2
     assert "2 updates skipped" in capsys.readouterr().out
+
+
+def test_what_is_too_long_for_the_context_is_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A context that holds the shorter solutions alone, and one that holds none."""
+    short = ["steps=3", "problems=8", "learn.warmup=0 steps"]
+    policy = load_policy("base:countdown")
+    task = load_sft("countdown", short).task
+    lengths = [solution_row(policy, task.train(index)).length for index in range(24)]
+    assert sft_command(load_sft("countdown", [*short, "model.context=80"]), tmp_path / "m") == 0
+    expected = sum(length > 80 for length in lengths)
+    assert 4 < expected < 20
+    assert json.loads((tmp_path / "m" / "outrider.json").read_text())["too_long"] == expected
+    printed = capsys.readouterr()
+    said = " ".join(f"{printed.err} {printed.out}".split())
+    assert said.count("left out: a problem with more tokens than model.context=80") == 1
+    assert f"{expected / 24:.1%} of the problems left out, too long for model.context=80" in said
+    with pytest.raises(UserError, match="step 1: all problems and solutions have more than 8 tokens, the context"):
+        sft_command(load_sft("countdown", [*short, "model.context=8"]), tmp_path / "n")
 
 
 def test_a_problem_without_a_solution_among_others_is_named(tmp_path: Path) -> None:

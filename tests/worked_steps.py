@@ -77,7 +77,7 @@ def found(finds: Mapping[str, str], step: int, worked: Worked) -> dict[str, Grou
 
 def _tokens(rollout: str, worked: Worked) -> dict[str, np.ndarray | str]:
     entropies = worked.entropies.get(rollout)
-    surprisals = worked.surprisals.get(rollout, entropies or [0.0] * 3)
+    surprisals = worked.surprisals.get(rollout, entropies or [0.7] * 3)
     return {
         "token_ids": np.full(len(surprisals), 5, np.int32),  # a multiple of 5 ends a segment
         "logprobs_T": -np.array(surprisals, np.float32),

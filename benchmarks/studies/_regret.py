@@ -28,21 +28,22 @@ PLANNERS: dict[str, Callable[[], Sequence[Stage]]] = {
 
 
 class Kind(NamedTuple):
-    """A level: the beta distribution of its pass rates, and tokens of a response."""
+    """A level: the beta distribution of its pass rates, tokens of a response, and its noise."""
 
     a: float
     b: float
     tokens: int
+    noise: float
 
 
-LEVELS = {"3": Kind(0.358, 1.009, 21), "4": Kind(0.257, 3.871, 37), "5": Kind(0.197, 9.419, 57),
-          "6": Kind(0.128, 21.877, 75)}  # fmt: skip
+LEVELS = {"3": Kind(0.358, 1.009, 21, 2.15), "4": Kind(0.257, 3.871, 37, 4.32), "5": Kind(0.197, 9.419, 57, 7.71),
+          "6": Kind(0.128, 21.877, 75, 9.80)}  # fmt: skip
 
 
 @cache
-def _begun(problem_id: str, kind: Kind) -> float:
+def _begun(problem_id: str, kind: Kind, seed: int) -> float:
     """The pass rate of a problem before training."""
-    rate = np.random.default_rng(identity_seed("rate", problem_id)).beta(kind.a, kind.b)
+    rate = np.random.default_rng(identity_seed("rate", seed, problem_id)).beta(kind.a, kind.b)
     return float(np.clip(rate, 1e-9, 1 - 1e-9))
 
 
@@ -50,18 +51,21 @@ class World:
     """Problems, and what becomes of rollouts."""
 
     def __init__(self, pool: int | None, seed: int) -> None:
-        self._pool, self._draws, self.step = pool, np.random.default_rng(seed), 0
+        self._pool, self._seed, self._draws, self.step = pool, seed, np.random.default_rng(seed), 0
 
     def train(self, index: int) -> Problem:
         if self._pool is not None:
             epoch, position = divmod(index, self._pool)
-            index = int(permutation(0, epoch, self._pool)[position])
-        level = [*LEVELS][identity_seed("level", index) % len(LEVELS)]
+            index = int(permutation(self._seed, epoch, self._pool)[position])
+        level = [*LEVELS][identity_seed("level", self._seed, index) % len(LEVELS)]
         return Problem(f"p{index}", f"problem {index} of {level} numbers", level=level)
 
     def rate(self, problem: Problem) -> float:
         """The pass rate at this step."""
-        return float(1 / (1 + (1 / _begun(problem.id, LEVELS[problem.level]) - 1) * np.exp(-DRIFT * self.step)))
+        return float(1 / (1 + (1 / self._begun(problem) - 1) * np.exp(-DRIFT * self.step)))
+
+    def _begun(self, problem: Problem) -> float:
+        return _begun(problem.id, LEVELS[problem.level], self._seed)
 
     def encode(self, problem: Problem) -> NDArray[np.int32]:
         return np.zeros(1, np.int32)
@@ -71,18 +75,20 @@ class World:
         return [self._rollout(request, i, success) for request, ends in drawn for i, success in enumerate(ends)]
 
     def _rollout(self, request: SampleRequest, index: int, success: bool) -> Rollout:
-        tokens = LEVELS[request.problem.level].tokens
+        _, _, tokens, noise = LEVELS[request.problem.level]
+        logprobs_T = np.full(tokens, np.log1p(-noise / tokens), np.float32)
         assert request.prompt_ids is not None
         rollout = Rollout(
             problem_id=request.problem.id, group_id=request.group_id, member=request.first_member + index,
             prompt_ids=request.prompt_ids, token_ids=np.zeros(tokens, np.int32), prefix_ids=np.zeros(0, np.int32),
-            logprobs_T=np.zeros(tokens, np.float32), seed=0, stop=StopReason.STOP, stage=request.stage,
+            logprobs_T=logprobs_T, seed=0, stop=StopReason.STOP, stage=request.stage,
         )  # fmt: skip
         verdict = Verdict(Outcome.CORRECT if success else Outcome.INCORRECT, float(success))
         return rollout.judged(verdict, float(success))
 
 
 def variance(spreads_P: NDArray[np.float64], counts_P: NDArray[np.float64]) -> float:
+    """Of the mean problem's gradient; ``spreads_P``: noise times p (1 - p)."""
     return float((spreads_P / (counts_P - 1)).mean())
 
 
@@ -93,9 +99,10 @@ def simulated(planner: str, pool: int | None, seed: int, steps: int = STEPS) -> 
     for world.step in range(1, steps + 1):
         groups, _ = explorer.explore(world.step, PROBLEMS, world.draw, (world.step - 1) / steps)
         rates_P = np.array([world.rate(group.problem) for group in groups])
-        prices_P = np.array([LEVELS[group.problem.level].tokens for group in groups], np.float64)
+        kinds = [LEVELS[group.problem.level] for group in groups]
+        prices_P = np.array([kind.tokens for kind in kinds], np.float64)
         counts_P = np.array([group.size for group in groups], np.float64)
-        spreads_P = rates_P * (1 - rates_P)
+        spreads_P = np.array([kind.noise for kind in kinds]) * rates_P * (1 - rates_P)
         n = float(counts_P @ prices_P / prices_P.sum())  # of everybody, at these tokens
         uniform, known = variance(spreads_P, np.full(len(groups), n)), best(spreads_P, prices_P, n)
         shares.append((variance(spreads_P, counts_P) / uniform, variance(spreads_P, known) / uniform))

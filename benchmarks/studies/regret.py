@@ -1,17 +1,22 @@
 """How far from the best allocation do planners end, that of one who knows every pass rate, at equal tokens?
 
-Problems of four levels, whose pass rates and prices are those of the shipped base on wider numbers (Countdown,
+Problems of four levels, whose pass rates, prices and noises are those of the shipped base on wider numbers (Countdown,
 ``highest`` 20, ``cap`` 100: beta distributions fitted to 64 samples of each of the first 300 held-out problems, mean
-tokens of a response). They come up once, or return from a pool; pass rates rise by 0.011 in the logit a step, about
-as in a run of GRPO there. The stages themselves plan 100 steps of 32 problems, the first ten not counted.
+tokens of a response, mean of the sum of 1 - pi(y) over them in a first step).
+They come up once, or return from a pool; pass rates rise by 0.011 in the logit a step, about as in a run of GRPO there.
+The stages themselves plan 100 steps of 32 problems, the first ten not counted.
 
-What is measured of a step is the variance of the unbiased estimate of the mean problem's gradient, up to a factor:
-the mean over problems of p (1 - p) / (n - 1), by what the pass rates are. It is divided by that of the same number of
-rollouts for everybody at as many tokens as were spent, so 1 is uniform. The one who knows spends the same tokens,
-rollout by rollout where they take most off; everybody gets two at least. Less is not more success: it is what a
-method that goes for the mean pass rate has to offer by allocation alone. DARS and XRPO go for something else.
+What is measured of a step is the variance of the unbiased estimate of the mean problem's gradient with respect to the
+logits, as ``invest`` has it: the mean over problems of noise times p (1 - p) / (n - 1), by what pass rates and noises
+are. It is divided by that of the same number of rollouts for everybody at as many tokens as were spent, so 1 is
+uniform. The one who knows spends the same tokens, rollout by rollout where they take most off; everybody gets two at
+least. So ``invest`` is measured in a world that is as it believes: beta distributions, noises that do not depend on the
+end of a response. Counts of DARS and XRPO depend on how rollouts ended, and then no estimate is unbiased by weights
+alone: theirs is the variance at such counts, and they go for something else. Less is not more success: it is what a
+method that goes for the mean pass rate has to offer by allocation alone.
 
-Command: ``python benchmarks/studies/regret.py``, five minutes of a core. Seeds 0 to 2. See ``README.md``.
+Command: ``python benchmarks/studies/regret.py``, five minutes of a core. Seeds 0 to 2, of problems and draws. See
+``README.md``.
 """
 
 from __future__ import annotations

@@ -33,12 +33,11 @@ from _study import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, arguments, 
 from matplotlib.axes import Axes
 
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
+from outrider.config import load_recipe
 from outrider.measure.evaluation import Evaluation, pass_values
 from outrider.runs.folder import RunFolder
-from outrider.tasks.countdown import Countdown
 
-SETTINGS: dict[str, dict[str, int]] = {"countdown": {}, "frontier": {"highest": 20, "cap": 100}}
-LENGTHS = {"countdown": 96, "frontier": 110}
+SETTINGS = ("countdown", "frontier")
 MEASURED = ["evaluate.problems=300", "evaluate.n=64"]
 RL = "grpo"
 METHODS = (RL, "rft", "rft-noisy", "rft-entropy", "rft-rbf", "rft-noisy-rbf")
@@ -51,14 +50,9 @@ def bench(setting: str, runs: Path) -> dict[str, Any]:
     """Table 3 at our scale; what is finished is taken as it is."""
     place = runs / "bench"
     asked = ["bench", *METHODS, "--seeds", str(len(SEEDS)), "--tokens", str(TOKENS), "--points", "2"]
-    outrider(*asked, "--tune", "learn.lr=5e-5,1e-4,2e-4", "--out", place, *overrides(setting), *MEASURED)
+    outrider(*asked, "--tune", "learn.lr=5e-5,1e-4,2e-4", "--out", place, "--setting", setting, *MEASURED)
     found: dict[str, Any] = json.loads((place / "results.json").read_bytes())
     return found
-
-
-def overrides(setting: str) -> list[str]:
-    task = [f"task.countdown.{key}={value}" for key, value in SETTINGS[setting].items()]
-    return [*task, f"sample.max_tokens={LENGTHS[setting]}"]
 
 
 def outrider(*words: object) -> None:
@@ -74,7 +68,7 @@ def trained(run: Path, model: Path | str, rate: float, setting: str, seed: int) 
     again = ["--resume"] if (run / "config.yaml").exists() else []
     told = [f"model={model}", f"learn.lr={rate}", f"seed={seed + 100}", f"task.countdown.seed={seed + 100}"]
     told += [f"train.tokens={TOKENS}", "train.ranks=1", "train.evaluate_at=[0.5]", "evaluate.before=true"]
-    outrider("train", RL, *told, *overrides(setting), *MEASURED, "--out", run, *again)
+    outrider("train", RL, *told, "--setting", setting, *MEASURED, "--out", run, *again)
 
 
 def together(jobs: Sequence[tuple[Any, ...]]) -> None:
@@ -97,7 +91,7 @@ def later(setting: str, runs: Path, rate: float) -> dict[str, list[list[Evaluati
 
 def pipeline(setting: str, runs: Path, rate: float) -> dict[str, list[list[Evaluation]]]:
     """Evaluations along GRPO from the base, and from the base that was taught problems of the setting."""
-    sft = longer_sft(runs, task=Countdown(seed=2, **SETTINGS[setting]))
+    sft = longer_sft(runs, task=load_recipe(RL, ["task.countdown.seed=2"], setting).task)
     places = {name: [runs / "pipeline" / f"{name}-{seed}" for seed in SEEDS] for name in ("base", "sft")}
     models = {"base": BASE, "sft": sft}
     together(
@@ -159,14 +153,14 @@ def ends(points: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--setting", choices=list(SETTINGS), default="frontier")
+    parser.add_argument("--setting", choices=SETTINGS, default="frontier")
     parser.add_argument("--runs", type=Path, default=Path("runs/study-rft"), metavar="DIR", help="runs; kept")
     asked = parser.parse_args()
     runs = asked.runs / asked.setting
     table = bench(asked.setting, runs)
     rate = float(table["tuning"][RL]["chosen"]["learn.lr"])
     parts = {"later": numbers_of(later(asked.setting, runs, rate), RL)}
-    if SETTINGS[asked.setting]:
+    if asked.setting != "countdown":  # the base knows all problems of that
         parts["pipeline"] = numbers_of(pipeline(asked.setting, runs, rate), "base")
     titles = ["equal tokens from the base", "GRPO afterwards, as many again", "SFT on new data, then GRPO"][
         : len(parts) + 1

@@ -122,13 +122,22 @@ def tuning_cells(out: Path, bench: Bench, tune: Tune, name: str, values: Mapping
             label=f"{name}, {', '.join(f'{key}={value}' for key, value in values.items())}, seed {seed}",
             recipe=recipe_file(out, name),
             overrides=(*overrides, *_seeded(out, name, seed)),
-            path=out / "tuning" / name / "+".join(map(str, values.values())).replace("/", "_") / str(seed),
+            path=out / "tuning" / name / _folder(values) / str(seed),
             seed=seed,
             unit="tokens",
             budget=tune.tokens,
         )
         for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + tune.seeds)
     ]
+
+
+def _folder(values: Mapping[str, Any]) -> str:
+    """Values in the order of their keys' names, so that keys may be given in any.
+
+    >>> _folder({"learn.minibatches": 4, "learn.lr": 5e-05})
+    '5e-05+4'
+    """
+    return "+".join(str(values[key]) for key in sorted(values)).replace("/", "_")
 
 
 def override(key: str, value: Any) -> str:

@@ -20,7 +20,7 @@ from outrider.bench.tuning import Choice
 from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had one tuned key: its value as `chosen`, and as `value` of what was tried
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 

@@ -123,6 +123,7 @@ class Recipe(Options):
                 self.task.name,
                 self.task.turns,
                 self.explore[i + 1 :],
+                split(self.credit["main"]).baseline.goal,
             )
             try:
                 stage.check(around)
@@ -138,6 +139,16 @@ class Recipe(Options):
             if needed is not None and needed not in there:
                 raise ValueError(
                     f"credit.{stream} compares with the rollouts of a stage {needed!r}, which explore does not have"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _goals_are_kept(self) -> Recipe:
+        for stream, chain in self.credit.items():
+            if split(chain).baseline.goal is not None and not self.objective.aggregate.fixed:
+                raise ValueError(
+                    f"credit.{stream} estimates the gradient of a stated goal, which a denominator that depends on "
+                    "the responses changes: set objective.aggregate=constant"
                 )
         return self
 

@@ -55,6 +55,11 @@ class Baseline(Options):
         """Whether it is another one in other steps of training."""
         return False
 
+    @property
+    def goal(self) -> int | None:
+        """The k of the pass@k whose gradient the mean over rollouts estimates without bias, where it says so."""
+        return None
+
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
         """``per_token`` of all groups that a step has in one loss stream; steps are counted from 1."""
         return [self.per_token(members) for members in groups]

@@ -37,6 +37,10 @@ class StatedGoal(BatchBaseline):
 
     k: int = Field(1, ge=1, description="tries of which the best counts")
 
+    @property
+    def goal(self) -> int:
+        return self.k
+
     def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
         sizes = [int(members.valid_G.sum()) for members in groups]
         mean = sum(sizes) / max(sum(n > 0 for n in sizes), 1)

@@ -1,4 +1,4 @@
-"""What is believed of a problem before it is drawn: its pass rate and its price, by its level and its own past."""
+"""What is believed of a problem before it is drawn: pass rate, price and noise, by its level and its own past."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from dataclasses import dataclass, field
 from math import fsum, lgamma, nan
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
-from outrider.record import Group, Problem
+from outrider.record import Group, Problem, Rollout
 
 MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
 """Of what a visit showed, the share that still counts a step later; which of them it is, is measured."""
 SCORED = 0.95  # of how well a memory has predicted, the share that still counts a step later
 ALIKE, APART = 0.98, 0.02  # pass rates within a level spread by that much of what they might, at least and at most
+
+
+Own = tuple[int, tuple[tuple[float, float], ...]]
+"""A problem's own past: the step of its last visit, and successes and failures under each memory."""
 
 
 class Rate(NamedTuple):
@@ -56,6 +62,7 @@ class Visits(NamedTuple):
         spreads: sum of their unbiased estimates of ``p (1 - p)``.
         rollouts: how many.
         tokens: of these.
+        noises: sum of theirs (:func:`noise`).
     """
 
     visits: float = 0.0
@@ -64,6 +71,7 @@ class Visits(NamedTuple):
     spreads: float = 0.0
     rollouts: float = 0.0
     tokens: float = 0.0
+    noises: float = 0.0
 
     def faded(self, share: float) -> Visits:
         return Visits(*(share * each for each in self))
@@ -94,6 +102,7 @@ class Visit(NamedTuple):
     successes: int
     failures: int
     tokens: int
+    noise: float
 
     @staticmethod
     def of(group: Group) -> Visit | None:
@@ -101,23 +110,36 @@ class Visit(NamedTuple):
         rollouts = first_pass(group)
         successes = sum(r.success for r in rollouts)
         tokens = sum(r.trainable_tokens for r in rollouts)
-        return Visit(group.problem, successes, len(rollouts) - successes, tokens) if rollouts else None
+        if not rollouts:
+            return None
+        return Visit(group.problem, successes, len(rollouts) - successes, tokens, fsum(noise(r) for r in rollouts))
 
     @property
     def level(self) -> Visits:
         """Alone."""
         n = self.successes + self.failures
         spread = self.successes * self.failures / (n * (n - 1)) if n > 1 else 0.0
-        return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens))
+        return Visits(1.0, self.successes / n, float(n > 1), spread, float(n), float(self.tokens), self.noise)
+
+
+def noise(rollout: Rollout) -> float:
+    r"""How far a rollout moves the gradient: :math:`\sum_t 1 - \pi(y_t)` over its trainable tokens.
+
+    Its expectation is that of the squared norm of the rollout's score with respect to the logits,
+    :math:`\sum_t \lVert e_{y_t} - \pi_t \rVert^2`: of one token both are :math:`1 - \sum_v \pi_{tv}^2`, and each token
+    has logits of its own. Long responses have more of it, about as they have more tokens.
+    """
+    logprobs_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
+    return float(-np.expm1(logprobs_T.astype(np.float64)).sum())
 
 
 @dataclass
 class Belief:
-    """Pass rates and prices of problems, learnt from the steps of a run.
+    """Pass rates, prices and noises of problems, learnt from the steps of a run.
 
-    A problem has the prior of its level, plus its own successes and failures. What was seen ``t`` steps ago counts
-    ``memory^t``. The policy moves, and how fast is not known beforehand: of :data:`MEMORIES` that one is believed with
-    which the visits so far, the latest most, were the least surprising.
+    A problem has the prior of its level, plus its own successes and failures. What was seen ``t`` steps before the last
+    one counts ``memory^t``. The policy moves, and how fast is not known beforehand: of :data:`MEMORIES` that one is
+    believed with which the visits so far, the latest most, were the least surprising.
 
     Attributes:
         memory: the one that is believed.
@@ -126,7 +148,7 @@ class Belief:
 
     surprise: float = field(default=nan, compare=False)
     _levels: dict[str, tuple[Visits, ...]] = field(default_factory=dict)
-    _own: dict[str, tuple[int, float, float]] = field(default_factory=dict)
+    _own: dict[str, Own] = field(default_factory=dict)
     _scores: list[float] = field(default_factory=lambda: [0.0] * len(MEMORIES))
     _steps: int = 0
 
@@ -143,19 +165,28 @@ class Belief:
         return self._rate(problem, self._best)
 
     def price(self, problem: Problem) -> float:
-        """Expected tokens of a rollout; where nothing is known of the level, of any."""
-        best = self._best
-        sums = self._levels.get(problem.level, ())
-        known = [sums[best]] if sums else [each[best] for each in self._levels.values()]
-        rollouts = fsum(each.rollouts for each in known)
-        return max(fsum(each.tokens for each in known) / rollouts, 1.0) if rollouts else 1.0
+        """Expected tokens of a rollout, at least 1; where nothing is known of the level, of any; then 1."""
+        sums = self._about(problem)
+        return max(sums.tokens / sums.rollouts, 1.0) if sums.rollouts else 1.0
+
+    def noise(self, problem: Problem) -> float:
+        """Expected :func:`noise` of a rollout; where nothing is known of the level, of any; then 1."""
+        sums = self._about(problem)
+        return sums.noises / sums.rollouts if sums.rollouts else 1.0
+
+    def _about(self, problem: Problem) -> Visits:
+        """The sums of its level; of all, where that has none."""
+        known = [self._levels[problem.level]] if problem.level in self._levels else self._levels.values()
+        return Visits(*(fsum(part) for part in zip(*(each[self._best] for each in known), strict=True)))
 
     def _rate(self, problem: Problem, which: int) -> Rate:
         sums = self._levels.get(problem.level)
         prior = sums[which].prior if sums else Visits().prior
-        seen, successes, failures = self._own.get(problem.id, (self._steps, 0.0, 0.0))
-        kept = MEMORIES[which] ** (self._steps - seen + 1)
-        return Rate(prior.a + kept * successes, prior.b + kept * failures)
+        if problem.id not in self._own:
+            return prior
+        seen, pasts = self._own[problem.id]
+        kept = MEMORIES[which] ** (self._steps - seen)
+        return Rate(prior.a + kept * pasts[which][0], prior.b + kept * pasts[which][1])
 
     def learn(self, groups: Sequence[Group]) -> None:
         """Take in what a step showed."""
@@ -163,17 +194,19 @@ class Belief:
         visits = [visit for visit in found if visit is not None]
         self._score(visits)
         self._steps += 1
-        memory = self.memory
         for level in {visit.problem.level for visit in visits} | set(self._levels):
             old = self._levels.get(level, (Visits(),) * len(MEMORIES))
             self._levels[level] = tuple(sums.faded(share) for sums, share in zip(old, MEMORIES, strict=True))
         for visit in visits:
             key, level = visit.problem.id, visit.problem.level
             self._levels[level] = tuple(sums.joined(visit.level) for sums in self._levels[level])
-            seen, successes, failures = self._own.get(key, (self._steps, 0.0, 0.0))
-            kept = memory ** (self._steps - seen)
-            entry = (self._steps, kept * successes + visit.successes, kept * failures + visit.failures)
-            remember(self._own, key, entry)
+            seen, pasts = self._own.get(key, (self._steps, ((0.0, 0.0),) * len(MEMORIES)))
+            kept = [memory ** (self._steps - seen) for memory in MEMORIES]
+            joined = [
+                (share * successes + visit.successes, share * failures + visit.failures)
+                for share, (successes, failures) in zip(kept, pasts, strict=True)
+            ]
+            remember(self._own, key, (self._steps, tuple(joined)))
 
     def _score(self, visits: Sequence[Visit]) -> None:
         """How likely each memory took what came."""
@@ -188,13 +221,13 @@ class Belief:
     def state_dict(self) -> dict[str, Any]:
         """Steps, scores, the sums of levels by memory, and each problem's own past, that of longest ago first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
-        own = [[key, *entry] for key, entry in self._own.items()]
+        own = [[key, seen, [list(past) for past in pasts]] for key, (seen, pasts) in self._own.items()]
         return {"steps": self._steps, "scores": self._scores, "levels": levels, "own": own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._steps, self._scores = state["steps"], list(state["scores"])
         self._levels = {level: tuple(Visits(*each) for each in sums) for level, sums in state["levels"].items()}
-        self._own = {key: (seen, successes, failures) for key, seen, successes, failures in state["own"]}
+        self._own = {key: (seen, tuple((past[0], past[1]) for past in pasts)) for key, seen, pasts in state["own"]}
 
 
 def _log_beta(a: float, b: float) -> float:

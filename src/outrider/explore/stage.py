@@ -52,6 +52,7 @@ class Surroundings(NamedTuple):
         task: its name.
         turns: whether its rollouts have turns.
         after: the stages behind it.
+        goal: tries of which the best counts, where the credit of stream ``main`` says so.
     """
 
     before: Sequence[Stage]
@@ -61,6 +62,7 @@ class Surroundings(NamedTuple):
     task: str
     turns: bool = False
     after: Sequence[Stage] = ()
+    goal: int | None = None
 
     @property
     def bounds(self) -> Bounds:

@@ -49,13 +49,24 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Train
 
 
 def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[[int, dict[str, float]], None]) -> None:
-    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens."""
+    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens.
+
+    A problem that takes more tokens than the model's context, with its solution, is left out and counted: ``too_long``.
+
+    Raises:
+        UserError: all problems of a step are too long; a problem has no solution.
+    """
     use_plans(policy.model)
+    context = int(policy.model.config.max_position_embeddings)
     learner = LocalLearner(policy.model, options.learn, ImitationLoss())
     for step in range(options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
-        rows = [_row(policy, task, task.train(index)) for index in indices]
-        report(step, learner.update(rows, progress=step / options.steps).metrics)
+        drawn = [_row(policy, task, task.train(index)) for index in indices]
+        rows = [row for row in drawn if row.length <= context]
+        if not rows:
+            raise UserError(f"step {step + 1}: all problems and solutions have more than {context} tokens, the context")
+        metrics = learner.update(rows, progress=step / options.steps).metrics
+        report(step, metrics | {"too_long": float(len(drawn) - len(rows))})
 
 
 def _row(policy: Policy, task: Task, problem: Problem) -> TrainingRow:

@@ -17,6 +17,11 @@ class Aggregate(Options):
         "all", description="of all rows, or only of those with an advantage; then the others are left out of the loss"
     )
 
+    @property
+    def fixed(self) -> bool:
+        """Whether the denominator is the same whatever the responses are."""
+        return False
+
     def divisor(self, tokens_R: Floats, max_tokens: int) -> Floats | float:
         """The divisor of a token: one number for all rows of a stream, or one for each row that has tokens, in order.
 
@@ -45,6 +50,10 @@ class Constant(Aggregate):
     """The number of rows times a constant, whatever their lengths."""
 
     length: int | None = Field(None, ge=1, description="tokens per row; null: sample.max_tokens")
+
+    @property
+    def fixed(self) -> bool:
+        return self.denominator == "all"
 
     def divisor(self, tokens_R: Floats, max_tokens: int) -> float:
         return float(len(tokens_R) * (self.length or max_tokens))

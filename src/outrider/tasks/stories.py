@@ -52,7 +52,7 @@ class Story(NamedTuple):
     question: str
     solution: str
     answer: int
-    style: Manner
+    manner: Manner
 
 
 class Ranges(NamedTuple):
@@ -62,16 +62,16 @@ class Ranges(NamedTuple):
     cap: int
 
 
-def draw_style(draw: Dice) -> Manner:
+def draw_manner(draw: Dice) -> Manner:
     """One in five works in parts, which takes longer and goes wrong less easily; one in three uses words."""
     return Manner(draw.below(3) == 0, draw.below(5) == 0)
 
 
-def draw_story(draw: Dice, steps: int, aside: int, limits: Ranges) -> Story:
+def draw_story(draw: Dice, steps: int, aside: int, ranges: Ranges) -> Story:
     """A story of so many steps, with up to ``aside`` sentences that do not matter."""
     while True:
         shape = draw_shape(draw, steps)
-        if story := tell(draw, shape, aside, limits, draw_style(draw)):
+        if story := tell(draw, shape, aside, ranges, draw_manner(draw)):
             return story
 
 
@@ -86,10 +86,10 @@ def draw_shape(draw: Dice, steps: int) -> Shape:
     return (beginning, *relations, *(draw.one_of(EVENTS) for _ in range(events)), question)
 
 
-def tell(draw: Dice, shape: Shape, aside: int, limits: Ranges, style: Manner) -> Story | None:
+def tell(draw: Dice, shape: Shape, aside: int, ranges: Ranges, manner: Manner) -> Story | None:
     """The shape with numbers, names and words; None where no numbers were found that it can have."""
     for _ in range(TRIES):
-        teller = _Teller(draw, limits, style)
+        teller = _Teller(draw, ranges, manner)
         if teller.tell(shape, aside):
             return teller.story(shape)
     return None
@@ -98,8 +98,8 @@ def tell(draw: Dice, shape: Shape, aside: int, limits: Ranges, style: Manner) ->
 class _Teller:
     """A story in the making: what was said so far, and who has how many."""
 
-    def __init__(self, draw: Dice, limits: Ranges, style: Manner) -> None:
-        self._draw, self._limits, self._style = draw, limits, style
+    def __init__(self, draw: Dice, ranges: Ranges, manner: Manner) -> None:
+        self._draw, self._ranges, self._manner = draw, ranges, manner
         self._names: list[str] = [*wording()["names"]]
         self._item: str = draw.one_of(wording()["items"])
         self._amounts: dict[str, int] = {}  # by name, in the order in which they are known
@@ -125,21 +125,22 @@ class _Teller:
         told = [*said, *self._events, self._question]
         key = f"{' '.join(shape)}:{','.join(map(str, self._numbers))}"
         return Story(
-            shape, len(self._thought), key, " ".join(told), " ".join([*self._thought, answer]), self.value, self._style
+            shape, len(self._thought), key, " ".join(told), " ".join([*self._thought, answer]), self.value, self._manner
         )
 
     def _begin(self, kind: str) -> bool:
         if kind == "given":
             self._given()
             return True
-        m, n = 2 + self._draw.below(8), 2 + self._draw.below(11)
+        most = self._ranges.highest
+        m, n = 2 + self._draw.below(min(8, most - 1)), 2 + self._draw.below(min(11, most - 1))
         self._numbers += [m, n]
         boxes = self._draw.one_of(wording()["boxes"])
         self._said.append(self._phrase("says", kind, who=(who := self._name()), m=m, n=n, boxes=boxes))
         return self._step("step", kind, who, m, n)
 
     def _given(self) -> str:
-        n = 2 + self._draw.below(self._limits.highest - 1)
+        n = 2 + self._draw.below(self._ranges.highest - 1)
         self._numbers.append(n)
         self._said.append(self._phrase("says", "given", who=(who := self._name()), n=n))
         self._amounts[who] = n
@@ -152,13 +153,13 @@ class _Teller:
             third = self._another()
             self._said.append(self._phrase("says", kind, who=(who := self._name()), other=other, third=third))
             return self._step("step", kind, who, self._amounts[other], self._amounts[third])
-        n = 2 + self._draw.below(4 if kind in ("times", "part") else self._limits.highest // 2)
+        n = 2 + self._draw.below(4 if kind in ("times", "part") else self._ranges.highest // 2)
         self._numbers.append(n)
         self._said.append(self._phrase("says", kind, who=(who := self._name()), other=other, n=n))
         return self._step("step", kind, who, self._amounts[other], n)
 
     def _event(self, kind: str) -> bool:
-        n = 2 + self._draw.below(self._limits.highest // 2)
+        n = 2 + self._draw.below(self._ranges.highest // 2)
         self._numbers.append(n)
         self._events.append(self._phrase("says", kind, who=(who := self._last), n=n))
         return self._step("event", kind, who, self._amounts[who], n)
@@ -181,7 +182,7 @@ class _Teller:
 
     def _digress(self) -> bool:
         """Somebody's amount that nobody asks for, or a number that counts nothing."""
-        n, who = 2 + self._draw.below(self._limits.highest - 1), self._name()
+        n, who = 2 + self._draw.below(self._ranges.highest - 1), self._name()
         kind = self._draw.one_of(("given", "age", "more"))
         other = self._draw.one_of([*self._amounts])
         self._said.append(self._phrase("says", kind, who=who, other=other, n=n))
@@ -203,9 +204,9 @@ class _Teller:
         if (sign == "-" and a <= b) or (sign == "/" and (a % b or a == b)):
             return False
         v = {"+": a + b, "-": a - b, "*": a * b, "/": a // b}[sign]
-        if v > self._limits.cap:
+        if v > self._ranges.cap:
             return False
-        calc = calculation(a, sign, b, v, self._style)
+        calc = calculation(a, sign, b, v, self._manner)
         self._thought.append(self._phrase("thinks", thought, who=who, calc=calc, v=v))
         if who:
             self._amounts[who] = v
@@ -228,7 +229,7 @@ class _Teller:
         return text[0].upper() + text[1:]
 
 
-def calculation(a: int, sign: str, b: int, v: int, style: Manner) -> str:
+def calculation(a: int, sign: str, b: int, v: int, manner: Manner) -> str:
     """``a sign b = v``, at once or in parts.
 
     >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True))
@@ -236,10 +237,9 @@ def calculation(a: int, sign: str, b: int, v: int, style: Manner) -> str:
     >>> calculation(6, "*", 14, 84, Manner(words=True, in_parts=True))
     '6 times 10 is 60, 6 times 4 is 24, 60 plus 24 is 84'
     """
-    form = _WORDS if style.words else {each: f"{{a}} {each} {{b}} = {{v}}" for each in _WORDS}
-    return ", ".join(
-        form[s].format(a=x, b=y, v=z) for x, s, y, z in (_parts(a, sign, b, v) if style.in_parts else [(a, sign, b, v)])
-    )
+    form = _WORDS if manner.words else {each: f"{{a}} {each} {{b}} = {{v}}" for each in _WORDS}
+    parts = _parts(a, sign, b, v) if manner.in_parts else [(a, sign, b, v)]
+    return ", ".join(form[s].format(a=x, b=y, v=z) for x, s, y, z in parts)
 
 
 def _parts(a: int, sign: str, b: int, v: int) -> list[_Calculation]:

@@ -21,11 +21,12 @@ from pydantic import Field
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
 from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import permutation
-from outrider.tasks.stories import Ranges, Story, draw_story, tell
+from outrider.tasks.stories import TRIES, Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
-_NUMBER = re.compile(r"\d+")
+# a sign belongs to it unless something stands before the sign; so do thousands in groups, decimals and a fraction's bar
+_NUMBER = re.compile(r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?")
 
 
 class WordProblems(Task):
@@ -46,7 +47,7 @@ class WordProblems(Task):
         (2, 3, 4, 5, 6, 7, 8), min_length=1, description="calculations that a problem takes; each is a level"
     )
     aside: int = Field(2, ge=0, le=4, description="most sentences that do not matter")
-    highest: int = Field(40, ge=4, le=99, description="largest amount that is given")
+    highest: int = Field(40, ge=4, le=99, description="largest amount that is given; factors and prices go to 5")
     cap: int = Field(199, ge=100, le=999, description="largest amount of all")
     examples: float = Field(
         0.0, ge=0, le=1, description="share of training prompts with solved problems in front, half of them alike"
@@ -76,7 +77,7 @@ class WordProblems(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, numbers of steps in turn, no key twice."""
+        """The first ``n`` held-out problems, numbers of steps in turn, no key twice; fewer where ranges are tiny."""
         found: dict[str, Problem] = {}
         for k in range(n):
             for attempt in range(100_000):
@@ -86,17 +87,26 @@ class WordProblems(Task):
                 if is_heldout(story) and story.key not in found:
                     found[story.key] = self._problem(story)
                     break
+            else:
+                break  # tiny ranges run out of distinct stories
         return list(found.values())
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The last number of the text. A response that was cut off is always incorrect."""
+        """The last number of the text, which is right if its value is. A response that was cut off never is.
+
+        >>> nine = Problem("p", "?", answer=9)
+        >>> texts = ("So it is 9.", "= 09.0", "It is -9.", "It is 3.9", "1,009", "1/9", "5-9")
+        >>> [WordProblems().verify(nine, text, True).success for text in texts]
+        [True, True, False, False, False, False, True]
+        """
         numbers = _NUMBER.findall(text)
         if not numbers:
             return unparseable("no number")
         if not finished:
             return incorrect(numbers[-1], "cut off")
         # as text: int refuses numbers of some thousand digits
-        answer = numbers[-1].lstrip("0") or "0"
+        whole, _, decimals = numbers[-1].replace(",", "").partition(".")
+        answer = (whole.lstrip("0") or "0") + (f".{decimals}" if decimals.strip("0") else "")
         return correct(answer) if answer == str(problem.answer) else incorrect(answer)
 
     def _story(self, draw: Dice, steps: int) -> Story:
@@ -112,15 +122,21 @@ class WordProblems(Task):
         )
 
     def _shown(self, draw: Dice, story: Story) -> str:
-        """One or two solved problems, in the style of the story's own solution, or nothing."""
+        """One or two solved problems, in the manner of the story's own solution, or nothing."""
         if draw.below(1000) >= 1000 * self.examples:
             return ""
-        alike, texts = draw.below(2) == 0, []
-        for _ in range(1 + draw.below(2)):
-            shape = story.shape if alike else self._story(draw, draw.one_of(self.steps)).shape
-            one = tell(draw, shape, self.aside, Ranges(self.highest, self.cap), story.style)
-            texts.append(f"{one.question}\n{one.solution}\n\n" if one and not is_heldout(one) else "")
-        return "".join(texts)
+        alike = draw.below(2) == 0
+        return "".join(self._example(draw, story, alike) for _ in range(1 + draw.below(2)))
+
+    def _example(self, draw: Dice, story: Story, alike: bool) -> str:
+        """Not held out; of the story's shape where that has such a telling at all."""
+        for attempt in itertools.count():
+            same = alike and attempt < TRIES
+            shape = story.shape if same else self._story(draw, draw.one_of(self.steps)).shape
+            one = tell(draw, shape, self.aside, Ranges(self.highest, self.cap), story.manner)
+            if one and not is_heldout(one):
+                return f"{one.question}\n{one.solution}\n\n"
+        raise AssertionError("unreachable")
 
 
 def is_heldout(story: Story) -> bool:

@@ -45,6 +45,8 @@ def sft_command(sft: Sft, out: Path) -> int:
         def report(step: int, metrics: dict[str, float]) -> None:
             losses.add(step, metrics)
             progress.advance(1)
+            if 0 < losses.too_long == metrics["too_long"]:
+                progress.say(f"left out: a problem with more tokens than model.context={sft.model.context}; counted")
             if "entropy" in metrics:
                 progress.stats({"entropy": metrics["entropy"]})
 
@@ -55,12 +57,15 @@ def sft_command(sft: Sft, out: Path) -> int:
         "versions": {"outrider": outrider.__version__, "torch": str(torch.__version__)},
         "loss": dict(losses.finite[:: max(1, len(losses.finite) // 20)]),
         "skipped_nonfinite": losses.skipped,
+        "too_long": losses.too_long,
     }
     save_policy(policy, out, about)
     last = [loss for _, loss in losses.finite[-100:]]
     mean = f"loss {sum(last) / len(last):.4f} over the last {len(last)}" if last else "no loss was finite"
     skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
-    Console().print(f"{sft.steps} steps; {mean}{skipped}; model in {out}")
+    share = losses.too_long / (sft.steps * sft.problems)
+    left = f"; {share:.1%} of the problems left out, too long for model.context={sft.model.context}" if share else ""
+    Console().print(f"{sft.steps} steps; {mean}{skipped}{left}; model in {out}")
     return 0
 
 
@@ -72,17 +77,18 @@ def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
 
 
 class _Losses:
-    """The loss by step where it was finite, and the number of updates skipped because it was not."""
+    """The loss by step where it was finite, the updates skipped because it was not, the problems left out."""
 
     def __init__(self) -> None:
         self.finite: list[tuple[str, float]] = []
-        self.skipped = 0
+        self.skipped = self.too_long = 0
         self._in_a_row = 0
 
     def add(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a step. Raises UserError at the third skipped update in a row."""
         skipped = int(metrics.get("skipped_nonfinite", 0))
         self.skipped += skipped
+        self.too_long += int(metrics["too_long"])
         self._in_a_row = self._in_a_row + 1 if skipped else 0
         if self._in_a_row == MOST_NONFINITE:
             raise UserError(
