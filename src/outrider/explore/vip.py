@@ -57,8 +57,10 @@ class Vip(Allocation):
 
     Source: Nguyen et al. 2026, "VIP", arXiv 2602.01601, of whose text only summaries could be read, and earlier
     versions of its code. Differences: that code solves the relaxed problem by SLSQP with a bonus for problems that look
-    hard, adds 1e-4 to the diagonal of ``K``, rounds what gets less than 4 to no rollout at all, and lets ``g`` begin at
-    -5; its bandwidth is fixed at 0.4 where the paper takes the median distance, which a stream of problems has not.
+    hard, adds 1e-4 to the diagonal of ``K`` (so that of two equal questions ``g`` comes within 1e-4 of their mean, not
+    to it), rounds what gets less than 4 to no rollout at all, and lets ``g`` begin at -5; where its script names no
+    number it is 16 rollouts a problem. Its bandwidth is fixed at 0.4 where the paper takes the median distance, which a
+    stream of problems has not.
 
     Raises:
         ValidationError: ``min_n <= n <= max_n`` does not hold, ``min_n`` is too small for the estimator, or the

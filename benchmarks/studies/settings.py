@@ -1,0 +1,91 @@
+"""How hard is each embedded setting for its base: pass@k up to 1,024, and how pass rates are spread over problems.
+
+The base of each setting, 1,024 samples of each of the first 300 held-out problems at the temperature of training.
+*Curve*: unbiased pass@k with the bootstrap's 95 % interval over problems. *Spread*: the share of problems by their pass
+rate, as groups of eight see it: out of reach (no success in 1,024), rare (below 1/16, mostly groups without a success),
+mixed, and easy (above 15/16, mostly groups without a failure).
+
+Command: ``python benchmarks/studies/settings.py [--runs DIR]`` (90 minutes of two cores where DIR holds nothing);
+what is finished is taken as it is. Seed 0 of the evaluation. See ``README.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, keep, panels
+
+from outrider.config import load_recipe
+from outrider.measure.evaluation import Evaluation
+
+SETTINGS = {"countdown": GREY, "frontier": BLUE, "sparse": RED}
+PROBLEMS, SAMPLES = 300, 1024
+SHARES = {"out of reach": GREY, "rare": RED, "mixed": ORANGE, "easy": GREEN}
+
+
+def evaluated(setting: str, runs: Path) -> Evaluation:
+    """Of the setting's base; a finished one is read."""
+    out = runs / setting
+    if not (out / "table.md").exists():
+        recipe = load_recipe("grpo", setting=setting)
+        task = json.dumps({recipe.task.name: recipe.task.model_dump(mode="json")})
+        told = [f"sample.max_tokens={recipe.sample.max_tokens}", "evaluate.greedy=false"]
+        asked = [recipe.model, "--task", task, "--n", SAMPLES, "--problems", PROBLEMS, "--out", out, *told]
+        subprocess.run([sys.executable, "-m", "outrider", "evaluate", *map(str, asked)], check=True)
+    [file] = sorted((out / "evaluations").glob("*.json"))
+    return Evaluation.from_json(json.loads(file.read_bytes()))
+
+
+def spread(evaluation: Evaluation) -> dict[str, float]:
+    """Shares of problems by their pass rate."""
+    rates = [tally.successes / tally.scorable for tally in evaluation.tallies]
+    found = {
+        "out of reach": sum(rate == 0 for rate in rates),
+        "rare": sum(0 < rate < 1 / 16 for rate in rates),
+        "easy": sum(rate > 15 / 16 for rate in rates),
+    }
+    found["mixed"] = len(rates) - sum(found.values())
+    return {name: found[name] / len(rates) for name in SHARES}
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--runs", type=Path, default=Path("runs/study-settings"), metavar="DIR", help="kept")
+    asked = parser.parse_args()
+    figure, (curve, shares) = panels(["the base's pass@k", "problems by the base's pass rate"], (10, 4))
+    numbers: dict[str, Any] = {}
+    for setting, colour in SETTINGS.items():
+        found = evaluated(setting, asked.runs)
+        of_k = found.overall.pass_at
+        numbers[setting] = {
+            "pass_at": {k: {"value": of_k[k].value, "low": of_k[k].low, "high": of_k[k].high} for k in of_k},
+            "problems": spread(found),
+            "by_level": {
+                each.level: {"pass@1": each.pass_at[1].value, f"pass@{SAMPLES}": each.pass_at[SAMPLES].value}
+                for each in found.levels
+            },
+            "tokens": found.overall.length,
+        }
+        curve.plot([*of_k], [of_k[k].value for k in of_k], color=colour, label=setting)
+        curve.fill_between([*of_k], [of_k[k].low for k in of_k], [of_k[k].high for k in of_k], color=colour, alpha=0.2)
+    curve.set_xscale("log", base=2)
+    curve.set_xlabel("k")
+    curve.set_ylim(0, 1)
+    curve.legend(frameon=False, fontsize=8)
+    left = [0.0] * len(numbers)
+    for name, colour in SHARES.items():
+        widths = [numbers[setting]["problems"][name] for setting in numbers]
+        shares.barh([*numbers], widths, left=left, color=colour, label=name)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    shares.invert_yaxis()
+    shares.set_xlim(0, 1)
+    shares.legend(frameon=False, fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    keep("settings", numbers, figure, asked.out, seeds=[0])
+
+
+if __name__ == "__main__":
+    main()
