@@ -57,6 +57,7 @@ from outrider.credit import (
     Position,
     Quantile,
     ReinforcePP,
+    Shrinkage,
     SiblingsMean,
     Smoothing,
     StatedGoal,
@@ -223,6 +224,14 @@ CASES = {
         on=[ROOTS, PAIR],
         scale=1,
         dissent=False,
+    ),
+    # a group beside two that have the same mean is compared with that. A pair beside means of 3 and 2.5, whose squared
+    # deviation is 1/16, and variances of 6 and 4.5, of which half the mean is 21/8: drawn to 11/4 by 42/43
+    "shrinkage": Case(
+        Shrinkage(),
+        [1.5, 1.5, -1.5, -1.5, 4.5, -1.5, 0, *(2 * [(3 + 42 * 5 / 4) / 43, (-3 - 42 * 7 / 4) / 43])],
+        on=[ROOTS, PAIR, PAIR],
+        scale=1,
     ),
     "siblings_mean": Case(SiblingsMean(), hand.FAMILIES, on=[SIBLINGS], scale=1),
     "siblings_mean with std": Case(

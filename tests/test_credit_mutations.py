@@ -38,6 +38,7 @@ from outrider.credit import (
     ReinforcePP,
     RewardShaper,
     Shaper,
+    Shrinkage,
     SiblingsMean,
     Smoothing,
     StatedGoal,
@@ -374,6 +375,23 @@ class ProblemsByTheirRollouts(StatedGoal):
         return [PassK(k=self.k, variant="pkpo").advantages(members) for members in groups]
 
 
+class DrawnToAll(Shrinkage):
+    """What a group is drawn to has its own responses in it."""
+
+    def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
+        mean = np.mean([members.rewards_G[members.valid_G].mean() for members in groups if members.valid_G.any()])
+        found, outside = super().of_batch(groups), [members.rewards_G - mean for members in groups]
+        return [np.where(m.valid_G, (a + b) / 2, 0.0) for a, b, m in zip(found, outside, groups, strict=True)]
+
+
+class PulledAlike(Shrinkage):
+    """Groups are drawn away from their own mean by half, whatever they say."""
+
+    def of_batch(self, groups: Sequence[Members]) -> list[Floats]:
+        own = [LeaveOneOut().advantages(members) for members in groups]
+        return [(a_G + b_G) / 2 for a_G, b_G in zip(super().of_batch(groups), own, strict=True)]
+
+
 class EverybodyInTheSize(StatedGoal):
     """Members that are not valid make their group larger."""
 
@@ -398,6 +416,8 @@ WRONG: list[tuple[str, type[Link]]] = [
     ("reinforce_pp by tokens", ResponsesForTokens),
     ("stated_goal", ProblemsByTheirRollouts),
     ("stated_goal of the best of two", EverybodyInTheSize),
+    ("shrinkage", DrawnToAll),
+    ("shrinkage", PulledAlike),
     ("siblings_mean", AcrossFamilies),
     ("tree_grpo", FamiliesForTrees),
     ("tree_values", ScaledBeforeTheDifference),

@@ -73,6 +73,7 @@ def main() -> None:
         curve.plot([*of_k], [of_k[k].value for k in of_k], color=colour, label=setting)
         curve.fill_between([*of_k], [of_k[k].low for k in of_k], [of_k[k].high for k in of_k], color=colour, alpha=0.2)
     curve.set_xscale("log", base=2)
+    curve.set_xticks(ks := [4**i for i in range(6)], map(str, ks))
     curve.set_xlabel("k")
     curve.set_ylim(0, 1)
     curve.legend(frameon=False, fontsize=8)

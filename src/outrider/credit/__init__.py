@@ -32,6 +32,7 @@ from outrider.credit.polarity import Polarity
 from outrider.credit.position import Position
 from outrider.credit.quantile import Quantile
 from outrider.credit.reinforce_pp import ReinforcePP
+from outrider.credit.shrinkage import Shrinkage
 from outrider.credit.siblings_mean import SiblingsMean
 from outrider.credit.smoothing import Smoothing
 from outrider.credit.stated_goal import StatedGoal
@@ -52,6 +53,7 @@ BASELINES: dict[str, type[Baseline]] = {
     "passk": PassK,
     "quantile": Quantile,
     "reinforce_pp": ReinforcePP,
+    "shrinkage": Shrinkage,
     "siblings_mean": SiblingsMean,
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
@@ -103,6 +105,7 @@ __all__ = [
     "ReinforcePP",
     "RewardShaper",
     "Shaper",
+    "Shrinkage",
     "SiblingsMean",
     "Smoothing",
     "StatedGoal",
