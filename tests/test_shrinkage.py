@@ -59,7 +59,7 @@ def squares(rates: NDArray[np.float64], n: int) -> tuple[float, float]:
 
 
 def test_where_problems_are_alike_half_of_the_noise_of_two_rollouts_goes() -> None:
-    """Leave-one-out has twice p (1 - p), half of the way to the others 5/4; where none is like the mean none is lost."""
+    """Leave-one-out has twice p (1 - p), half of the way to the others 5/4; far from the mean nothing is lost."""
     shrunk, alone = squares(np.full(16, 0.3), 2)
     assert alone == pytest.approx(2 * 0.3 * 0.7, rel=0.05)
     assert shrunk < 1.35 * 0.3 * 0.7
