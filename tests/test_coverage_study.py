@@ -54,6 +54,8 @@ OF_OTHERS = {
     "BenchReport.at_equal_pass1": "at_equal_pass1",
     "at_equal": "difference",
     "BenchReport.at_equal_other": "difference",
+    "BenchReport.on_the_way": "estimate",
+    "BenchReport.on_the_way_against_base": "difference",
 }
 
 

@@ -477,8 +477,13 @@ MISTAKES = {
     ),
     "invest: the deviation for the variance": (
         "invest",
-        "outrider.explore.belief.Rate.moment",
-        lambda self, i, j: (self.a * self.b) ** 0.5 / (self.a + self.b),
+        "outrider.explore.invest.spread",
+        lambda rate, n, k: (rate.a * rate.b) ** 0.5 / (rate.a + rate.b) * n / (n - 1),
+    ),
+    "invest: the goal of one try": (
+        "invest, the best of two",
+        "outrider.explore.invest.spread",
+        lambda rate, n, k: rate.moment(1, 1) * n / (n - 1),
     ),
     "invest: equals by their place": ("invest", "outrider.explore.invest.identity_seed", lambda *words: 0),
     "invest: of a level alone": (
