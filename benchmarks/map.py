@@ -1,0 +1,101 @@
+"""Which method when: every recipe in a setting, screened, then those that matter at five seeds.
+
+The rule, written down on 2026-11-23, before the first run:
+
+1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, two seeds
+   each of 1,200,000 generated tokens, on 150 held-out problems that nothing else is measured on. A recipe's settings
+   are those with the largest mean of pass@1 and pass@64.
+2. *Choose*: GRPO, ``invest``, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``),
+   and of the others the three that have the largest mean of pass@1 and pass@64.
+3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, six evaluations along the way, on the first 300
+   held-out problems.
+
+All recipes draw from a pool of 2,048 problems, since some need problems that return.
+
+Command: ``python benchmarks/map.py SETTING [--runs DIR]``; what is finished is taken as it is. On two cores the screen
+of a setting is about four hours, the comparison two and a half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from outrider.config import load_recipe
+
+HERE = Path(__file__).parent
+SETTINGS = ("countdown", "frontier", "sparse")
+ASKED = ("grpo", "invest", "dars-hw", "deep-grpo", "xrpo")
+OTHERS = (
+    *("dapo", "dars-et", "dars-et-breadth", "dars-hw-breadth", "xrpo-no-icl", "treerl", "tree-grpo", "cures", "greso"),
+    *("passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl", "jspo", "rft-entropy"),
+    "deep-lambda-0.1",
+)
+BEST = 3
+POOL = "task.countdown.pool=2048"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("setting", choices=SETTINGS)
+    parser.add_argument("--runs", type=Path, default=Path("runs/map"), metavar="DIR", help="runs; kept")
+    asked = parser.parse_args()
+    place = asked.runs / asked.setting
+    tuned = screened(asked.setting, place / "screen")
+    compared(asked.setting, chosen(tuned), tuned, place)
+
+
+def screened(setting: str, out: Path) -> Mapping[str, Any]:
+    """The tuning of a bench whose own runs have one step: what was tried of each recipe, and what was best."""
+    asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "2"]
+    asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
+    bench([*ASKED, *map(named, OTHERS)], *asked, "--tune-tokens", "1200000", "--tune-problems", "150", "--out", out)
+    found: Mapping[str, Any] = json.loads((out / "results.json").read_bytes())["tuning"]
+    return found
+
+
+def chosen(tuned: Mapping[str, Any]) -> list[str]:
+    """By the rule: those asked after, and the best of the others."""
+
+    def best(name: str) -> float:
+        return max(each["scores"]["criterion"]["value"] for each in tuned[name]["tried"] if each["scores"])
+
+    return [*ASKED, *sorted((name for name in OTHERS if name in tuned), key=best, reverse=True)[:BEST]]
+
+
+def compared(setting: str, names: Sequence[str], tuned: Mapping[str, Any], place: Path) -> None:
+    """The bench of the chosen recipes, each as a file that says its tuned settings."""
+    files = []
+    for name in names:
+        values = {key.removeprefix("learn."): value for key, value in tuned[name]["chosen"].items()}
+        file = place / "recipes" / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump({"extends": named(name), "settings": {setting: {"learn": values}}}))
+        learn = load_recipe(str(file), setting=setting).learn
+        assert (learn.lr, learn.minibatches) == (values["lr"], values["minibatches"]), file
+        files.append(str(file))
+    asked = ["--setting", setting, POOL, "--seeds", "5", "--tokens", "3600000", "--points", "6"]
+    bench(files, *asked, "--out", place / "compared")
+
+
+def named(recipe: str) -> str:
+    """A recipe that is not shipped lies beside the studies."""
+    file = HERE / "studies" / "recipes" / f"{recipe}.yaml"
+    return str(file) if file.exists() else recipe
+
+
+def bench(recipes: Sequence[str], *words: object) -> None:
+    here = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "outrider", "bench", *recipes, *map(str, words)], check=True, env=here)
+
+
+if __name__ == "__main__":
+    main()
