@@ -66,7 +66,7 @@ def chosen(tuned: Mapping[str, Any]) -> list[str]:
     """By the rule: those asked after, and the best of the others."""
 
     def best(name: str) -> float:
-        return max(each["scores"]["criterion"]["value"] for each in tuned[name]["tried"] if each["scores"])
+        return max(float(each["scores"]["criterion"]["value"]) for each in tuned[name]["tried"] if each["scores"])
 
     return [*ASKED, *sorted((name for name in OTHERS if name in tuned), key=best, reverse=True)[:BEST]]
 
@@ -87,7 +87,11 @@ def compared(setting: str, names: Sequence[str], tuned: Mapping[str, Any], place
 
 
 def named(recipe: str) -> str:
-    """A recipe that is not shipped lies beside the studies."""
+    """A recipe that is not shipped lies beside the studies.
+
+    >>> named("grpo"), Path(named("deep-lambda-0.1")).name
+    ('grpo', 'deep-lambda-0.1.yaml')
+    """
     file = HERE / "studies" / "recipes" / f"{recipe}.yaml"
     return str(file) if file.exists() else recipe
 
