@@ -277,6 +277,28 @@ threading.Event().wait()
     assert gone(mark)
 
 
+@pytest.mark.skipif("namespaces" not in WORKING, reason="this machine makes no namespaces")
+def test_a_sandbox_whose_maker_dies_while_it_is_made_ends():
+    """The first process inside is not told of a death before it has asked to be; here it takes its time to ask."""
+    code = """
+import sys, time
+from outrider.verify.inside import namespaces
+from outrider.verify.sandbox import shown_and_hidden
+at_once = namespaces._drop_rights
+namespaces._drop_rights = lambda: (time.sleep(2), at_once())
+namespaces.enter(*shown_and_hidden(), 1 << 20)
+time.sleep(600)
+"""
+    mark = f"slowly-made-{os.getpid()}"
+    maker = subprocess.Popen([sys.executable, "-c", code, mark])
+    while len(processes(mark)) < 2:
+        assert maker.poll() is None
+        time.sleep(0.02)
+    maker.kill()
+    maker.wait()
+    assert gone(mark)
+
+
 def test_hash_order_is_the_same_each_time(way):
     assert len({run(way, "print(set('abcdefghij'))").stdout for _ in range(2)}) == 1
 

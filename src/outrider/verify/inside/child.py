@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 def fork(limits: Mapping[str, int], keep: Sequence[int]) -> int:
     """Fork; the child keeps the descriptors of ``keep`` alone, as 0, 1, 2, …, and is limited. Returns the pid or 0."""
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
         control(DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)  # it had ended before
         safe = [os.dup2(fd, 100 + i) for i, fd in enumerate(keep)]  # out of the way, so that none is overwritten below
         for i, fd in enumerate(safe):
             os.dup2(fd, i)

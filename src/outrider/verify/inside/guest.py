@@ -26,7 +26,6 @@ def main() -> None:
             enter(shown.split(os.pathsep), hidden.split(os.pathsep) if hidden else [], int(scratch))
         except OSError as error:
             sys.exit(str(error.strerror or error))
-        control(DIE_WITH_PARENT, signal.SIGKILL)  # again: the kernel clears it when the user changes
     if way != "none":
         try:
             seccomp.install()

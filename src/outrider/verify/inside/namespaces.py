@@ -35,7 +35,8 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     """Return in the first process of new namespaces; the calling process waits for it, and never returns.
 
     Inside are no network, no other processes, an empty ``/tmp`` of ``scratch`` bytes, and ``shown``, read-only.
-    SIGTERM to the waiting process ends everything inside; it ends itself when the first process has ended.
+    SIGTERM to the waiting process ends everything inside, and so does its death; it ends itself when the first process
+    has ended.
 
     Args:
         shown: absolute paths of files and folders, at the same path; parents before what lies below.
@@ -53,12 +54,20 @@ def enter(shown: Sequence[str], hidden: Sequence[str], scratch: int) -> None:
     _call("sethostname", HOST.encode(), len(HOST))
     _write("/proc/self/oom_score_adj", "1000")  # where memory runs out, this process is killed first
     _build_root(shown, hidden, scratch)
+    alive, held = os.pipe()  # the waiting process holds the other end as long as it lives
     # the new process namespace begins with the next child, which is its process 1
     child = os.fork()
     if child:
         _wait_outside(child)
+    os.close(held)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGCHLD})
     _drop_rights()
+    control(DIE_WITH_PARENT, signal.SIGKILL)  # not before: the kernel clears it when the user changes
+    os.set_blocking(alive, False)
+    with Ignoring(BlockingIOError):
+        os.read(alive, 1)
+        os._exit(1)  # the end of the pipe: the waiting process had died before, and seen from inside it has no number
+    os.close(alive)
 
 
 def control(option: int, value: int, more: int = 0) -> None:
