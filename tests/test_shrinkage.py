@@ -50,7 +50,7 @@ def test_groups_of_one_size_by_definition(drawn: list[list[float]]) -> None:
 def squares(rates: NDArray[np.float64], n: int) -> tuple[float, float]:
     """The mean squared advantage with shrinkage, and by leave-one-out."""
     rng, found = np.random.default_rng(0), []
-    for _ in range(400):
+    for _ in range(150):
         groups = [group((rng.random(n) < rate).astype(float).tolist()) for rate in rates]
         ours, theirs = Shrinkage().of_batch(groups), [LeaveOneOut().advantages(each) for each in groups]
         found.append([np.square(np.concatenate(each)).mean() for each in (ours, theirs)])
