@@ -4,7 +4,7 @@ The rule, written down on 2026-11-23, before the first run:
 
 1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, two seeds
    each of 1,200,000 generated tokens, on 150 held-out problems that nothing else is measured on. A recipe's settings
-   are those with the largest mean of pass@1 and pass@64.
+   are the bench's choice by the mean of pass@1 and pass@64: the first within one standard error of the largest.
 2. *Choose*: GRPO, ``invest``, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``),
    and of the others the three that have the largest mean of pass@1 and pass@64.
 3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, six evaluations along the way, on the first 300

@@ -55,9 +55,9 @@ BASELINES: dict[str, type[Baseline]] = {
     "reinforce_pp": ReinforcePP,
     "shrinkage": Shrinkage,
     "siblings_mean": SiblingsMean,
+    "stated_goal": StatedGoal,
     "tree_grpo": TreeGrpo,
     "tree_values": TreeValues,
-    "stated_goal": StatedGoal,
 }
 SHAPERS: dict[str, type[Shaper]] = {
     "boundary_gate": BoundaryGate,
