@@ -46,6 +46,6 @@ def arm(
     return Arm(name, tuple(range(size)) if seeds is None else seeds, tuple(made))
 
 
-def before(successes: list[int], samples: int = 4) -> Arm:
-    point = Point(0.0, (evaluation(successes, samples=samples),), (0,), (0.0,), (0.0,))
+def before(successes: list[int], samples: int = 4, scorable: Sequence[int] | None = None) -> Arm:
+    point = Point(0.0, (evaluation(successes, "p", samples, scorable),), (0,), (0.0,), (0.0,))
     return Arm("before training", (0,), (point,))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from arms import arm, before, evaluation
 from outrider.bench.crossed import Measured
 from outrider.bench.page import page
+from outrider.bench.rates import by_rate
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm, Point
 from outrider.bench.spec import Bench, Tune
@@ -108,6 +109,33 @@ def test_problems_that_change_sides_are_counted_beside_those_that_do_by_chance()
     assert (
         json.loads(json.dumps(found.to_json(), allow_nan=False))["problems_turned_by_chance"]["lost"]["value"] == 0.25
     )
+
+
+def test_problems_are_told_apart_by_their_pass_rate_before_training() -> None:
+    """Before: never, never, often (its upper end), mostly, and one that could not be judged."""
+    start, again = before([0, 0, 2, 3, 0], scorable=[4, 4, 4, 4, 0]), before([1, 0, 4, 3, 4])
+    base, other = arm("a", [[0, 2, 2, 4, 4]]), arm("b", [[1, 4, 4, 3, 0]])
+    bench = Bench(recipes=["a", "b"], base="a", seeds=2, tokens=200, points=1)
+    found = BenchReport(bench, start, again, (base, other), {}, ())
+    changes = found.by_rate_against_base(other)
+    assert {name: (e.value, e.problems) for name, e in changes.items() if e.problems} == {
+        "never": (pytest.approx((1 + 2) / 8), 2),
+        "often": (pytest.approx(2 / 4), 1),
+        "mostly": (pytest.approx(-1 / 4), 1),
+    }
+    assert math.isnan(changes["seldom"].value)
+    table = page(found, ENVIRONMENT).split("## By the pass rate")[1].split("\n##")[0]
+    assert "| recipe | never (2) | seldom (0) | often (1) | mostly (1) |" in table
+    assert re.search(r"^\| \*drawn again\* \| 0\.125 .* \| — \| 1\.000 \| 0\.750 \|$", table, re.M)
+    assert re.search(r"^\| b \| \+0\.375 ±.* \| — \| \+0\.500 \| -0\.250 \|$", table, re.M)
+
+
+@given(st.lists(st.integers(0, 16), min_size=1, max_size=9))
+def test_every_problem_is_in_the_class_of_its_rate(successes: list[int]) -> None:
+    classes = by_rate(before(successes, samples=16).end)
+    found = [[name for name, chosen_P in classes.items() if chosen_P[i]] for i in range(len(successes))]
+    expected = ["never" if c == 0 else "seldom" if c <= 2 else "often" if c <= 8 else "mostly" for c in successes]
+    assert found == [[name] for name in expected]
 
 
 def test_an_entropy_is_per_token_of_all_problems() -> None:

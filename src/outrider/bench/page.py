@@ -57,6 +57,7 @@ def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
         if len(report.before.ks) > 1:
             parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
         parts += [f"## Where the final pass@1 of {base} is reached, and pass@1 on the way", _REACHED, _reached(report)]
+        parts += ["## By the pass rate before training", _BY_RATE.format(samples=samples, base=base), _by_rate(report)]
     parts += ["## Problems newly solved, and lost", _TURNED.format(samples=samples), _turned(report)]
     parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
@@ -116,6 +117,11 @@ _SPENT = (
 _REACHED = (
     "On straight lines between the means of the evaluations, so no finer than these stand apart. On the way: the mean "
     "of pass@1 over the budget, the area under its curve, and its paired change."
+)
+_BY_RATE = (
+    "pass@1 of the problems that none of {samples} samples solved before training (never), up to an eighth of them "
+    "(seldom), up to a half (often), or more (mostly); chance has a part in that, so the policy before training is "
+    "shown by other samples. Below {base}: changes from it, paired, with intervals as above."
 )
 _TURNED = (
     "Shares of the problems that none of {samples} samples solved before training and one or more at the end, and of "
@@ -177,6 +183,17 @@ def _turned(report: BenchReport) -> str:
     named = [("*drawn again*", report.again), *((arm.name, arm) for arm in report.arms)]
     rows = [[name, *(_number(share, "") for share in report.turned(arm).values())] for name, arm in named]
     return _markdown(["recipe", "newly solved", "lost"], rows)
+
+
+def _by_rate(report: BenchReport) -> str:
+    first = report.by_rate(report.again)
+    assert report.base is not None
+    headings = ["recipe", *(f"{name} ({e.problems})" for name, e in first.items())]
+    rows = [["*drawn again*", *(_number(e, "pass@1") for e in first.values())]]
+    rows += [[report.base.name, *(_number(e, "pass@1") for e in report.by_rate(report.base).values())]]
+    others = [arm for arm in report.arms if arm is not report.base]
+    rows += [[arm.name, *(_change(e) for e in report.by_rate_against_base(arm).values())] for arm in others]
+    return _markdown(headings, rows)
 
 
 def _spending(report: BenchReport) -> str:

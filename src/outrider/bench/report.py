@@ -14,13 +14,14 @@ import numpy as np
 from outrider.bench.course import on_the_way, turned
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
 from outrider.bench.equal import Equal, EqualSpent, at_equal, at_equal_pass1
+from outrider.bench.rates import by_rate, of_problems
 from outrider.bench.results import Arm, Point, problems
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice
 from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
-SCHEMA_VERSION = 2  # 1 had one tuned key: its value as `chosen`, and as `value` of what was tried
+SCHEMA_VERSION = 3  # 2 had no classes of pass rates; 1 one tuned key: `value` of what was tried, alone as `chosen`
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
@@ -124,6 +125,19 @@ class BenchReport:
         first = replace(one, evaluations=one.evaluations * len(arm.seeds))
         return {name: estimate(each) for name, each in turned(first, arm.end)._asdict().items()}
 
+    def by_rate(self, arm: Arm) -> dict[str, Estimate]:
+        """pass@1 of the problems of each class of pass rates before training."""
+        measured = arm.end.measured("pass@1")
+        return {name: estimate(of_problems(measured, chosen_P)) for name, chosen_P in by_rate(self.before.end).items()}
+
+    def by_rate_against_base(self, arm: Arm) -> dict[str, Estimate]:
+        """Its paired change from the base recipe in each class; nothing where there is none."""
+        classes, both = by_rate(self.before.end), self._paired(arm)
+        if both is None:
+            return dict.fromkeys(classes, _NOTHING)
+        sides = [side.end.measured("pass@1") for side in both]
+        return {name: difference(*(of_problems(s, chosen_P) for s in sides)) for name, chosen_P in classes.items()}
+
     def reached(self, arm: Arm) -> Reached:
         """Where the arm has the base's final pass@1, on straight lines between the means of the evaluations."""
         nowhere = Reached(math.nan, math.nan, math.nan, math.nan)
@@ -150,6 +164,7 @@ class BenchReport:
             "before": {q: self.value(self.before, q) for q in self.policy},
             "before_again": {q: self.value(self.again, q) for q in self.policy},
             "problems_turned_by_chance": self.turned(self.again),
+            "by_rate_before": self.by_rate(self.again),
             "recipes": {arm.name: self._of_arm(arm) for arm in self.arms},
             "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
             "failures": self.failures,
@@ -178,6 +193,8 @@ class BenchReport:
             "pass@1_on_the_way": self.on_the_way(arm),
             "pass@1_on_the_way_minus_base": self.on_the_way_against_base(arm),
             "problems_turned": self.turned(arm),
+            "by_rate_before": self.by_rate(arm),
+            "by_rate_before_minus_base": self.by_rate_against_base(arm),
         }
 
     def to_csv(self) -> str:
