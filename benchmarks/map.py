@@ -13,8 +13,9 @@ The rule, written down on 2026-11-23, before the first run:
 
 All recipes draw from a pool of 2,048 problems, since some need problems that return.
 
-Command: ``python benchmarks/map.py SETTING [--runs DIR]``; what is finished is taken as it is. On two cores the screen
-of a setting is about two hours, the comparison three.
+Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, and
+``python benchmarks/map.py draw``, which makes page and picture again from what is committed. On two cores the screen of
+a setting is about two hours, the comparison three.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,10 +33,13 @@ from statistics import fmean
 from typing import Any
 
 import yaml
+from _map_page import figure, page
 
 from outrider.config import load_recipe
 
 HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "map"
+KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "results.json", "table.md")
 SETTINGS = ("countdown", "frontier", "sparse")
 ASKED = ("grpo", "dars-hw", "deep-grpo", "xrpo")
 DESIGNS = ("invest", "invest-pass2", "invest-prefix", "invest-replay")
@@ -49,28 +54,24 @@ POOL = "task.countdown.pool=2048"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("setting", choices=SETTINGS)
+    parser.add_argument("setting", choices=(*SETTINGS, "draw"))
     parser.add_argument("--runs", type=Path, default=Path("runs/map"), metavar="DIR", help="runs; kept")
     asked = parser.parse_args()
-    place = asked.runs / asked.setting
-    tuned = screened(asked.setting, place / "screen")
-    compared(asked.setting, chosen(tuned), tuned, place)
+    if asked.setting != "draw":
+        place = asked.runs / asked.setting
+        tuned = screened(asked.setting, place / "screen")
+        compared(asked.setting, chosen(tuned), tuned, place)
+        for part in ("screen", "compared"):
+            keep(place / part, RESULTS / asked.setting / part)
+    draw(RESULTS)
 
 
 def screened(setting: str, out: Path) -> Mapping[str, Any]:
     """The tuning of a bench whose own runs have one step: what was tried of each recipe, and what was best."""
     asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "1"]
     asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
-    bench(
-        [*map(named, (*ASKED, *DESIGNS, *OTHERS))],
-        *asked,
-        "--tune-tokens",
-        "1200000",
-        "--tune-problems",
-        "150",
-        "--out",
-        out,
-    )
+    asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
+    bench([*map(named, (*ASKED, *DESIGNS, *OTHERS))], *asked, "--out", out)
     found: Mapping[str, Any] = json.loads((out / "results.json").read_bytes())["tuning"]
     return found
 
@@ -108,7 +109,28 @@ def named(recipe: str) -> str:
     ('grpo', 'deep-lambda-0.1.yaml')
     """
     file = HERE / "studies" / "recipes" / f"{recipe}.yaml"
-    return str(file) if file.exists() else recipe
+    return os.path.relpath(file) if file.exists() else recipe
+
+
+def keep(found: Path, out: Path) -> None:
+    """What is committed of a bench: its numbers, pages and recipes, without the runs."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        shutil.copy(found / name, out / name)
+    shutil.copytree(found / "recipes", out / "recipes", dirs_exist_ok=True)
+
+
+def draw(out: Path) -> None:
+    """The page and the picture of all settings that are done."""
+    results = {}
+    for setting in SETTINGS:
+        if (out / setting).exists():
+            screen, comparison = (
+                json.loads((out / setting / part / "results.json").read_bytes()) for part in ("screen", "compared")
+            )
+            results[setting] = comparison | {"tuned": screen["tuning"]}
+    (out / "page.md").write_text(page(results))
+    figure(results).savefig(out / "map.png")
 
 
 def bench(recipes: Sequence[str], *words: object) -> None:

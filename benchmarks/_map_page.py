@@ -1,0 +1,131 @@
+"""The map's page and picture, from the results of its settings: those of the comparison, ``tuned`` by the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+Results = Mapping[str, Any]
+CLASSES = ("never", "seldom", "often", "mostly")
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
+MARKERS = "os^D"
+_NONE = "—"
+
+
+def page(results: Mapping[str, Results]) -> str:
+    """Markdown: for each setting the recipes beside GRPO, then all of them by the base's pass rate of a problem."""
+    parts = [_OPENING, "![what each recipe changes, and of which problems](map.png)"]
+    for setting, found in results.items():
+        parts += [f"## {setting}", _sentence(setting, found), _ends(found)]
+    parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
+    return "\n\n".join(parts) + "\n"
+
+
+_OPENING = (
+    "# Which method when\n\nEvery recipe below was screened with learning rates and updates a step of its own; these "
+    "are the ones that the [rule](../../map.py) took to five seeds. Changes are from GRPO, tuned alike, paired by seed "
+    "and problem; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty "
+    "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
+)
+_CLASSES = (
+    "Change of pass@1 from GRPO's at the end, on the problems that none of the base's 64 samples solved (never), up to "
+    "an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of problems."
+)
+
+
+def _sentence(setting: str, found: Results) -> str:
+    before, bench = found["before"], found["bench"]
+    after = found["recipes"]["grpo"]["points"][-1]
+    told = f"[The bench]({setting}/compared/page.md), [the screen]({setting}/screen/page.md)."
+    return (
+        f"The base has pass@1 {_at(before['pass@1'])} and pass@64 {_at(before['pass@64'])}; GRPO takes them to "
+        f"{_at(after['pass@1'])} and {_at(after['pass@64'])} with {bench['tokens']:,} tokens. {told}"
+    )
+
+
+def _ends(found: Results) -> str:
+    rows = []
+    for name, recipe in found["recipes"].items():
+        end, tuned = recipe["points"][-1], found["tuned"][name]["chosen"]
+        reached = recipe["reached_pass@1_of_base"]["tokens"]
+        changes = [_change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", "pass@64")]
+        changes += [_change(recipe["pass@1_on_the_way_minus_base"])]
+        changes += [_change(recipe["minus_base_at_equal_pass@1"]["pass@64"])]
+        told = [_NONE] * 5 if name == "grpo" else changes
+        there = _NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
+        turned, rate = recipe["problems_turned"], f"{tuned['learn.lr']:.0e}".replace("e-0", "e-")
+        values = [rate, str(tuned["learn.minibatches"]), f"{end['steps']['value']:.0f}"]
+        rows.append([name, *values, _at(end["pass@1"]), *told, there, _at(turned["solved"]), _at(turned["lost"])])
+    headings = ["recipe", "lr", "updates", "steps", "pass@1", "change", "pass@8", "pass@64", "on the way"]
+    headings += ["pass@64 at equal pass@1", "GRPO's pass@1 after", "newly solved", "lost"]
+    return _table(headings, rows)
+
+
+def _classes(setting: str, found: Results) -> str:
+    first = found["by_rate_before"]
+    grpo = found["recipes"]["grpo"]["by_rate_before"]
+    headings = [setting, *(f"{name} ({first[name]['problems']})" for name in CLASSES)]
+    rows = [["*base*", *(_at(first[name]) for name in CLASSES)], ["*grpo*", *(_at(grpo[name]) for name in CLASSES)]]
+    for recipe, numbers in found["recipes"].items():
+        if recipe != "grpo":
+            rows.append([recipe, *(_change(numbers["by_rate_before_minus_base"][name]) for name in CLASSES)])
+    return _table(headings, rows)
+
+
+def figure(results: Mapping[str, Results]) -> Figure:
+    """A column for each setting: above both ends of pass@k, below pass@1 by the base's pass rate; from GRPO's."""
+    made = Figure(figsize=(4.6 * len(results), 8), dpi=130, layout="constrained")
+    axes = made.subplots(2, len(results), squeeze=False)
+    names = dict.fromkeys(name for found in results.values() for name in found["recipes"] if name != "grpo")
+    styles = {name: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, name in enumerate(names)}
+    for column, (setting, found) in enumerate(results.items()):
+        others = [name for name in found["recipes"] if name != "grpo"]
+        above, below = axes[0][column], axes[1][column]
+        for number, name in enumerate(others):
+            recipe, (colour, marker) = found["recipes"][name], styles[name]
+            one, many = recipe["minus_base"]["pass@1"], recipe["minus_base"]["pass@64"]
+            bars = {"xerr": _bar(one), "yerr": _bar(many), "color": colour, "label": name}
+            above.errorbar([one["value"]], [many["value"]], fmt=marker, lw=1, **bars)
+            shift = (number - (len(others) - 1) / 2) * 0.8 / len(others)
+            for place, each in enumerate(recipe["by_rate_before_minus_base"][c] for c in CLASSES):
+                if each["value"] is not None:
+                    height = {"yerr": _bar(each)} if each["low"] is not None else {}
+                    below.errorbar([place + shift], [each["value"]], fmt=marker, ms=4, lw=1, color=colour, **height)
+        above.set_title(loc="left", label=setting)
+        above.set_xlabel("change of pass@1 from GRPO")
+        above.axvline(0, color="#cccccc", lw=1, zorder=0)
+        above.legend(frameon=False, fontsize=7)
+        below.set_xticks(range(len(CLASSES)), CLASSES)
+        below.set_xlabel("solved by the base")
+        for each in (above, below):
+            each.axhline(0, color="#cccccc", lw=1, zorder=0)
+            each.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_ylabel("change of pass@64 from GRPO")
+    axes[1][0].set_ylabel("change of pass@1 from GRPO")
+    return made
+
+
+def _bar(estimate: Results) -> list[list[float]]:
+    return [[estimate["value"] - estimate["low"]], [estimate["high"] - estimate["value"]]]
+
+
+def _at(estimate: Results) -> str:
+    return _NONE if estimate["value"] is None else f"{estimate['value']:.3f}"
+
+
+def _change(estimate: Results) -> str:
+    if estimate["value"] is None:
+        return _NONE
+    value = f"{estimate['value']:+.3f}"
+    if estimate["low"] is None:
+        return value
+    bold = estimate["low"] > 0 or estimate["high"] < 0
+    half = f"{(estimate['high'] - estimate['low']) / 2:.3f}".replace("0.", ".", 1)
+    return f"{f'**{value}**' if bold else value} ±{half}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
