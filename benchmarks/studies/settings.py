@@ -1,17 +1,19 @@
-"""How hard is each embedded setting for its base: pass@k up to 1,024, and how pass rates are spread over problems.
+"""How hard is each embedded setting for its base, and where does a long run end.
 
 The base of each setting, 1,024 samples of each of the first 300 held-out problems at the temperature of training.
 *Curve*: unbiased pass@k with the bootstrap's 95 % interval over problems. *Spread*: the share of problems by their pass
 rate, as groups of eight see it: out of reach (no success in 1,024), rare (below 1/16, mostly groups without a success),
-mixed, and easy (above 15/16, mostly groups without a failure).
+mixed, and easy (above 15/16, mostly groups without a failure). *Long run*: GRPO with eight times the tokens of the
+methods' benches, two seeds, by ``outrider bench``.
 
-Command: ``python benchmarks/studies/settings.py [--runs DIR]`` (90 minutes of two cores where DIR holds nothing);
+Command: ``python benchmarks/studies/settings.py [--runs DIR]`` (three hours of two cores where DIR holds nothing);
 what is finished is taken as it is. Seed 0 of the evaluation. See ``README.md``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +25,7 @@ from outrider.config import load_recipe
 from outrider.measure.evaluation import Evaluation
 
 SETTINGS = {"countdown": GREY, "frontier": BLUE, "sparse": RED}
-PROBLEMS, SAMPLES = 300, 1024
+PROBLEMS, SAMPLES, LONG = 300, 1024, 9_600_000
 SHARES = {"out of reach": GREY, "rare": RED, "mixed": ORANGE, "easy": GREEN}
 
 
@@ -38,6 +40,17 @@ def evaluated(setting: str, runs: Path) -> Evaluation:
         subprocess.run([sys.executable, "-m", "outrider", "evaluate", *map(str, asked)], check=True)
     [file] = sorted((out / "evaluations").glob("*.json"))
     return Evaluation.from_json(json.loads(file.read_bytes()))
+
+
+def long_run(setting: str, runs: Path) -> list[dict[str, float]]:
+    """Tokens, pass@1 and pass@64 of GRPO at equal shares of its budget, from before training on; means over seeds."""
+    out = runs / f"{setting}-long"
+    asked = ["grpo", "--setting", setting, "--seeds", 2, "--tokens", LONG, "--points", 8, "--out", out]
+    here = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "outrider", "bench", *map(str, asked)], check=True, env=here)
+    found = json.loads((out / "results.json").read_bytes())
+    points = [{"tokens": {"value": 0.0}} | found["before"], *found["recipes"]["grpo"]["points"]]
+    return [{name: point[name]["value"] for name in ("tokens", "pass@1", "pass@64")} for point in points]
 
 
 def spread(evaluation: Evaluation) -> dict[str, float]:
@@ -56,7 +69,8 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--runs", type=Path, default=Path("runs/study-settings"), metavar="DIR", help="kept")
     asked = parser.parse_args()
-    figure, (curve, shares) = panels(["the base's pass@k", "problems by the base's pass rate"], (10, 4))
+    titles = ["the base's pass@k", "problems by the base's pass rate", "a long run of GRPO"]
+    figure, (curve, shares, long) = panels(titles, (14, 4))
     numbers: dict[str, Any] = {}
     for setting, colour in SETTINGS.items():
         found = evaluated(setting, asked.runs)
@@ -69,7 +83,11 @@ def main() -> None:
                 for each in found.levels
             },
             "tokens": found.overall.length,
+            "long": (points := long_run(setting, asked.runs)),
         }
+        for name, line in (("pass@1", "-"), ("pass@64", "--")):
+            millions = [point["tokens"] / 1e6 for point in points]
+            long.plot(millions, [point[name] for point in points], line, color=colour, marker="o", ms=3)
         curve.plot([*of_k], [of_k[k].value for k in of_k], color=colour, label=setting)
         curve.fill_between([*of_k], [of_k[k].low for k in of_k], [of_k[k].high for k in of_k], color=colour, alpha=0.2)
     curve.set_xscale("log", base=2)
@@ -77,6 +95,8 @@ def main() -> None:
     curve.set_xlabel("k")
     curve.set_ylim(0, 1)
     curve.legend(frameon=False, fontsize=8)
+    long.set_xlabel("million generated tokens; dashed: pass@64")
+    long.set_ylim(0, 1)
     left = [0.0] * len(numbers)
     for name, colour in SHARES.items():
         widths = [numbers[setting]["problems"][name] for setting in numbers]
@@ -85,7 +105,7 @@ def main() -> None:
     shares.invert_yaxis()
     shares.set_xlim(0, 1)
     shares.legend(frameon=False, fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.1))
-    keep("settings", numbers, figure, asked.out, seeds=[0])
+    keep("settings", numbers, figure, asked.out, seeds=[0, 1])
 
 
 if __name__ == "__main__":
