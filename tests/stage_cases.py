@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from outrider.explore import (
     Branch,
+    Choose,
     Commit,
     Cures,
     EntropyBranch,
@@ -221,6 +222,31 @@ CASES = {
             )
         ],
         first=True,
+    ),
+    # As for invest below, E[p (1 - p)] is 1/8 for d, as for any new problem, 5/24 for a, 3/40 for b and c
+    "choose": Case(
+        lambda: Choose(),
+        lambda sizes: 0,
+        [
+            Worked(
+                dict.fromkeys("abcd", ""),
+                passes={"a": 1.0, "b": 0.6, "c": 0.6, "d": 1.0},
+                earlier=[{"a": "1100", "b": "0000", "c": "1111"}],
+            )
+        ],
+        exact=True,
+    ),
+    "choose, seldom": Case(
+        lambda: Choose(scale=0.5, floor=0.4),
+        lambda sizes: 0,
+        [
+            Worked(
+                dict.fromkeys("abcd", ""),
+                passes={"a": 5 / 6, "b": 0.4, "c": 0.4, "d": 0.5},
+                earlier=[{"a": "1100", "b": "0000", "c": "1111"}],
+            )
+        ],
+        exact=True,
     ),
     # One of two, so 1 (3 + 2) / (1 + 1) = 2.5 new problems to be expected; then no attempts are left. A quarter and
     # three quarters are within the band

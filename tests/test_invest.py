@@ -57,7 +57,7 @@ def test_the_prior_of_a_level_is_the_one_its_problems_are_drawn_from(a: float, b
     """From four rollouts of each of 4,000 problems, whose own spread is 4 % of E[p (1 - p)] where few are solved."""
     belief = Belief()
     belief.learn(visited(np.random.default_rng(0).beta(a, b, 4000).tolist(), 4, seed=1))
-    rate = belief.rate(Problem("new", "?", level="3"))
+    rate = belief.expected(Problem("new", "?", level="3")).rate
     assert rate.mean == pytest.approx(a / (a + b), abs=0.01)
     assert rate.moment(1, 1) == pytest.approx(Rate(a, b).moment(1, 1), rel=0.12)
 
@@ -73,7 +73,7 @@ def test_what_is_believed_is_calibrated() -> None:
     for level, (a, b) in parameters.items():
         for i, rate in enumerate(rng.beta(a, b, 3000)):
             problem, tries = Problem(f"{level}-new-{i}", "?", level=level), i % 3 * 4
-            prior = belief.rate(problem)
+            prior = belief.expected(problem).rate
             successes = int(rng.binomial(tries, rate))
             told.append(Rate(prior.a + successes, prior.b + tries - successes).mean)
             rates.append(rate)
@@ -88,12 +88,12 @@ def test_a_problems_own_past_counts_beside_its_level() -> None:
     belief = Belief()
     belief.learn([known, *visited([0.0] * 30, 8, seed=1, step=2)])
     for steps, step in enumerate((3, 4, 5)):
-        level = belief.rate(Problem("new", "?", level="3"))
-        own = belief.rate(known.problem)
+        level = belief.expected(Problem("new", "?", level="3")).rate
+        own = belief.expected(known.problem).rate
         assert (own.a, own.b) == (pytest.approx(level.a + 8 * belief.memory**steps), pytest.approx(level.b))
         belief.learn(visited([0.5] * 30, 8, seed=step, step=step))
     belief.learn([known])
-    level, own = belief.rate(Problem("new", "?", level="3")), belief.rate(known.problem)
+    level, own = belief.expected(Problem("new", "?", level="3")).rate, belief.expected(known.problem).rate
     assert own.a == pytest.approx(level.a + 8 + 8 * belief.memory**4)
 
 
@@ -116,20 +116,20 @@ def test_how_fast_the_past_goes_out_of_date_is_measured(moves: bool) -> None:
         belief.learn(visited(rng.beta(20 * mean, 20 * (1 - mean), 24).tolist(), 6, seed=step, step=step))
     assert belief.memory in MEMORIES
     assert (belief.memory <= 0.93) == moves
-    believed = belief.rate(Problem("new", "?", level="3")).mean
+    believed = belief.expected(Problem("new", "?", level="3")).rate.mean
     assert believed == pytest.approx(0.9 if moves else 0.3, abs=0.1), "one memory for ever would say 0.5"
 
 
 def test_prices_are_those_of_the_level_or_of_all() -> None:
     belief = Belief()
-    assert belief.price(Problem("a", "?", level="3")) == 1.0
+    assert belief.expected(Problem("a", "?", level="3")).price == 1.0
     belief.learn(visited([0.5] * 4, 2, seed=0))
     long = Problem("long", "?", level="6")
     nine = {"token_ids": np.full(9, 5, np.int32), "logprobs_T": np.zeros(9, np.float32)}
     belief.learn([Group(long, "train:2:long", tuple(members("01", long, 2, **nine)))])
-    assert belief.price(Problem("b", "?", level="3")) == pytest.approx(3)
-    assert belief.price(Problem("b", "?", level="6")) == pytest.approx(9)
-    assert 3 < belief.price(Problem("b", "?", level="7")) < 9
+    assert belief.expected(Problem("b", "?", level="3")).price == pytest.approx(3)
+    assert belief.expected(Problem("b", "?", level="6")).price == pytest.approx(9)
+    assert 3 < belief.expected(Problem("b", "?", level="7")).price < 9
 
 
 def test_noise_is_expected_as_the_squared_norm_of_a_score() -> None:
@@ -149,23 +149,25 @@ def test_noise_is_expected_as_the_squared_norm_of_a_score() -> None:
 
 def test_the_noise_of_a_level_or_of_all() -> None:
     belief = Belief()
-    assert belief.noise(Problem("a", "?", level="3")) == 1.0
+    assert belief.expected(Problem("a", "?", level="3")).noise == 1.0
     belief.learn(visited([0.5] * 4, 2, seed=0))
     sure = Problem("sure", "?", level="6")
     belief.learn([Group(sure, "train:2:sure", tuple(members("01", sure, 2, logprobs_T=np.zeros(3, np.float32))))])
-    assert belief.noise(Problem("b", "?", level="3")) == pytest.approx(1.5), "three tokens with a chance of one half"
-    assert belief.noise(Problem("b", "?", level="6")) == 0
-    assert 0 < belief.noise(Problem("b", "?", level="7")) < 1.5
+    assert belief.expected(Problem("b", "?", level="3")).noise == pytest.approx(1.5), (
+        "three tokens with a chance of one half"
+    )
+    assert belief.expected(Problem("b", "?", level="6")).noise == 0
+    assert 0 < belief.expected(Problem("b", "?", level="7")).noise < 1.5
 
 
 def test_what_nobody_could_judge_and_lone_rollouts_teach_no_spread() -> None:
     problem, belief = Problem("p", "?", level="3"), Belief()
     belief.learn([Group(problem, "train:1:p", tuple(members("ee", problem)))])
-    assert belief.rate(problem) == pytest.approx((1, 1))
+    assert belief.expected(problem).rate == pytest.approx((1, 1))
     assert np.isnan(belief.surprise)
     belief.learn([Group(problem, "train:2:p", tuple(members("1", problem, 2)))])
     one = Visits(1.0, 1.0, 0.0, 0.0, 1.0, 3.0)
-    assert belief.rate(Problem("q", "?", level="3")) == one.prior
+    assert belief.expected(Problem("q", "?", level="3")).rate == one.prior
     assert belief.surprise == pytest.approx(np.log(2))
 
 

@@ -37,6 +37,7 @@ from outrider.explore import (
 )
 from outrider.explore.apportion import apportion, raised
 from outrider.explore.belief import Rate
+from outrider.explore.choose import worth
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.explore.knapsack import enough
@@ -447,6 +448,16 @@ MISTAKES = {
         "cures",
         "outrider.explore.cures.share_out",
         lambda weights, total, bounds, ties: share_out(weights, total, bounds, list(range(len(weights)))),
+    ),
+    "choose: the chance of success for its variance": (
+        "choose",
+        "outrider.explore.choose.worth",
+        lambda expected: expected.rate.mean / (expected.noise * expected.price),
+    ),
+    "choose: no floor": (
+        "choose, seldom",
+        "outrider.explore.choose.Choose.chance",
+        lambda self, problem: self.scale * min(1.0, worth(self._belief.expected(problem)) * 8),
     ),
     "commit: the ends of the band are outside": (
         "commit",

@@ -1,6 +1,7 @@
 """Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
 
 from outrider.explore.branch import Branch
+from outrider.explore.choose import Choose
 from outrider.explore.commit import Commit
 from outrider.explore.cures import Cures
 from outrider.explore.entropy_branch import EntropyBranch
@@ -25,6 +26,7 @@ from outrider.explore.vip import Vip
 STAGES: dict[str, type[Stage]] = {
     "uniform": Uniform,
     "branch": Branch,
+    "choose": Choose,
     "commit": Commit,
     "cures": Cures,
     "entropy_branch": EntropyBranch,
@@ -47,6 +49,7 @@ __all__ = [
     "STAGES",
     "Bounds",
     "Branch",
+    "Choose",
     "Commit",
     "Cures",
     "Engine",

@@ -52,6 +52,14 @@ class Rate(NamedTuple):
         return after - _log_beta(self.a, self.b)
 
 
+class Expected(NamedTuple):
+    """What is believed of a problem: its pass rate, the tokens of a rollout, and their :func:`noise`."""
+
+    rate: Rate
+    price: float
+    noise: float
+
+
 class Visits(NamedTuple):
     """What the visits of a level showed, each less by what was forgotten of it.
 
@@ -78,6 +86,11 @@ class Visits(NamedTuple):
 
     def joined(self, other: Visits) -> Visits:
         return Visits(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def costs(self) -> tuple[float, float]:
+        """Tokens, at least 1, and noise of a rollout."""
+        return (max(self.tokens / self.rollouts, 1.0), self.noises / self.rollouts) if self.rollouts else (1.0, 1.0)
 
     @property
     def prior(self) -> Rate:
@@ -160,24 +173,15 @@ class Belief:
     def _best(self) -> int:
         return max(range(len(MEMORIES)), key=lambda i: (self._scores[i], i))
 
-    def rate(self, problem: Problem) -> Rate:
-        """Of its success now."""
-        return self._rate(problem, self._best)
-
-    def price(self, problem: Problem) -> float:
-        """Expected tokens of a rollout, at least 1; where nothing is known of the level, of any; then 1."""
-        sums = self._about(problem)
-        return max(sums.tokens / sums.rollouts, 1.0) if sums.rollouts else 1.0
-
-    def noise(self, problem: Problem) -> float:
-        """Expected :func:`noise` of a rollout; where nothing is known of the level, of any; then 1."""
-        sums = self._about(problem)
-        return sums.noises / sums.rollouts if sums.rollouts else 1.0
-
-    def _about(self, problem: Problem) -> Visits:
-        """The sums of its level; of all, where that has none."""
+    def expected(self, problem: Problem) -> Expected:
+        """Of a problem now. A price is at least 1; what nobody of its level has shown is that of all levels, or 1."""
         known = [self._levels[problem.level]] if problem.level in self._levels else self._levels.values()
-        return Visits(*(fsum(part) for part in zip(*(each[self._best] for each in known), strict=True)))
+        sums = Visits(*(fsum(part) for part in zip(*(each[self._best] for each in known), strict=True)))
+        return Expected(self._rate(problem, self._best), *sums.costs)
+
+    def levels(self) -> list[Expected]:
+        """Of a new problem of each level that was seen."""
+        return [Expected(sums[self._best].prior, *sums[self._best].costs) for sums in self._levels.values()]
 
     def _rate(self, problem: Problem, which: int) -> Rate:
         sums = self._levels.get(problem.level)

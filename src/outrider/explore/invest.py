@@ -77,18 +77,17 @@ class Invest(Stage):
         if view.round:
             return []
         problems = [group.problem for group in view.groups if not group.size]
-        rates = [self._belief.rate(problem) for problem in problems]
-        noises = [self._belief.noise(problem) for problem in problems]
-        prices = [self._belief.price(problem) for problem in problems]
+        expected = [self._belief.expected(problem) for problem in problems]
+        prices = [each.price for each in expected]
         ties = [identity_seed(view.seed, "invest", view.step, problem.id) for problem in problems]
-        counts = self.shares(lambda i, n: noises[i] * spread(rates[i], n, self.k) / n, prices, ties)
+        counts = self.shares(lambda i, n: expected[i].noise * spread(expected[i].rate, n, self.k) / n, prices, ties)
         planned = fsum(n * price for n, price in zip(counts, prices, strict=True))
         self._numbers = {
             "fewest": float(min(counts, default=0)),
             "most": float(max(counts, default=0)),
             "planned_tokens": planned,
             "unspent": self.n * fsum(prices) - planned,
-            "predicted": fsum(rate.mean for rate in rates) / len(rates) if rates else nan,
+            "predicted": fsum(each.rate.mean for each in expected) / len(expected) if expected else nan,
         }
         return [SampleRequest(problem, n=n) for problem, n in zip(problems, counts, strict=True)]
 

@@ -1,0 +1,99 @@
+"""Choose: problems of which a token moves the policy furthest towards the goal come up most often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import nan
+from typing import Any
+
+from pydantic import Field, PrivateAttr
+
+from outrider.explore.belief import Belief, Expected
+from outrider.explore.stage import Bounds, Stage
+from outrider.explore.view import View
+from outrider.record import Group, Problem, SampleRequest, identity_seed
+
+
+class Choose(Stage):
+    r"""Takes a problem that comes up with a chance in proportion to what a token of it is worth.
+
+    .. math:: \mathrm{worth} = \frac{\mathrm{E}[p (1 - p)]}{F c}, \qquad
+        \mathrm{chance} = \max\left(\mathrm{floor}, \min\left(1, \mathrm{scale} \,
+        \frac{\mathrm{worth}}{\mathrm{best}}\right)\right)
+
+    with pass rate p, noise F and price c as :class:`~outrider.explore.belief.Belief` expects them, and the best that it
+    expects of a new problem of any level. A step of given length moves the goal by
+    :math:`\sum_i w_i C_i / (\sum_i w_i^2 N_i / n_i)^{1/2}` where noise is most of it, :math:`C_i` being the product of
+    problem i's gradient with the goal's and :math:`N_i` the noise of one rollout. Under the best weights the square of
+    that is :math:`\sum_i n_i C_i^2 / N_i`, so a token is worth :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` where a
+    score's length does not depend on the reward, and :math:`C = p (1 - p) \delta` with :math:`\delta` the distance,
+    along the goal's gradient, between the mean scores of right and wrong responses; it is taken to be the same
+    everywhere. ``benchmarks/studies/worth.py`` measured both.
+
+    So this is no estimate of the mean problem's gradient: short problems that are solved now and then come up most
+    often, and what is out of reach waits until what they teach brings it nearer. The ``floor`` keeps everything in
+    view, so that this is noticed. It asks for no rollouts: it stands anywhere among the stages, and decides which
+    problems a step begins with and which ones other stages draw.
+
+    Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: in the first
+    step all are taken; where nothing is told apart, one level and all problems new, all are taken; where nothing is
+    left to chance, all have the floor. The draw depends on the run's seed, the step and the problem.
+
+    >>> Choose().floor
+    0.02
+    """
+
+    scale: float = Field(1.0, gt=0, description="chance of a problem that is worth as much as the best level is")
+    floor: float = Field(0.02, gt=0, le=1, description="least chance of any problem")
+
+    _belief: Belief = PrivateAttr(default_factory=Belief)
+    _seed: int = PrivateAttr(0)
+    _offers: Counter[str] = PrivateAttr(default_factory=Counter)  # of problems, in this step
+    _taken: int = PrivateAttr(0)
+
+    def bounds(self, before: Bounds, problems: int) -> Bounds:
+        return before
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        self._seed = view.seed
+        return []
+
+    def chance(self, problem: Problem) -> float:
+        """Of being taken."""
+        best = max(map(worth, self._belief.levels()), default=0.0)
+        share = worth(self._belief.expected(problem)) / best if best else 1.0
+        return max(min(self.scale * share, 1.0), self.floor)
+
+    def admits(self, problem: Problem, step: int) -> bool:
+        self._offers[problem.id] += 1  # another draw where a small pool comes round within a step
+        draw = identity_seed(self._seed, "choose", step, problem.id, self._offers[problem.id]) / 2**63
+        taken = draw < self.chance(problem)
+        self._taken += taken
+        return taken
+
+    def observe(self, groups: Sequence[Group]) -> dict[str, float]:
+        """The share of problems that were taken; ``surprise`` of a rollout in nats, and the ``memory`` that is believed
+        from now on."""
+        share = self._taken / self._offers.total() if self._offers else nan
+        self._offers, self._taken = Counter(), 0
+        self._belief.learn(groups)
+        return {"taken": share, "surprise": self._belief.surprise, "memory": self._belief.memory}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The seed, and what is believed."""
+        return {"seed": self._seed, "belief": self._belief.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._seed = state["seed"]
+        self._belief.load_state_dict(state["belief"])
+
+
+def worth(expected: Expected) -> float:
+    """Of a token, but for a factor that all share.
+
+    >>> from outrider.explore.belief import Rate
+    >>> worth(Expected(Rate(1.0, 2.0), price=2.0, noise=0.5))
+    0.16666666666666666
+    """
+    return expected.rate.moment(1, 1) / (expected.noise * expected.price) if expected.noise else 0.0

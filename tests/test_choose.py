@@ -1,0 +1,73 @@
+"""Choose: which problems come up, by what is believed of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from outrider.explore import Choose
+from outrider.explore.belief import Expected, Rate
+from outrider.explore.choose import worth
+from outrider.explore.stream import ProblemStream
+from outrider.record import Group, Problem
+from scripted import members
+
+
+def seen(level: str, ends: str, tokens: int, chance: float = 0.5, name: str = "") -> Group:
+    """A problem of a level with rollouts that end so, of so many tokens, each drawn with this chance."""
+    problem = Problem(f"{level}/{name or ends}", "?", level=level)
+    ids = {"token_ids": np.full(tokens, 5, np.int32), "logprobs_T": np.full(tokens, np.log(chance), np.float32)}
+    return Group(problem, f"train:1:{problem.id}", tuple(members(ends, problem, 1, **ids)))
+
+
+def taken(stage: Choose, level: str, offers: int = 4000) -> float:
+    return sum(stage.admits(Problem(f"new/{level}/{i}", "?", level=level), 2) for i in range(offers)) / offers
+
+
+def test_a_level_of_half_the_length_is_worth_four_times_as_much() -> None:
+    """Half of the price and half of the noise, at one pass rate."""
+    stage = Choose()
+    stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
+    assert stage.chance(Problem("a", "?", level="short")) == 1
+    assert stage.chance(Problem("b", "?", level="long")) == pytest.approx(1 / 4)
+    assert taken(stage, "short") == 1
+    assert taken(stage, "long") == pytest.approx(1 / 4, abs=0.02)
+
+
+def test_tokens_that_are_sure_are_no_noise() -> None:
+    """Of the same length, drawn with a chance of 1/2 and of 3/4."""
+    stage = Choose()
+    stage.observe([seen("torn", "10", 4, chance=0.5), seen("sure", "10", 4, chance=0.75)])
+    assert stage.chance(Problem("a", "?", level="torn")) == pytest.approx(1 / 2)
+
+
+def test_what_is_out_of_reach_waits_but_stays_in_view() -> None:
+    stage = Choose(floor=0.05)
+    stage.observe([seen("easy", "10", 4), *(seen("hard", "0000", 4, name=str(i)) for i in range(200))])
+    assert taken(stage, "hard") == pytest.approx(0.05, abs=0.012)
+    assert taken(stage, "easy") == 1
+
+
+@pytest.mark.parametrize("ends", ["", "11", "00"])
+def test_where_nothing_is_told_apart_all_are_taken(ends: str) -> None:
+    """Before the first step, and where all of one level fare alike: another new one is as good as any."""
+    stage = Choose()
+    stage.observe([seen("", ends, 4)] if ends else [])
+    assert taken(stage, "", 100) == 1
+
+
+def test_where_nothing_is_left_to_chance_all_have_the_floor() -> None:
+    stage = Choose(floor=0.1)
+    stage.observe([seen("", "10", 4, chance=1.0)])
+    assert worth(Expected(Rate(1.0, 1.0), price=4.0, noise=0.0)) == 0
+    assert taken(stage, "") == 1, "no level is worth more than it"
+
+
+def test_a_pool_is_never_drained() -> None:
+    """Of a pool in which all was unsolved for long, a step still finds its problems, and draws differ by the seed."""
+    pool = [Problem(f"p{i}", "?") for i in range(8)]
+    stage = Choose(floor=0.02)
+    for _ in range(20):
+        stage.observe([Group(p, f"train:1:{p.id}", tuple(members("00", p, 1))) for p in pool[1:]] + [seen("", "10", 3)])
+    stream = ProblemStream(lambda index: pool[index % 8])
+    assert len(stream.take(8, admits=lambda problem: stage.admits(problem, 3))) == 8
