@@ -225,7 +225,7 @@ CASES = {
     ),
     # As for invest below, E[p (1 - p)] is 1/8 for d, as for any new problem, 5/24 for a, 3/40 for b and c
     "choose": Case(
-        lambda: Choose(),
+        lambda: Choose(enough=1.0),
         lambda sizes: 0,
         [
             Worked(
@@ -237,12 +237,12 @@ CASES = {
         exact=True,
     ),
     "choose, seldom": Case(
-        lambda: Choose(scale=0.5, floor=0.4),
+        lambda: Choose(enough=0.8, floor=0.8),
         lambda sizes: 0,
         [
             Worked(
                 dict.fromkeys("abcd", ""),
-                passes={"a": 5 / 6, "b": 0.4, "c": 0.4, "d": 0.5},
+                passes={"a": 1.0, "b": 0.8, "c": 0.8, "d": 1.0},
                 earlier=[{"a": "1100", "b": "0000", "c": "1111"}],
             )
         ],

@@ -26,7 +26,7 @@ def taken(stage: Choose, level: str, offers: int = 4000) -> float:
 
 def test_a_level_of_half_the_length_is_worth_four_times_as_much() -> None:
     """Half of the price and half of the noise, at one pass rate."""
-    stage = Choose()
+    stage = Choose(enough=1.0)
     stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
     assert stage.chance(Problem("a", "?", level="short")) == 1
     assert stage.chance(Problem("b", "?", level="long")) == pytest.approx(1 / 4)
@@ -36,9 +36,16 @@ def test_a_level_of_half_the_length_is_worth_four_times_as_much() -> None:
 
 def test_tokens_that_are_sure_are_no_noise() -> None:
     """Of the same length, drawn with a chance of 1/2 and of 3/4."""
-    stage = Choose()
+    stage = Choose(enough=1.0)
     stage.observe([seen("torn", "10", 4, chance=0.5), seen("sure", "10", 4, chance=0.75)])
     assert stage.chance(Problem("a", "?", level="torn")) == pytest.approx(1 / 2)
+
+
+def test_what_is_worth_enough_is_as_good_as_the_best() -> None:
+    stage = Choose(enough=0.5)
+    stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
+    assert stage.chance(Problem("b", "?", level="long")) == pytest.approx(1 / 2)
+    assert Choose(enough=0.25).chance(Problem("b", "?", level="long")) == 1
 
 
 def test_what_is_out_of_reach_waits_but_stays_in_view() -> None:

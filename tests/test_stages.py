@@ -457,7 +457,7 @@ MISTAKES = {
     "choose: no floor": (
         "choose, seldom",
         "outrider.explore.choose.Choose.chance",
-        lambda self, problem: self.scale * min(1.0, worth(self._belief.expected(problem)) * 8),
+        lambda self, problem: min(1.0, worth(self._belief.expected(problem)) * 8 / self.enough),
     ),
     "commit: the ends of the band are outside": (
         "commit",

@@ -19,8 +19,8 @@ class Choose(Stage):
     r"""Takes a problem that comes up with a chance in proportion to what a token of it is worth.
 
     .. math:: \mathrm{worth} = \frac{\mathrm{E}[p (1 - p)]}{F c}, \qquad
-        \mathrm{chance} = \max\left(\mathrm{floor}, \min\left(1, \mathrm{scale} \,
-        \frac{\mathrm{worth}}{\mathrm{best}}\right)\right)
+        \mathrm{chance} = \max\left(\mathrm{floor}, \min\left(1,
+        \frac{\mathrm{worth}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
     with pass rate p, noise F and price c as :class:`~outrider.explore.belief.Belief` expects them, and the best that it
     expects of a new problem of any level. A step of given length moves the goal by
@@ -29,7 +29,8 @@ class Choose(Stage):
     that is :math:`\sum_i n_i C_i^2 / N_i`, so a token is worth :math:`C^2 / (N c)`. :math:`N = F p (1 - p)` where a
     score's length does not depend on the reward, and :math:`C = p (1 - p) \delta` with :math:`\delta` the distance,
     along the goal's gradient, between the mean scores of right and wrong responses; it is taken to be the same
-    everywhere. ``benchmarks/studies/worth.py`` measured both.
+    everywhere. ``benchmarks/studies/worth.py`` measured both. Taking the best alone would move the policy where only
+    they improve, so what is worth ``enough`` is taken as they are.
 
     So this is no estimate of the mean problem's gradient: short problems that are solved now and then come up most
     often, and what is out of reach waits until what they teach brings it nearer. The ``floor`` keeps everything in
@@ -44,7 +45,7 @@ class Choose(Stage):
     0.02
     """
 
-    scale: float = Field(1.0, gt=0, description="chance of a problem that is worth as much as the best level is")
+    enough: float = Field(0.3, gt=0, le=1, description="share of the best level's worth from which on all are taken")
     floor: float = Field(0.02, gt=0, le=1, description="least chance of any problem")
 
     _belief: Belief = PrivateAttr(default_factory=Belief)
@@ -63,7 +64,7 @@ class Choose(Stage):
         """Of being taken."""
         best = max(map(worth, self._belief.levels()), default=0.0)
         share = worth(self._belief.expected(problem)) / best if best else 1.0
-        return max(min(self.scale * share, 1.0), self.floor)
+        return max(min(share / self.enough, 1.0), self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
         self._offers[problem.id] += 1  # another draw where a small pool comes round within a step
