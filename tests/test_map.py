@@ -46,16 +46,16 @@ def tuned(**means: float | None) -> dict[str, Any]:
 ASKED = dict.fromkeys(("grpo", "dars_hw", "deep_grpo", "xrpo"), 0.0)
 
 
-def test_those_asked_after_the_best_design_and_the_three_best_of_the_others(code: ModuleType) -> None:
-    designs = {"invest": 0.1, "invest_pass2": 0.3, "invest_prefix": 0.2}
+def test_those_asked_after_and_the_two_best_of_the_designs_and_of_the_others(code: ModuleType) -> None:
+    designs = {"invest": 0.1, "choose": 0.3, "choose_prefix": 0.2}
     found = code.chosen(tuned(**ASKED, **designs, dapo=0.3, vip=0.5, cures=0.2, ds_grpo=0.4, greso=None))
-    assert found == ["grpo", "dars-hw", "deep-grpo", "xrpo", "invest-pass2", "vip", "ds-grpo", "dapo"]
+    assert found == ["grpo", "dars-hw", "deep-grpo", "xrpo", "choose", "choose-prefix", "vip", "ds-grpo"]
 
 
 def test_all_runs_of_a_recipe_count_not_its_best(code: ModuleType) -> None:
     found = tuned(**ASKED, invest=0.3, dapo=0.3, vip=0.2, cures=0.1, greso=0.1)
     found["greso"]["tried"][0]["scores"]["criterion"]["value"] = 0.4  # a mean of 0.25 and the best run of all
-    assert code.chosen(found)[-3:] == ["dapo", "greso", "vip"]
+    assert code.chosen(found)[-2:] == ["dapo", "greso"]
 
 
 @pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse"])
