@@ -195,11 +195,11 @@ def test_cpu_time_ends_also_for_who_ignores_the_signal(way):
 
 
 def test_sleep_ends_at_the_wall_clock_and_uses_no_cpu_time(way):
+    """In a limit in which a busy machine, too, has made the sandbox; else the time that ran out was not the program's."""
     start = time.monotonic()
-    with pytest.raises(
-        ProgramFaultError, match=r"not done after 0.7 s \(0.[01] s of CPU time used, and 0.[4-7] s waited\)"
-    ):
-        run(way, "import time\ntime.sleep(600)", limits=Limits(seconds=0.7))
+    told = r"not done after 3 s \(0\.[01] s of CPU time used, and [123](\.\d)? s waited\)"
+    with pytest.raises(ProgramFaultError, match=told):
+        run(way, "import time\ntime.sleep(600)", limits=Limits(seconds=3))
     assert time.monotonic() - start < 60
     assert gone(way_mark(way))
 
