@@ -73,7 +73,7 @@ HEAVY = {"torch", "transformers"}
 TIMED = ("record", "explore", "credit", "measure", "config")
 SECONDS = 0.5
 LIBRARIES, LIBRARY_SECONDS = ("numpy", "pydantic", "yaml"), 0.26  # on the machine that SECONDS is meant for
-TRIES = 8  # on a busy machine even the processor time of an import doubles now and then
+TRIES = 20  # on a busy machine even the processor time of an import doubles now and then
 
 
 def layer_of(module: str) -> str | None:

@@ -82,7 +82,9 @@ class PythonTool(TurnTable):
     longest: int = Field(1000, ge=1, description="most characters of an output, of which the beginning is shown")
     cpu_seconds: int = Field(5, ge=1, description="CPU time of a block, with those before it")
     sandbox: Isolation = Field("required", description="none: with the rights of this user, where there is no sandbox")
-    limits: TurnLimits = Field(TurnLimits(seconds=30.0), description="a block may take half of the seconds of a turn")
+    limits: TurnLimits = Field(
+        default_factory=lambda: TurnLimits(seconds=30.0), description="a block may take half of the seconds of a turn"
+    )
 
     @model_validator(mode="after")
     def _time_to_say_so(self) -> PythonTool:
