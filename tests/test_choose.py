@@ -63,11 +63,15 @@ def test_where_nothing_is_told_apart_all_are_taken(ends: str) -> None:
     assert taken(stage, "", 100) == 1
 
 
-def test_where_nothing_is_left_to_chance_all_have_the_floor() -> None:
-    stage = Choose(floor=0.1)
-    stage.observe([seen("", "10", 4, chance=1.0)])
+def test_a_level_whose_tokens_are_all_sure_is_worth_nothing() -> None:
+    """Beside another it has the floor; alone, no level is worth more than it."""
+    sure = seen("sure", "10", 4, chance=1.0)
     assert worth(Expected(Rate(1.0, 1.0), price=4.0, noise=0.0)) == 0
-    assert taken(stage, "") == 1, "no level is worth more than it"
+    alone, beside = Choose(floor=0.1), Choose(floor=0.1)
+    alone.observe([sure])
+    beside.observe([sure, seen("torn", "10", 4)])
+    assert taken(alone, "sure") == 1
+    assert taken(beside, "sure") == pytest.approx(0.1, abs=0.02)
 
 
 def test_a_pool_is_never_drained() -> None:

@@ -38,8 +38,8 @@ class Choose(Stage):
     problems a step begins with and which ones other stages draw.
 
     Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: in the first
-    step all are taken; where nothing is told apart, one level and all problems new, all are taken; where nothing is
-    left to chance, all have the floor. The draw depends on the run's seed, the step and the problem.
+    step all are taken; so they are where nothing is told apart, one level and all problems new, and where no level is
+    worth anything; a level whose tokens are all sure is worth nothing. The draw depends on the run's seed, the step and the problem.
 
     >>> Choose().floor
     0.02
