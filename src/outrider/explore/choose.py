@@ -39,7 +39,8 @@ class Choose(Stage):
 
     Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Degenerate cases: in the first
     step all are taken; so they are where nothing is told apart, one level and all problems new, and where no level is
-    worth anything; a level whose tokens are all sure is worth nothing. The draw depends on the run's seed, the step and the problem.
+    worth anything; a level whose tokens are all sure is worth nothing. The draw depends on the run's seed, the step and
+    the problem.
 
     >>> Choose().floor
     0.02
