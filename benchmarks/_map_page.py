@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from outrider.bench.crossed import Estimate
+from outrider.bench.rates import CLASSES
+from outrider.bench.tables import NONE, as_change, as_number, markdown
+
 Results = Mapping[str, Any]
-CLASSES = ("never", "seldom", "often", "mostly")
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
 MARKERS = "os^D"
-_NONE = "—"
 
 
 def page(results: Mapping[str, Results]) -> str:
@@ -53,14 +56,14 @@ def _ends(found: Results) -> str:
         changes = [_change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", "pass@64")]
         changes += [_change(recipe["pass@1_on_the_way_minus_base"])]
         changes += [_change(recipe["minus_base_at_equal_pass@1"]["pass@64"])]
-        told = [_NONE] * 5 if name == "grpo" else changes
-        there = _NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
+        told = [NONE] * 5 if name == "grpo" else changes
+        there = NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
         turned, rate = recipe["problems_turned"], f"{tuned['learn.lr']:.0e}".replace("e-0", "e-")
         values = [rate, str(tuned["learn.minibatches"]), f"{end['steps']['value']:.0f}"]
         rows.append([name, *values, _at(end["pass@1"]), *told, there, _at(turned["solved"]), _at(turned["lost"])])
     headings = ["recipe", "lr", "updates", "steps", "pass@1", "change", "pass@8", "pass@64", "on the way"]
     headings += ["pass@64 at equal pass@1", "GRPO's pass@1 after", "newly solved", "lost"]
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def _classes(setting: str, found: Results) -> str:
@@ -71,7 +74,7 @@ def _classes(setting: str, found: Results) -> str:
     for recipe, numbers in found["recipes"].items():
         if recipe != "grpo":
             rows.append([recipe, *(_change(numbers["by_rate_before_minus_base"][name]) for name in CLASSES)])
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def figure(results: Mapping[str, Results]) -> Figure:
@@ -112,20 +115,14 @@ def _bar(estimate: Results) -> list[list[float]]:
 
 
 def _at(estimate: Results) -> str:
-    return _NONE if estimate["value"] is None else f"{estimate['value']:.3f}"
+    """The value alone: which of these differ is said by the changes."""
+    return as_number(_read(estimate)._replace(low=math.nan, high=math.nan), "")
 
 
 def _change(estimate: Results) -> str:
-    if estimate["value"] is None:
-        return _NONE
-    value = f"{estimate['value']:+.3f}"
-    if estimate["low"] is None:
-        return value
-    bold = estimate["low"] > 0 or estimate["high"] < 0
-    half = f"{(estimate['high'] - estimate['low']) / 2:.3f}".replace("0.", ".", 1)
-    return f"{f'**{value}**' if bold else value} ±{half}"
+    return as_change(_read(estimate))
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def _read(estimate: Results) -> Estimate:
+    """As the bench had it, where JSON has null for NaN."""
+    return Estimate(*(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields))

@@ -24,8 +24,9 @@ from pathlib import Path
 
 from outrider.record import Problem
 from outrider.verify.answers import number
+from outrider.verify.equality import _in_words
 from outrider.verify.judge import Prepared
-from outrider.verify.maths import Maths, _in_words
+from outrider.verify.maths import Maths
 from outrider.verify.pool import Item, VerifierPool
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "math" / "test.jsonl.gz"

@@ -10,7 +10,7 @@ from outrider.explore.belief import Expected, Rate
 from outrider.explore.choose import worth
 from outrider.explore.stream import ProblemStream
 from outrider.record import Group, Problem
-from scripted import members
+from scripted import members, view
 
 
 def seen(level: str, ends: str, tokens: int, chance: float = 0.5, name: str = "") -> Group:
@@ -42,10 +42,10 @@ def test_tokens_that_are_sure_are_no_noise() -> None:
 
 
 def test_what_is_worth_enough_is_as_good_as_the_best() -> None:
-    stage = Choose(enough=0.5)
-    stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
-    assert stage.chance(Problem("b", "?", level="long")) == pytest.approx(1 / 2)
-    assert Choose(enough=0.25).chance(Problem("b", "?", level="long")) == 1
+    for enough, chance in ((1.0, 1 / 4), (0.5, 1 / 2), (0.25, 1.0)):
+        stage = Choose(enough=enough)
+        stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
+        assert stage.chance(Problem("b", "?", level="long")) == pytest.approx(chance)
 
 
 def test_what_is_out_of_reach_waits_but_stays_in_view() -> None:
@@ -75,10 +75,36 @@ def test_a_level_whose_tokens_are_all_sure_is_worth_nothing() -> None:
 
 
 def test_a_pool_is_never_drained() -> None:
-    """Of a pool in which all was unsolved for long, a step still finds its problems, and draws differ by the seed."""
+    """Of a pool in which all was unsolved for long, a step still finds its problems."""
     pool = [Problem(f"p{i}", "?") for i in range(8)]
     stage = Choose(floor=0.02)
     for _ in range(20):
         stage.observe([Group(p, f"train:1:{p.id}", tuple(members("00", p, 1))) for p in pool[1:]] + [seen("", "10", 3)])
     stream = ProblemStream(lambda index: pool[index % 8])
     assert len(stream.take(8, admits=lambda problem: stage.admits(problem, 3))) == 8
+
+
+def test_which_problems_come_up_differs_by_run_step_and_offer() -> None:
+    """Of 400 that are taken with a chance of 1/4, two draws agree on 5/8; one that is drawn again is the same."""
+
+    def drawn(seed: int, step: int, offers: int = 1) -> list[bool]:
+        stage = Choose(enough=1.0)
+        stage.observe([seen("short", "10", tokens=4), seen("long", "10", tokens=8)])
+        stage.plan(view([], step, seed=seed))
+        problems = [Problem(f"new/{i}", "?", level="long") for i in range(400)]
+        return [[stage.admits(problem, step) for problem in problems] for _ in range(offers)][-1]
+
+    assert drawn(0, 1) == drawn(0, 1)
+    for other in (drawn(1, 1), drawn(0, 2), drawn(0, 1, offers=2)):
+        assert sum(a == b for a, b in zip(drawn(0, 1), other, strict=True)) == pytest.approx(250, abs=40)
+
+
+def test_what_was_offered_and_refused_is_counted_for_a_step() -> None:
+    stage = Choose(enough=1.0, floor=1e-9)
+    stage.observe([seen("easy", "10", 4), *(seen("hard", "00000000", 4, name=str(i)) for i in range(2000))])
+    taken(stage, "easy", 3)
+    taken(stage, "hard", 5)
+    counted = stage.observe([])
+    assert (counted["offered"], counted["refused"]) == (8, 5)
+    counted = stage.observe([])
+    assert (counted["offered"], counted["refused"]) == (0, 0)

@@ -14,6 +14,7 @@ import pytest
 from arms import arm, before
 from outrider.bench.report import BenchReport
 from outrider.bench.spec import Bench
+from outrider.cli import main
 from outrider.config import load_recipe
 from study_code import study_code
 
@@ -75,6 +76,21 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
         recipe = load_recipe(file, setting=setting)
         assert (recipe.learn.lr, recipe.learn.minibatches) == (2e-4, 4)
         assert recipe.explore == load_recipe(code.named(Path(file).stem), setting=setting).explore
+
+
+@pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse"])
+def test_the_bench_takes_what_it_is_asked_for(
+    code: ModuleType, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its dry run, of the screen and of the comparison: a refusal would come after hours."""
+    asked: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda words, **rest: asked.append([str(word) for word in words]))
+    names = code.chosen(tuned(**ASKED, invest=0.1, choose_pass4=0.2, choose_prefix=0.3, dapo=0.1, vip=0.1))
+    code.compared(setting, names, tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5)), tmp_path)
+    with pytest.raises(FileNotFoundError):  # it would read what the bench has left
+        code.screened(setting, tmp_path / "screen")
+    for words in asked:
+        assert main([*words[words.index("bench") :], "--dry-run"]) == 0
 
 
 def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from outrider.record import Outcome, Problem
 from outrider.verify.copying import copied
-from outrider.verify.maths import Maths, compare
+from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
 
 pytest.importorskip("math_verify")
 DATA = Path(__file__).parents[2] / "shared" / "data"

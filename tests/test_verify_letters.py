@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.record import Outcome, Problem
-from outrider.verify.maths import Maths, compare
+from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
 
 pytest.importorskip("math_verify")
 ROOT = Path(__file__).parents[1]

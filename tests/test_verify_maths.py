@@ -12,8 +12,9 @@ import pytest
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem
-from outrider.verify import maths
-from outrider.verify.maths import Maths, compare
+from outrider.verify import equality, maths
+from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
 
 pytest.importorskip("math_verify")
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -252,5 +253,5 @@ def test_right_answers_of_real_sets_are_right_in_a_box_and_wrong_for_the_next(na
     problems = [Problem(str(i), "", answer=gold) for i, gold in enumerate(golds[:100])]
     assert all(judge.judge(p, judge.right(p), True).success for p in problems)
     for problem, other in pairwise(problems[:25]):
-        same = maths._letters(judge.right(problem)) == maths._letters(judge.right(other))
+        same = equality._letters(judge.right(problem)) == equality._letters(judge.right(other))
         assert judge.judge(problem, judge.right(other), True).success <= same

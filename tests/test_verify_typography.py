@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from outrider.record import Outcome, Problem
 from outrider.verify import units
 from outrider.verify.answers import last_boxes, normalise, number
-from outrider.verify.maths import Maths, compare
+from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
 from outrider.verify.short_answer import Exact
 from outrider.verify.typography import plain
 

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from outrider.record import Outcome
-from outrider.verify.maths import Maths, compare
+from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SETS = (

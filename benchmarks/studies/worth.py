@@ -33,9 +33,9 @@ from scipy.optimize import curve_fit
 from outrider.arrays import Floats, Ints
 from outrider.config import load_recipe
 from outrider.config.train import RewardOptions
-from outrider.model.forward import own_statistics
+from outrider.model.forward import Continuation, own_statistics
 from outrider.model.load import Policy, load_policy
-from outrider.record import Ids, Rollout, SampleRequest
+from outrider.record import Rollout, SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -45,17 +45,6 @@ from outrider.train.ranks import Ranks
 
 PROBLEMS, AT_ONCE, RESAMPLES = 240, 5, 200
 CLASSES = {"none of 64": 0.0, "to 1/32": 1 / 32, "to 1/8": 1 / 8, "to 1/4": 1 / 4, "to 1/2": 1 / 2, "above": 1.0}
-
-
-class Response(NamedTuple):
-    """A response behind its prompt, for a forward pass."""
-
-    context_ids: Ids
-    token_ids: Ids
-
-    @property
-    def length(self) -> int:
-        return len(self.context_ids) + len(self.token_ids)
 
 
 class Measured(NamedTuple):
@@ -97,7 +86,7 @@ def gradient(policy: Policy, rollouts: Sequence[Rollout]) -> NDArray[np.float32]
     advantages_G = (rewards_G - rewards_G.mean()) / (len(rollouts) - 1)
     if not advantages_G.any():
         return np.zeros(sum(each.numel() for each in weights), np.float32)
-    rows = [Response(rollout.prompt_ids, rollout.token_ids) for rollout in rollouts]
+    rows = [Continuation(rollout.prompt_ids, rollout.token_ids) for rollout in rollouts]
     logprobs_T = own_statistics(policy.model, policy.path, rows, torch.float32).logprobs_T
     advantages_T = np.repeat(advantages_G, [len(row.token_ids) for row in rows]).astype(np.float32)
     parts = torch.autograd.grad((logprobs_T * torch.from_numpy(advantages_T)).sum(), weights)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from outrider.bench.crossed import Estimate
 from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm
-
-_NONE = "—"
+from outrider.bench.tables import NONE, as_change, as_number, markdown
 
 
 def table(report: BenchReport) -> str:
     """All recipes at the end of their budgets: mean over seeds, and half of the interval."""
     quantities = report.quantities
     headings = ["recipe", "seeds", *quantities]
-    before = [_number(report.value(report.before, q), q) for q in report.policy]
-    rows = [["*before training*", "", *before, *[_NONE] * (len(quantities) - len(before))]]
+    before = [as_number(report.value(report.before, q), q) for q in report.policy]
+    rows = [["*before training*", "", *before, *[NONE] * (len(quantities) - len(before))]]
     for arm in report.arms:
-        rows.append([arm.name, str(len(arm.seeds)), *(_number(report.value(arm, q), q) for q in quantities)])
-    return _markdown(headings, rows)
+        rows.append([arm.name, str(len(arm.seeds)), *(as_number(report.value(arm, q), q) for q in quantities)])
+    return markdown(headings, rows)
 
 
 def differences(report: BenchReport, change: Callable[[Arm, str], Estimate]) -> str:
@@ -31,8 +30,8 @@ def differences(report: BenchReport, change: Callable[[Arm, str], Estimate]) -> 
     for arm in report.arms:
         results = [change(arm, q) for q in report.policy]
         if any(not math.isnan(e.value) for e in results):
-            rows.append([arm.name, str(results[0].seeds), *map(_change, results)])
-    return _markdown(["recipe", "seeds", *report.policy], rows)
+            rows.append([arm.name, str(results[0].seeds), *map(as_change, results)])
+    return markdown(["recipe", "seeds", *report.policy], rows)
 
 
 def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
@@ -143,9 +142,9 @@ def _equal(report: BenchReport) -> str:
     for arm in report.arms:
         if arm is not report.base:
             results = [report.at_equal_pass1(arm, k) for k in ks]
-            place = f"{results[0].pass1:.3f}" if math.isfinite(results[0].pass1) else _NONE
-            rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
-    return _markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(
+            place = f"{results[0].pass1:.3f}" if math.isfinite(results[0].pass1) else NONE
+            rows.append([arm.name, str(results[0].change.seeds), place, *(as_change(f.change) for f in results)])
+    return markdown(["recipe", "seeds", "at pass@1", *(f"pass@{k}" for k in ks)], rows) + _left_out(
         report, lambda arm: report.at_equal_pass1(arm, ks[-1]).change.problems
     )
 
@@ -155,9 +154,9 @@ def _equal_spent(report: BenchReport) -> str:
     for arm in report.arms:
         if arm is not report.base:
             results = [report.at_equal_other(arm, k) for k in ks]
-            place = f"{results[0].spent:,.0f}" if math.isfinite(results[0].spent) else _NONE
-            rows.append([arm.name, str(results[0].change.seeds), place, *(_change(f.change) for f in results)])
-    table = _markdown(["recipe", "seeds", f"at {report.other}", *(f"pass@{k}" for k in ks)], rows)
+            place = f"{results[0].spent:,.0f}" if math.isfinite(results[0].spent) else NONE
+            rows.append([arm.name, str(results[0].change.seeds), place, *(as_change(f.change) for f in results)])
+    table = markdown(["recipe", "seeds", f"at {report.other}", *(f"pass@{k}" for k in ks)], rows)
     return table + _left_out(report, lambda arm: report.at_equal_other(arm, ks[-1]).change.problems)
 
 
@@ -174,26 +173,26 @@ def _reached(report: BenchReport) -> str:
     for arm in report.arms:
         result = report.reached(arm)
         there = [_plain(x) for x in (result.steps, result.tokens, result.seconds)]
-        change = _NONE if arm is report.base else _change(report.on_the_way_against_base(arm))
-        rows.append([arm.name, *there, _number(report.on_the_way(arm), "pass@1"), change])
-    return _markdown(["recipe", "steps", "tokens", "seconds", "pass@1 on the way", "change"], rows)
+        change = NONE if arm is report.base else as_change(report.on_the_way_against_base(arm))
+        rows.append([arm.name, *there, as_number(report.on_the_way(arm), "pass@1"), change])
+    return markdown(["recipe", "steps", "tokens", "seconds", "pass@1 on the way", "change"], rows)
 
 
 def _turned(report: BenchReport) -> str:
     named = [("*drawn again*", report.again), *((arm.name, arm) for arm in report.arms)]
-    rows = [[name, *(_number(share, "") for share in report.turned(arm).values())] for name, arm in named]
-    return _markdown(["recipe", "newly solved", "lost"], rows)
+    rows = [[name, *(as_number(share, "") for share in report.turned(arm).values())] for name, arm in named]
+    return markdown(["recipe", "newly solved", "lost"], rows)
 
 
 def _by_rate(report: BenchReport) -> str:
     first = report.by_rate(report.again)
     assert report.base is not None
     headings = ["recipe", *(f"{name} ({e.problems})" for name, e in first.items())]
-    rows = [["*drawn again*", *(_number(e, "pass@1") for e in first.values())]]
-    rows += [[report.base.name, *(_number(e, "pass@1") for e in report.by_rate(report.base).values())]]
+    rows = [["*drawn again*", *(as_number(e, "pass@1") for e in first.values())]]
+    rows += [[report.base.name, *(as_number(e, "pass@1") for e in report.by_rate(report.base).values())]]
     others = [arm for arm in report.arms if arm is not report.base]
-    rows += [[arm.name, *(_change(e) for e in report.by_rate_against_base(arm).values())] for arm in others]
-    return _markdown(headings, rows)
+    rows += [[arm.name, *(as_change(e) for e in report.by_rate_against_base(arm).values())] for arm in others]
+    return markdown(headings, rows)
 
 
 def _spending(report: BenchReport) -> str:
@@ -207,11 +206,11 @@ def _spending(report: BenchReport) -> str:
             numbers = [_percent(s.share), f"{s.rollouts:,.0f}", f"{s.successes:.2f}", f"{s.solved:.2f}"]
             rows.append([once[0], s.stage.partition("-")[2], *numbers, *once[1:]])
             once = ["", "", ""]
-    return _markdown(["recipe", "stage", *columns], rows)
+    return markdown(["recipe", "stage", *columns], rows)
 
 
 def _percent(share: float) -> str:
-    return _NONE if math.isnan(share) else f"{share:.0%}"
+    return NONE if math.isnan(share) else f"{share:.0%}"
 
 
 def _tuning(report: BenchReport) -> list[str]:
@@ -229,7 +228,7 @@ def _tuning(report: BenchReport) -> list[str]:
             if place == choice.chosen and choice.at_edge:
                 which = f" of {' and '.join(choice.at_edge)}" if len(tune.values) > 1 else ""
                 mark += f", at the edge of what was tried{which}"
-            cells = [_number(t.scores[name], name) if name in t.scores else _NONE for name in ["criterion", *shown]]
+            cells = [as_number(t.scores[name], name) if name in t.scores else NONE for name in ["criterion", *shown]]
             values = [f"{v:g}" if isinstance(v, float) else str(v) for v in t.values.values()]
             rows.append([recipe, *values, *cells, mark])
     seeds = f"{tune.seeds} seed{'s' if tune.seeds > 1 else ''}"
@@ -238,7 +237,7 @@ def _tuning(report: BenchReport) -> list[str]:
         f"tokens per value, measured on {tune.problems} held-out problems that the comparison does not use. Chosen is "
         f"the first value whose {_CRITERIA[tune.by]} is within one standard error of the largest, paired by problem."
     )
-    return [sentence, _markdown(["recipe", *tune.values, "criterion", *shown, ""], rows)]
+    return [sentence, markdown(["recipe", *tune.values, "criterion", *shown, ""], rows)]
 
 
 def _listed(keys: Iterable[str]) -> str:
@@ -264,25 +263,5 @@ def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
     )
 
 
-def _number(result: Estimate, quantity: str) -> str:
-    digits = ",.0f" if quantity in ("tokens", "steps", "seconds") else ".3f"
-    return _NONE if math.isnan(result.value) else f"{result.value:{digits}}{_half(result, digits)}"
-
-
-def _change(result: Estimate) -> str:
-    value = f"**{result.value:+.3f}**" if result.excludes_zero else f"{result.value:+.3f}"
-    return _NONE if math.isnan(result.value) else f"{value}{_half(result, '.3f')}"
-
-
-def _half(result: Estimate, digits: str) -> str:
-    half = (result.high - result.low) / 2
-    return "" if math.isnan(half) else f" ±{half:{digits}}".replace("±0.", "±.")
-
-
 def _plain(value: float) -> str:
     return "never" if math.isnan(value) else f"{value:,.0f}"
-
-
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import signature
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -31,6 +31,17 @@ class Packable(Protocol):
     def token_ids(self) -> Ids: ...
     @property
     def length(self) -> int: ...
+
+
+class Continuation(NamedTuple):
+    """Tokens behind others, and nothing more."""
+
+    context_ids: Ids
+    token_ids: Ids
+
+    @property
+    def length(self) -> int:
+        return len(self.context_ids) + len(self.token_ids)
 
 
 def own_statistics(

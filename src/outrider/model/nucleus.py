@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,21 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from outrider.model.forward import own_hidden
+from outrider.model.forward import Continuation, own_hidden
 from outrider.model.head import CHUNK
-from outrider.record import Ids, Rollout
+from outrider.record import Rollout
 
 ROUNDING = 1e-6
 """A mass this close below the wanted one counts as reached: float32 is not more precise."""
-
-
-class _Sequence(NamedTuple):
-    context_ids: Ids
-    token_ids: Ids
-
-    @property
-    def length(self) -> int:
-        return len(self.context_ids) + len(self.token_ids)
 
 
 def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
@@ -54,7 +44,7 @@ def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArr
     """
     if not len(rollout.token_ids):
         return np.zeros(0, np.int32)
-    sequence = _Sequence(np.concatenate([rollout.prompt_ids, rollout.prefix_ids]), rollout.token_ids)
+    sequence = Continuation(np.concatenate([rollout.prompt_ids, rollout.prefix_ids]), rollout.token_ids)
     hidden_NH, _ = own_hidden(model, [sequence])
     head = model.get_output_embeddings()
     bias = getattr(head, "bias", None)

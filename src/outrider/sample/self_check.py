@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from outrider.errors import UserError
 from outrider.model.device import placement
-from outrider.model.forward import own_statistics
+from outrider.model.forward import Continuation, own_statistics
 from outrider.model.load import Policy, context_length
 from outrider.model.lora import adapter_outputs
 from outrider.record import Ids
@@ -27,17 +27,6 @@ _LARGE_LOGIT = 16.0  # logits that a soft cap of 30, 50 or 100 changes by more t
 _LONGEST = 8192  # tokens: no longer window is looked beyond
 _SHAPES = ((3, 9), (11, 5), (14, 12), (1, 7))  # tokens of context and own tokens
 _PREFIX = 2  # own tokens that a decoder is given with the context, as of a branch
-
-
-class ProbeRow(NamedTuple):
-    """A sequence of random tokens."""
-
-    context_ids: Ids
-    token_ids: Ids
-
-    @property
-    def length(self) -> int:
-        return len(self.context_ids) + len(self.token_ids)
 
 
 class SelfCheckResult(NamedTuple):
@@ -140,7 +129,7 @@ class SelfCheck:
         return torch.cat(parts)
 
 
-def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
+def _learner_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """All rows in one pass."""
     dtype = placement(policy.options.dtype).dtype
     logprobs_N, entropies_N, _ = own_statistics(policy.model, policy.path, rows, dtype)
@@ -150,7 +139,7 @@ def _learner_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
     yield _apart(entropies_N, -(want_NV.exp() * want_NV.clamp_min(torch.finfo(want_NV.dtype).min)).sum(-1))
 
 
-def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
+def _sampler_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Contexts prefilled together where the decoder can, then two siblings of each, which drop out as they end."""
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
@@ -169,7 +158,7 @@ def _sampler_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequen
             yield from (_logits_apart(logits_V, wants[i][t + 1]) for i, logits_V in zip(alive, logits_BV, strict=True))
 
 
-def _kept_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[Tensor]) -> Iterator[Tensor]:
+def _kept_differences(policy: Policy, rows: Sequence[Continuation], wants: Sequence[Tensor]) -> Iterator[Tensor]:
     """Contexts whose last tokens, one or two, are computed after the others were kept; then one token more."""
     decoder, device = decoder_of(policy), policy.model.device
     contexts, together = _together(decoder, rows)
@@ -188,7 +177,7 @@ def _kept_differences(policy: Policy, rows: Sequence[ProbeRow], wants: Sequence[
                 yield _logits_apart(logits_V, wants[i][_PREFIX + 1])
 
 
-def _together(decoder: Decoder[Any], rows: Sequence[ProbeRow]) -> tuple[list[Ids], list[list[int]]]:
+def _together(decoder: Decoder[Any], rows: Sequence[Continuation]) -> tuple[list[Ids], list[list[int]]]:
     """The contexts of a decoder, and those that it prefills in one call."""
     contexts = [np.concatenate([row.context_ids, row.token_ids[:_PREFIX]]) for row in rows]
     everything = list(range(len(rows)))
@@ -229,20 +218,20 @@ def _windows(model: PreTrainedModel) -> list[int]:
     return sorted({v for k, v in named if isinstance(v, int) and v > 1 and ("window" in k or "chunk" in k)})
 
 
-def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[ProbeRow]:
+def _random_rows(policy: Policy, shapes: Sequence[tuple[int, int]]) -> list[Continuation]:
     generator = np.random.default_rng(0)
     size = min(policy.model.config.get_text_config().vocab_size, len(policy.tokenizer))
     ordinary = np.setdiff1d(np.arange(size), policy.tokenizer.all_special_ids)
     room = context_length(policy.model)
     drawn = [generator.choice(ordinary, context + own).astype(np.int32) for context, own in shapes]
     return [
-        ProbeRow(ids[:context], ids[context:room])
+        Continuation(ids[:context], ids[context:room])
         for ids, (context, _) in zip(drawn, shapes, strict=True)
         if context + _PREFIX < min(len(ids), room)
     ]
 
 
-def _own_logprobs(model: PreTrainedModel, row: ProbeRow) -> Tensor:
+def _own_logprobs(model: PreTrainedModel, row: Continuation) -> Tensor:
     """Log-probabilities of the whole vocabulary before every own token, ``[T, V]``."""
     ids = np.concatenate([row.context_ids, row.token_ids]).astype(np.int64)
     logits_LV = _own_logits(model, torch.from_numpy(ids).to(model.device))
@@ -264,7 +253,7 @@ def _own_logits(model: PreTrainedModel, ids_L: Tensor) -> Tensor:
 
 
 @torch.enable_grad()
-def _idle_targets(model: PreTrainedModel, row: ProbeRow) -> list[str]:
+def _idle_targets(model: PreTrainedModel, row: Continuation) -> list[str]:
     """Kinds of adapted layers none of whose adapters has a gradient: Mamba's own code, for one, multiplies with
     ``dt_proj.weight`` and so passes by what was put around ``dt_proj``."""
     outputs = adapter_outputs(model)

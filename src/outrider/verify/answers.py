@@ -17,6 +17,7 @@ from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
 
+LONGEST = 1000  # characters; the longest right answer of the usual maths sets has some two hundred
 LONGEST_NUMBER = 100  # characters; longer strings of digits are no final answer
 LARGEST_EXPONENT = 300  # 1e300 is exact in 300 digits; 1e10000000000 would not end
 LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict

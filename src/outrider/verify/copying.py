@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from outrider.verify.answers import normalise, number
-from outrider.verify.latex import LONGEST, UnreadableError, clean, expression
+from outrider.verify.answers import LONGEST, normalise, number
+from outrider.verify.latex import UnreadableError, clean, expression
 from outrider.verify.nodes import is_name, read, sides, split
 from outrider.verify.points import same_value
 from outrider.verify.typography import TEXT, plain

@@ -18,10 +18,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from outrider.verify import units
-from outrider.verify.answers import repeating
+from outrider.verify.answers import LONGEST, repeating
 from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
 
-LONGEST = 1000  # characters; the longest right answer of the usual maths sets has some two hundred
 DEEPEST = 40  # brackets inside brackets
 HIGHEST_TOWER = 3  # a^{b^{c^d}} stands on three
 LONGEST_EXPONENT = 5  # digits

@@ -15,11 +15,8 @@ Not compared: a unit with none (5 cm is 5), degrees (90° is 90, not pi/2), the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -27,28 +24,10 @@ from pydantic import Field
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict, incorrect, unparseable
-from outrider.verify import units
-from outrider.verify.algebra import equal, readable
-from outrider.verify.answers import (
-    answer_line,
-    boxes,
-    last_boxes,
-    last_number,
-    normalise,
-    number,
-    shown,
-)
-from outrider.verify.copying import copied
+from outrider.verify.answers import LONGEST, answer_line, boxes, last_boxes, last_number, normalise, shown
 from outrider.verify.judge import PooledJudge
-from outrider.verify.latex import LONGEST, UnreadableError, clean, expression, refuse
 from outrider.verify.short_answer import gold_of
-from outrider.verify.typography import FONT, TEXT, plain
 
-_IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
-_ALL_WORDS = re.compile(r"[(]?[A-Za-z]{3,}(?:[\s-][A-Za-z]+)*[)]?")
-_TYPESETTING = re.compile(rf"[\s{{}}().,$*]|(?:{FONT}|\\boxed)(?![A-Za-z])")
-_COMMA = re.compile(r"[-+]?(?:[0-9]+,(?![0-9]{3}$)[0-9]+|0,[0-9]+)")  # 1,000 is a thousand
-_CURRENCIES = {"\\$": "dollars", "€": "euros", "£": "pounds sterling", "¥": "yen"}
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
 _WARM = r"""
 \frac{1}{2}, -\frac{3\sqrt{2}}{5}, 3\sqrt{13}, 2^{10}, x^2+2x+1, (x-1)(x+2)^2, \frac{2x-7}{(x+1)(x-2)}, 10\pi, 10!
@@ -92,6 +71,9 @@ class Maths(PooledJudge):
             return unparseable("no final answer" if finished else "cut off before a final answer")
         if len(answer) > LONGEST:  # first: every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
+        from outrider.verify.copying import copied  # here, since a recipe needs the options of a judge and no algebra
+        from outrider.verify.equality import compare
+
         try:
             results = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
         except (RecursionError, MemoryError) as error:  # caused by the text of the answer, not by the judge
@@ -105,11 +87,14 @@ class Maths(PooledJudge):
         return f"\\boxed{{{_all(problem.answer)[0]}}}"
 
     def prepare(self) -> None:
-        """Import the parser, and let it read some answers."""
+        """Import the parser and all that compares, and let it read some answers."""
         _require()
         import logging
 
         import math_verify  # noqa: F401
+
+        from outrider.verify import copying, equality  # noqa: F401
+        from outrider.verify.latex import expression
 
         logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns at each call that its time limit is off
         # ANTLR builds its tables while it parses, which takes seconds for the first answers
@@ -129,84 +114,18 @@ class Maths(PooledJudge):
         """The content of the boxes that hold the answer, each once, as one list."""
         found = last_boxes(text) if self.boxes == "last" else boxes(text)
         contents = [b.strip() for b in (found[:1] if self.boxes == "first" else found) if b.strip()]
-        return ", ".join({normalise(b): b for b in contents}.values()) if contents else None
+        # one that is too long to be read is only compared as it stands: a megabyte takes half a second to normalise
+        return ", ".join({normalise(b) if len(b) <= LONGEST else b: b for b in contents}.values()) if contents else None
 
     def _gold(self, fields: Mapping[str, Any], name: str) -> str:
+        from outrider.verify.latex import UnreadableError, refuse
+
         gold = gold_of(fields, name, self._boxed)
         try:
             refuse(gold)
         except UnreadableError as reason:
             raise ValueError(f"the answer {gold[:80]!r} is beyond what is compared: {reason}") from reason
         return gold
-
-
-# the rollouts of a group give the same answers again and again
-@lru_cache(8192)
-def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, str]:
-    r"""The outcome of an answer against the right one, and the reason where it is not obvious.
-
-    >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
-    ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
-    """
-    if not units.agree(_unit(gold), _unit(answer)):
-        return Outcome.INCORRECT, "another unit"
-    if normalise(answer) == normalise(gold):
-        return Outcome.CORRECT, ""
-    if clean(gold) == clean(answer) != "":
-        return Outcome.CORRECT, ""
-    right, value = _plain(gold), _plain(answer)
-    if (comma := _decimal_comma(gold, answer)) is not None:
-        return _outcome(comma)
-    if right is not None and value is not None:
-        allowed = abs(right) * Fraction(tolerance) if "." in gold else 0
-        return _outcome(abs(value - right) <= allowed)
-    try:
-        refuse(answer)
-    except UnreadableError as reason:
-        return Outcome.UNPARSEABLE, str(reason)
-    in_words = _in_words(gold), _in_words(answer)
-    if any(in_words) and (in_words[0] or _IN_TEXT.search(clean(answer))):
-        return _outcome(_letters(gold) == _letters(answer))
-    if not readable(gold):
-        return Outcome.INCORRECT, "another text than the right answer, which is only text"
-    try:
-        return _outcome(equal(gold, answer, tolerance))
-    except UnreadableError as reason:
-        return Outcome.UNPARSEABLE, str(reason)
-
-
-def _outcome(same: bool) -> tuple[Outcome, str]:
-    return (Outcome.CORRECT if same else Outcome.INCORRECT), ""
-
-
-def _plain(text: str) -> Fraction | None:
-    """The value of a text that is only a number: a percentage has two values, and x = 3 is not y = 3."""
-    return None if "%" in plain(text) or "=" in text else number(text)
-
-
-def _unit(text: str) -> str:
-    """The unit of a quantity, or the sign of a currency or percentage; $ counts only as LaTeX's sign of a dollar."""
-    sign = next((name for sign, name in _CURRENCIES.items() if sign in text), "")
-    return units.split(plain(text))[1] or sign or ("percentage" if plain(text).endswith("%") else "")
-
-
-def _decimal_comma(gold: str, answer: str) -> bool | None:
-    """Whether two decimals are equal of which one is written with a comma; None for anything else."""
-    one, other = plain(gold), plain(answer)
-    for with_comma, without in ((one, other), (other, one)):
-        if _COMMA.fullmatch(with_comma) and "." in without and (value := number(without)) is not None:
-            return number(with_comma.replace(",", ".")) == value
-    return None
-
-
-def _in_words(text: str) -> bool:
-    text = clean(text)
-    return bool(_IN_TEXT.search(text) or _ALL_WORDS.fullmatch(text))
-
-
-def _letters(text: str) -> str:
-    """A text without its type-setting and case."""
-    return _TYPESETTING.sub("", text).casefold()
 
 
 def _all(answer: str | list[str]) -> list[str]:
