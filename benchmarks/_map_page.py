@@ -22,6 +22,8 @@ def page(results: Mapping[str, Results]) -> str:
     parts = [_OPENING, "![what each recipe changes, and of which problems](map.png)"]
     for setting, found in results.items():
         parts += [f"## {setting}", _sentence(setting, found), _ends(found)]
+        if found["untouched"] is not None:
+            parts += [_UNTOUCHED, _untouched(found["untouched"])]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
     return "\n\n".join(parts) + "\n"
 
@@ -32,6 +34,7 @@ _OPENING = (
     "and problem; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty "
     "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
 )
+_UNTOUCHED = "The last policies, once, on 300 held-out problems that nothing was measured on before:"
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's 64 samples solved (never), up to "
     "an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of problems."
@@ -64,6 +67,15 @@ def _ends(found: Results) -> str:
     headings = ["recipe", "lr", "updates", "steps", "pass@1", "change", "pass@8", "pass@64", "on the way"]
     headings += ["pass@64 at equal pass@1", "GRPO's pass@1 after", "newly solved", "lost"]
     return markdown(headings, rows)
+
+
+def _untouched(found: Results) -> str:
+    quantities = ("pass@1", "pass@8", "pass@64")
+    rows = [["*base*", *(_at(found["before"][q]) for q in quantities)]]
+    rows += [["*grpo*", *(_at(found["grpo"]["end"][q]) for q in quantities)]]
+    others = [name for name in found if name not in ("before", "grpo")]
+    rows += [[name, *(_change(found[name]["minus_base"][q]) for q in quantities)] for name in others]
+    return markdown(["change from grpo", *quantities], rows)
 
 
 def _classes(setting: str, found: Results) -> str:

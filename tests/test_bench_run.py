@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -19,9 +20,11 @@ from outrider.bench.cell import Cell, cells_before, cells_of, tuning_cells
 from outrider.bench.child import run_cell
 from outrider.bench.crossed import Measured, estimate
 from outrider.bench.spec import Bench
+from outrider.bench.untouched import untouched_cells
 from outrider.cli import main
 from outrider.config import read_yaml
 from outrider.measure import pass_at_k
+from outrider.measure.evaluation import Evaluation
 from outrider.runs.folder import RunFolder
 from processes import begun, begun_by_the_interpreter, wait_until
 
@@ -29,7 +32,7 @@ WORDS = [
     "grpo",
     "dr-grpo",
     *("--seeds=2", "--tokens=300", "--points=2", "--at-once=2"),
-    *("--tune=learn.lr=1e-4,1e-3", "--tune-tokens=60", "--tune-problems=2"),
+    *("--tune=learn.lr=1e-4,1e-3", "--tune-tokens=60", "--tune-problems=2", "--untouched=3"),
     *("train={problems: 2, save_every: 1}", "explore.0.n=4", "sample.max_tokens=24", "task.countdown.sizes=[3]"),
     "evaluate={problems: 4, n: 2, bootstrap: 0}",
 ]
@@ -48,12 +51,16 @@ def cells(out: Path) -> dict[str, Cell]:
     """Every run of the bench by its path."""
     bench = Bench.model_validate(read_yaml((out / "bench.yaml").read_text(), "bench.yaml"))
     assert bench.tune is not None
-    found = [*cells_before(out, bench)]
+    found, trained = [*cells_before(out, bench)], {}
     for name in bench.recipes:
         for values in bench.tune.tries:
             found += tuning_cells(out, bench, bench.tune, name, values)
         chosen = json.loads((out / "results.json").read_bytes())["tuning"][name]["chosen"]
-        found += cells_of(out, bench, name, chosen)
+        trained[name] = cells_of(out, bench, name, chosen)
+        found += trained[name]
+    assert bench.untouched is not None
+    before, last = untouched_cells(bench, bench.untouched, out, trained)
+    found += [before, *itertools.chain(*last.values())]
     return {str(cell.path.relative_to(out)): cell for cell in found}
 
 
@@ -82,7 +89,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
     runs = cells(whole)
-    assert len(runs) == 2 + 2 * 2 + 2 * 2
+    assert len(runs) == 2 + 2 * 2 + 2 * 2 + 5
     assert all(cell.finished for cell in runs.values())
     for cell in runs.values():
         tokens = [row["tokens"] for row in RunFolder(cell.path).metrics()]
@@ -97,15 +104,15 @@ def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
 
 
 def test_tuning_sees_neither_the_problems_nor_the_seeds_of_the_comparison(whole: Path) -> None:
-    seen: dict[str, tuple[set[str], set[int]]] = {"tuning": (set(), set()), "cells": (set(), set())}
+    seen: dict[str, tuple[set[str], set[int]]] = {kind: (set(), set()) for kind in ("tuning", "cells", "untouched")}
     for name, cell in cells(whole).items():
         kind = name.split("/")[0]
         for evaluation in RunFolder(cell.path).evaluations().values():
             if kind in seen:
                 seen[kind][0].update(tally["problem"] for tally in evaluation["tallies"])
                 seen[kind][1].add(cell.seed)
-    assert [len(part) for parts in seen.values() for part in parts] == [2, 1, 4, 2]
-    assert not seen["tuning"][0] & seen["cells"][0]
+    assert [len(part) for parts in seen.values() for part in parts] == [2, 1, 4, 2, 3, 2]
+    assert len(set.union(*(problems for problems, _ in seen.values()))) == 2 + 4 + 3
     assert not seen["tuning"][1] & seen["cells"][1]
 
 
@@ -141,11 +148,29 @@ def test_the_numbers_are_those_of_the_runs(whole: Path) -> None:
     assert results["grpo"]["minus_base"]["pass@2"]["value"] == 0
 
 
+def test_what_is_kept_back_is_measured_with_the_last_policies(whole: Path) -> None:
+    """By hand: a run's own model, on the problems behind those of the comparison and of tuning."""
+    results = json.loads((whole / "results.json").read_bytes())["untouched"]
+    assert list(results) == ["before", "grpo", "dr-grpo"]
+    for name in ("grpo", "dr-grpo"):
+        values = []
+        for seed in ("0", "1"):
+            run, out = whole / "cells" / name / seed, whole.parent / f"by-hand-{name}-{seed}"
+            words = ["evaluate", str(run / "model"), "--task", "countdown", "--out", str(out), "sample.max_tokens=24"]
+            asked = ["task.countdown.sizes=[3]", "evaluate={problems: 3, skip: 6, n: 2, bootstrap: 0}"]
+            assert main([*words, *asked]) == 0
+            overall = Evaluation.from_json(RunFolder(out).evaluations()[0]).overall
+            values.append((overall.pass_at[2].value, overall.entropy))
+        found = tuple(results[name]["end"][quantity]["value"] for quantity in ("pass@2", "entropy"))
+        assert found == pytest.approx(np.mean(values, axis=0))
+
+
 def test_the_page_has_what_a_reader_needs(whole: Path) -> None:
     page, table = (whole / "page.md").read_text(), (whole / "table.md").read_text()
     assert table in page
     command = shlex.join(["outrider", *json.loads((whole / "environment.json").read_bytes())["command"][1:]])
-    for part in ("(frontier.png)", "## Tuning", "## Change from grpo", f"```\n{command}\n```", "torch 2"):
+    parts = ["(frontier.png)", "## Tuning", "## Change from grpo", "3 other held-out problems", "torch 2"]
+    for part in (*parts, f"```\n{command}\n```"):
         assert part in page
     assert (whole / "frontier.png").read_bytes()[:4] == b"\x89PNG"
     assert "NaN" not in (whole / "results.json").read_text()

@@ -70,6 +70,16 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             'bench: tune.by is "pass@2", but should be \'p',
         ),
         ([*TWO, "--tune-seeds", "2"], "--tune-seeds is given, but --tune is not"),
+        ([*TWO, "--untouched-skip", "2"], "--untouched-skip is given, but --untouched is not"),
+        (
+            [*TWO, "--untouched", "9", "--untouched-skip", "299"],
+            "--untouched-skip 299 is too few: this bench itself measures on 300 problems",
+        ),
+        (
+            [*TWO, f"task={TABLE}", "--untouched", "9"],
+            "task 'table' holds out 4 problems, but 300 are asked for (evaluate.problems) and 9 untouched ones behind "
+            "the first 300 (--untouched)",
+        ),
         (
             [*TWO, "--steps", "9", "--tune", "learn.lr=1,2"],
             "--tune needs --tune-tokens where the budget is not in tokens",
@@ -100,13 +110,15 @@ def test_two_budgets_do_not_parse(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_dry_run_counts_the_tokens_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--seeds", "3", "--tokens", "1_000_000", "--tune", "learn.lr=1e-4,2e-4", "--tune-seeds", "2", "--dry-run"]
-    assert main([*TWO, *words, "evaluate.problems=100"]) == 0
+    assert main([*TWO, *words, "evaluate.problems=100", "--untouched", "50"]) == 0
     out = capsys.readouterr().out
     assert "training: 6 runs (grpo, dr-grpo; 3 seeds), 6 x 1,000,000 = 6,000,000 generated tokens" in out
     assert "tuning: 8 runs" in out
     assert "8 x 1,000,000 = 8,000,000 generated tokens" in out
     # 4 points of 6 runs and twice before, 100 problems of 64 samples and a greedy response, 96 tokens each
     assert f"26 x 6,500 responses of at most 96 tokens: at most {26 * 6500 * 96:,}" in out
+    # the last policies of 6 runs and the first one, 50 problems
+    assert f"7 x 3,250 responses of at most 96 tokens: at most {7 * 3250 * 96:,}" in out
     assert f"8 x 13,000 responses of at most 96 tokens: at most {8 * 13000 * 96:,}" in out
     settings = read_yaml(out.split("\n\n")[1], "plan")
     assert Bench.model_validate(settings).tune.tokens == 1_000_000
@@ -156,6 +168,7 @@ def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
         return _differences(began, asked, dict.fromkeys(asked.recipes), tmp_path)
 
     assert differences(seeds=5, recipes=["grpo", "dapo"], tune=tune | more(1e-4, 2e-4, 4e-4)) == []
+    assert differences(untouched={"problems": 9, "skip": None}) == []
     assert differences(seeds=2) == ["seeds: 3 -> 2"]
     assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]
     for other in (tune | more(1e-4, 2e-4), tune | {"tokens": 20}, None):

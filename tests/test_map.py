@@ -98,14 +98,16 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     start = before([0, 6, 20, 50], samples=64)
     arms = (arm("grpo", [[32] * 4] * 2, samples=64), arm("vip", [[48, 32, 32, 32]] * 2, samples=64))
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
-    found = BenchReport(bench, start, start, arms, {}, ())
+    kept = tuple(arm(name, [[wins] * 4] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
+    found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, kept, {}, ()))
     for part, results in (("compared", found.to_json()), ("screen", {"tuning": tuned(grpo=0.1, vip=0.2)})):
         (tmp_path / "sparse" / part).mkdir(parents=True)
         (tmp_path / "sparse" / part / "results.json").write_text(json.dumps(results, allow_nan=False))
     code.draw(tmp_path)
     text = (tmp_path / "page.md").read_text()
     assert "The base has pass@1 0.297 and pass@64 0.750; GRPO takes them to 0.500 and 1.000" in text
-    ends, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
+    ends, untouched, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
     assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "10", "0.562", "+0.062"]
+    assert untouched[1].split()[0] == "**+0.125**"
     assert [cell.split()[0] for cell in classes[1:5]] == ["**+0.250**", "+0.000", "+0.000", "+0.000"]
     assert (tmp_path / "map.png").stat().st_size > 10_000

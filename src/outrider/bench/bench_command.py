@@ -15,6 +15,7 @@ from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice, choose, tried
+from outrider.bench.untouched import measure_untouched
 from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
@@ -72,9 +73,12 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
             failures[-1].sentence() if failures else f"{before[first is not None].path} holds no evaluation"
         )
     arms = [read_arm(name, cells[name], bench.shares) for name in bench.recipes if name in cells]
+    untouched, failed = measure_untouched(bench, out, cells, cores, _finished_line)
+    failures += failed
     sentences = [f.sentence() for f in failures]
     sentences += [f"{name}: every value that was tried failed" for name in bench.recipes if name not in cells]
-    report = BenchReport(bench, first, again, tuple(arm for arm in arms if arm is not None), choices, tuple(sentences))
+    done = tuple(arm for arm in arms if arm is not None)
+    report = BenchReport(bench, first, again, done, choices, tuple(sentences), untouched)
     _write(report, out)
     return 1 if sentences else 0
 
@@ -123,6 +127,8 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     A finished run whose recipe now gets another value is refused when it comes to it (:mod:`outrider.bench.cell`).
     """
     old, new = began.model_dump(mode="json"), bench.model_dump(mode="json")
+    if began.untouched is None:  # it changes no run, and may be asked for when all are done
+        old["untouched"] = new["untouched"]
     if began.tune and bench.tune and all(values in bench.tune.tries for values in began.tune.tries):
         old["tune"]["values"] = new["tune"]["values"]
     may_grow = ("seeds", "recipes")
@@ -149,13 +155,20 @@ def _refuse_others(out: Path) -> None:
 
 def _refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
     """Refuse too few held-out problems before anything runs; tuning would fail hours later."""
-    compared, wanted = recipe.evaluate.problems, bench.tune.problems if bench.tune else 0
+    compared = recipe.evaluate.problems
+    looked_at = wanted = bench.looked_at(compared)
+    apart = f" and {looked_at - compared} others to tune on (--tune-problems)" if bench.tune else ""
+    if (last := bench.untouched) is not None:
+        first = bench.untouched_from(compared)
+        if first < looked_at:
+            raise UserError(f"--untouched-skip {first} is too few: this bench itself measures on {looked_at} problems")
+        wanted = first + last.problems
+        apart += f" and {last.problems} untouched ones behind the first {first} (--untouched)"
     try:
-        held = len(recipe.task.heldout(compared + wanted))
+        held = len(recipe.task.heldout(wanted))
     finally:
         recipe.task.close()
-    if held < compared + wanted:
-        apart = f" and {wanted} others to tune on (--tune-problems)" if wanted else ""
+    if held < wanted:
         raise UserError(
             f"task {recipe.task.name!r} holds out {held} problems, but {compared} are asked for "
             f"(evaluate.problems){apart}"

@@ -26,6 +26,7 @@ class Cell:
         path: its run folder.
         seed: its seed.
         unit, budget: the budget of the run; with 0 it only measures.
+        policy: what it measures instead of the recipe's model. A bench's folder may be moved, and this with it.
     """
 
     label: str
@@ -35,6 +36,12 @@ class Cell:
     seed: int
     unit: str = "steps"
     budget: float = 0
+    policy: Path | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All changes of the recipe."""
+        return self.overrides if self.policy is None else (*self.overrides, override("model", str(self.policy)))
 
     @property
     def log(self) -> Path:
@@ -55,7 +62,8 @@ class Cell:
         if not (self.path / "table.md").is_file():
             return False
         held = recipe_of_run(read_yaml((self.path / "config.yaml").read_text("utf-8"), str(self.path)))
-        if differences := held.difference(load_recipe(str(self.recipe), self.overrides)):
+        moved = [] if self.policy is None else [override("model", held.model)]
+        if differences := held.difference(load_recipe(str(self.recipe), [*self.overrides, *moved])):
             raise UserError(f"{self.path} was run otherwise ({'; '.join(differences)}); move it elsewhere to go on")
         return True
 
@@ -80,15 +88,17 @@ def recipe_file(out: Path, name: str) -> Path:
     return out / "recipes" / f"{name}.yaml"
 
 
+MEASURE_ONLY = ("train={tokens: null, steps: 0, seconds: null, evaluate_at: []}", "evaluate.before=true")
+
+
 def cells_before(out: Path, bench: Bench) -> tuple[Cell, Cell]:
     """Measure the policy before training, which is the same for every recipe and seed, and once more with other draws:
     what differs between the two is chance."""
     recipe = recipe_file(out, bench.base)
-    nothing = ("train={tokens: null, steps: 0, seconds: null, evaluate_at: []}", "evaluate.before=true")
     other = override("evaluate.seed", load_recipe(str(recipe)).evaluate.seed + 1)
     return (
-        Cell("before training", recipe, nothing, out / "before", 0),
-        Cell("before training, drawn again", recipe, (*nothing, other), out / "before-again", 0),
+        Cell("before training", recipe, MEASURE_ONLY, out / "before", 0),
+        Cell("before training, drawn again", recipe, (*MEASURE_ONLY, other), out / "before-again", 0),
     )
 
 

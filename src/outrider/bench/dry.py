@@ -35,6 +35,8 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
             f"{tries} x {tune.tokens:,} = {tries * tune.tokens:,} generated tokens",
             f"measuring for it: once a run, {_evaluation(recipe, tries, tune.problems)}",
         ]
+    if (last := bench.untouched) is not None:
+        lines.append(f"measuring on untouched problems: once a run, {_evaluation(recipe, runs + 1, last.problems)}")
     lines += [f"warning: {name}: {warning}" for name, recipe in recipes.items() for warning in recipe_warnings(recipe)]
     settings = dump_yaml(bench.model_dump(mode="json"))
     return "\n".join([*lines, "", settings])

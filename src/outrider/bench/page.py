@@ -57,6 +57,8 @@ def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
             parts += [f"## Change from {base} at equal pass@1", _EQUAL.format(base=base), _equal(report)]
         parts += [f"## Where the final pass@1 of {base} is reached, and pass@1 on the way", _REACHED, _reached(report)]
         parts += ["## By the pass rate before training", _BY_RATE.format(samples=samples, base=base), _by_rate(report)]
+    if report.untouched is not None:
+        parts += ["## On problems that were kept back", *_untouched(report.untouched, base)]
     parts += ["## Problems newly solved, and lost", _TURNED.format(samples=samples), _turned(report)]
     parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
@@ -121,6 +123,10 @@ _BY_RATE = (
     "pass@1 of the problems that none of {samples} samples solved before training (never), up to an eighth of them "
     "(seldom), up to a half (often), or more (mostly); chance has a part in that, so the policy before training is "
     "shown by other samples. Below {base}: changes from it, paired, with intervals as above."
+)
+_UNTOUCHED = (
+    "The last policies, measured once on {count} other held-out problems: no setting was chosen by them and no curve "
+    "was watched on them. Changes from {base} as above."
 )
 _TURNED = (
     "Shares of the problems that none of {samples} samples solved before training and one or more at the end, and of "
@@ -193,6 +199,17 @@ def _by_rate(report: BenchReport) -> str:
     others = [arm for arm in report.arms if arm is not report.base]
     rows += [[arm.name, *(as_change(e) for e in report.by_rate_against_base(arm).values())] for arm in others]
     return markdown(headings, rows)
+
+
+def _untouched(report: BenchReport, base: str) -> list[str]:
+    """Ends, and their changes from the base recipe; tokens, steps and seconds are those above."""
+    count = len(report.before.end.evaluations[0].tallies)
+    rows = [["*before training*", "", *(as_number(report.value(report.before, q), q) for q in report.policy)]]
+    for arm in report.arms:
+        rows.append([arm.name, str(len(arm.seeds)), *(as_number(report.value(arm, q), q) for q in report.policy)])
+    parts = [_UNTOUCHED.format(count=count, base=base), markdown(["recipe", "seeds", *report.policy], rows)]
+    others = any(arm.name != base for arm in report.arms)
+    return [*parts, _without(differences(report, report.against_base), base)] if others and report.base else parts
 
 
 def _spending(report: BenchReport) -> str:

@@ -55,11 +55,11 @@ def run_cells(
     all have ended.
     """
     waiting = [cell for cell in cells if not cell.finished]
-    progress = Progress(
-        int(sum(cell.budget for cell in cells)), next((cell.unit for cell in cells if cell.budget), "steps")
-    )
+    training = [cell for cell in cells if cell.budget]
+    weights = {cell.path: cell.budget if training else 1 for cell in cells}  # where all only measure, they are counted
+    progress = Progress(int(sum(weights.values())), training[0].unit if training else "runs")
     finished = [cell for cell in cells if cell not in waiting]
-    progress.resume_at(int(sum(cell.budget for cell in finished) + sum(cell.spent() for cell in waiting)))
+    progress.resume_at(int(sum(weights[cell.path] for cell in finished) + sum(cell.spent() for cell in waiting)))
     counted = {cell.path: cell.spent() for cell in waiting}
     free, running, failures = list(cores), list[_Running](), list[Failure]()
     with progress:
@@ -79,7 +79,7 @@ def run_cells(
                         progress.say(failures[-1].sentence())
                     else:
                         progress.say(done(r.cell))
-                    _advance(progress, r.cell, r.cell.budget, counted)
+                    _advance(progress, r.cell, weights[r.cell.path], counted)
                 for r in running:
                     _advance(progress, r.cell, min(r.cell.spent(), r.cell.budget), counted)
         finally:
@@ -89,7 +89,7 @@ def run_cells(
 
 def _start(cell: Cell, core: int) -> _Running:
     cell.path.parent.mkdir(parents=True, exist_ok=True)
-    arguments = (core, str(cell.recipe), cell.overrides, str(cell.path), str(cell.log))
+    arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log))
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     process.start()
     return _Running(cell, core, process)

@@ -21,7 +21,9 @@ from outrider.bench.tuning import Choice
 from outrider.errors import UserError
 from outrider.record.json_data import json_data
 
-SCHEMA_VERSION = 3  # 2 had no classes of pass rates; 1 one tuned key: `value` of what was tried, alone as `chosen`
+SCHEMA_VERSION = 4
+"""3 had no untouched problems, 2 no classes of pass rates; 1 had one tuned key, alone: `value` of what was tried, and
+`chosen`."""
 _NOTHING = Estimate(math.nan, math.nan, math.nan, 0, 0)
 
 
@@ -45,6 +47,8 @@ class BenchReport:
         arms: the recipes that have finished runs, in the order of the bench.
         choices: the tuned values, by recipe.
         failures: one sentence for every run that did not finish.
+        untouched: the last policies on problems that nothing else was measured on, or None. Its ``again`` is its
+            ``before``.
     """
 
     bench: Bench
@@ -53,6 +57,7 @@ class BenchReport:
     arms: tuple[Arm, ...]
     choices: Mapping[str, Choice]
     failures: tuple[str, ...]
+    untouched: BenchReport | None = None
 
     def __post_init__(self) -> None:
         expected = problems(self.before.end.evaluations[0])
@@ -168,8 +173,18 @@ class BenchReport:
             "recipes": {arm.name: self._of_arm(arm) for arm in self.arms},
             "tuning": {name: _of_choice(choice) for name, choice in self.choices.items()},
             "failures": self.failures,
+            "untouched": self.untouched and self.untouched._ends(),
         }
         return dict(json_data(results))
+
+    def _ends(self) -> dict[str, Any]:
+        """What every arm ends with, and its change from the base recipe."""
+        results: dict[str, Any] = {"before": {q: self.value(self.before, q) for q in self.policy}}
+        for arm in self.arms:
+            ends = {q: self.value(arm, q) for q in self.policy}
+            changes = {q: self.against_base(arm, q) for q in self.policy}
+            results[arm.name] = {"seeds": arm.seeds, "end": ends, "minus_base": changes}
+        return results
 
     def _of_arm(self, arm: Arm) -> dict[str, Any]:
         points = [

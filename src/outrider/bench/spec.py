@@ -64,6 +64,13 @@ class Tune(Options):
         return [dict(zip(self.values, each, strict=True)) for each in itertools.product(*self.values.values())]
 
 
+class Untouched(Options):
+    """Held-out problems on which the last policies are measured once, and nothing else is."""
+
+    problems: int = Field(ge=1, description="how many")
+    skip: int | None = Field(None, ge=1, description="held-out problems before them; null: those of this bench")
+
+
 class Bench(Options):
     """Recipes x seeds, each with the same budget: one of tokens, steps and seconds."""
 
@@ -75,6 +82,7 @@ class Bench(Options):
     seconds: float | None = Field(None, gt=0, description="seconds of training of each run")
     points: int = Field(4, ge=1, description="evaluations at equal shares of the budget, the last at its end")
     tune: Tune | None = Field(None, description="null: the recipes as they are")
+    untouched: Untouched | None = Field(None, description="null: nothing is kept back")
 
     @model_validator(mode="after")
     def _one_budget(self) -> Bench:
@@ -97,6 +105,15 @@ class Bench(Options):
     def shares(self) -> list[float]:
         """The shares of the budget at which a run is measured; the last is 1."""
         return [point / self.points for point in range(1, self.points + 1)]
+
+    def looked_at(self, compared: int) -> int:
+        """How many held-out problems this bench measures on along the way: ``compared``, and those of tuning."""
+        return compared + (self.tune.problems if self.tune else 0)
+
+    def untouched_from(self, compared: int) -> int:
+        """How many held-out problems stand before the untouched ones."""
+        asked = self.untouched.skip if self.untouched else None
+        return self.looked_at(compared) if asked is None else asked
 
     def _limits(self) -> dict[str, float | None]:
         return {"tokens": self.tokens, "steps": self.steps, "seconds": self.seconds}

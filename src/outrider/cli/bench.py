@@ -44,6 +44,10 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--tune-seeds", type=int, metavar="N", help="tuning runs per recipe and value (1)")
     parser.add_argument("--tune-problems", type=int, metavar="N", help="held-out problems only for tuning (200)")
     parser.add_argument("--tune-by", metavar="WHAT", help="pass@1, pass@n or mean, of these two (pass@1)")
+    parser.add_argument("--untouched", type=int, metavar="N", help="held-out problems only for the last policies")
+    parser.add_argument(
+        "--untouched-skip", type=int, metavar="N", help="held-out problems before these (those compared and tuned on)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the plan with its cost in tokens and stop")
     parser.set_defaults(run=run)
 
@@ -87,6 +91,10 @@ def _bench_options(arguments: argparse.Namespace, names: list[str]) -> dict[str,
     if not given.keys() & {"tokens", "steps", "seconds"}:
         given["tokens"] = 1_600_000
     options: dict[str, Any] = {"recipes": names, "base": arguments.base or names[0], **given}
+    if arguments.untouched is not None:
+        options["untouched"] = {"problems": arguments.untouched, "skip": arguments.untouched_skip}
+    elif arguments.untouched_skip is not None:
+        raise UserError("--untouched-skip is given, but --untouched is not")
     tune = {
         key: getattr(arguments, f"tune_{key}")
         for key in ("tokens", "seeds", "problems", "by")

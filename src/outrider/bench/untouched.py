@@ -1,0 +1,53 @@
+"""The last policies on problems that are kept back: no setting was chosen by them, and no curve was watched on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from outrider.bench.cell import MEASURE_ONLY, Cell, in_turn, override, recipe_file
+from outrider.bench.pool import Failure, run_cells
+from outrider.bench.report import BenchReport
+from outrider.bench.results import read_arm
+from outrider.bench.spec import Bench, Untouched
+from outrider.config import load_recipe
+from outrider.runs.folder import RunFolder
+
+
+def measure_untouched(
+    bench: Bench,
+    out: Path,
+    trained: Mapping[str, Sequence[Cell]],
+    cores: Sequence[int],
+    done: Callable[[Cell], str],
+) -> tuple[BenchReport | None, list[Failure]]:
+    """Measure the policy before training and the last one of each finished run, where that has not been done.
+
+    None where the bench keeps no problems back, or where the policy before training could not be measured.
+    """
+    if bench.untouched is None:
+        return None, []
+    before, last = untouched_cells(bench, bench.untouched, out, trained)
+    failures = run_cells([before, *in_turn(list(last.values()))], cores, done, "measuring on untouched problems")
+    first = read_arm("before training", [before], [0.0])
+    if first is None:
+        return None, failures
+    arms = [read_arm(name, cells, [0.0]) for name, cells in last.items()]
+    alone = bench.model_copy(update={"tune": None, "untouched": None})
+    return BenchReport(alone, first, first, tuple(arm for arm in arms if arm is not None), {}, ()), failures
+
+
+def untouched_cells(
+    bench: Bench, untouched: Untouched, out: Path, trained: Mapping[str, Sequence[Cell]]
+) -> tuple[Cell, dict[str, list[Cell]]]:
+    """What measures the policy before training, and for each recipe the last policies of its finished runs."""
+    recipe, folder = recipe_file(out, bench.base), out / "untouched"
+    skip = bench.untouched_from(load_recipe(str(recipe)).evaluate.problems)
+    kept = (*MEASURE_ONLY, override("evaluate.problems", untouched.problems), override("evaluate.skip", skip))
+
+    def last(cell: Cell) -> Cell:
+        path, policy = folder / cell.path.parent.name / cell.path.name, RunFolder(cell.path).model
+        return Cell(f"{cell.label}, untouched", cell.recipe, kept, path, cell.seed, policy=policy)
+
+    before = Cell("before training, untouched", recipe, kept, folder / "before", 0)
+    return before, {name: [last(cell) for cell in cells if cell.finished] for name, cells in trained.items()}
