@@ -23,7 +23,8 @@ def page(results: Mapping[str, Results]) -> str:
     for setting, found in results.items():
         parts += [f"## {setting}", _sentence(setting, found), _ends(found)]
         if found["untouched"] is not None:
-            parts += [_UNTOUCHED, _untouched(found["untouched"])]
+            kept = found["untouched"]
+            parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept)]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
     return "\n\n".join(parts) + "\n"
 
@@ -34,7 +35,7 @@ _OPENING = (
     "and problem; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty "
     "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
 )
-_UNTOUCHED = "The last policies, once, on 300 held-out problems that nothing was measured on before:"
+_UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's 64 samples solved (never), up to "
     "an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of problems."
@@ -72,9 +73,10 @@ def _ends(found: Results) -> str:
 def _untouched(found: Results) -> str:
     quantities = ("pass@1", "pass@8", "pass@64")
     rows = [["*base*", *(_at(found["before"][q]) for q in quantities)]]
-    rows += [["*grpo*", *(_at(found["grpo"]["end"][q]) for q in quantities)]]
-    others = [name for name in found if name not in ("before", "grpo")]
-    rows += [[name, *(_change(found[name]["minus_base"][q]) for q in quantities)] for name in others]
+    for name, recipe in found["recipes"].items():
+        grpo = name == "grpo"
+        cells = (_at(recipe["end"][q]) if grpo else _change(recipe["minus_base"][q]) for q in quantities)
+        rows.append(["*grpo*" if grpo else name, *cells])
     return markdown(["change from grpo", *quantities], rows)
 
 

@@ -1,6 +1,7 @@
 """Which method when: every recipe in a setting, screened, then those that matter at five seeds.
 
-The rule, written down on 2026-11-23, before the first run:
+The rule, written down on 2026-11-23 before the first run (and amended that evening, still before it: which held-out
+problems, and the last point):
 
 1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, each once
    with 1,200,000 generated tokens, on held-out problems 300 to 449. On these ``choose`` was designed, so the screen

@@ -22,7 +22,7 @@ from outrider.bench.crossed import Measured, estimate
 from outrider.bench.spec import Bench
 from outrider.bench.untouched import untouched_cells
 from outrider.cli import main
-from outrider.config import read_yaml
+from outrider.config import dump_yaml, read_yaml
 from outrider.measure import pass_at_k
 from outrider.measure.evaluation import Evaluation
 from outrider.runs.folder import RunFolder
@@ -96,7 +96,7 @@ def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
         assert tokens == [] if cell.budget == 0 else tokens[-1] >= cell.budget > (tokens[-2:-1] or [0])[0]
         config = read_yaml((cell.path / "config.yaml").read_text(), "config")
         assert config["train"]["ranks"] == 1
-        if "cells" in cell.path.parts:
+        if "cells" in cell.path.parts and cell.budget:
             evaluated = list(RunFolder(cell.path).evaluations())
             half = next(step for step, spent in enumerate(tokens, 1) if spent >= 150)
             assert evaluated == sorted({half, len(tokens)})
@@ -106,9 +106,8 @@ def test_every_run_is_there_with_its_budget_and_its_points(whole: Path) -> None:
 def test_tuning_sees_neither_the_problems_nor_the_seeds_of_the_comparison(whole: Path) -> None:
     seen: dict[str, tuple[set[str], set[int]]] = {kind: (set(), set()) for kind in ("tuning", "cells", "untouched")}
     for name, cell in cells(whole).items():
-        kind = name.split("/")[0]
         for evaluation in RunFolder(cell.path).evaluations().values():
-            if kind in seen:
+            if (kind := "untouched" if cell.path.name == "untouched" else name.split("/")[0]) in seen:
                 seen[kind][0].update(tally["problem"] for tally in evaluation["tallies"])
                 seen[kind][1].add(cell.seed)
     assert [len(part) for parts in seen.values() for part in parts] == [2, 1, 4, 2, 3, 2]
@@ -151,7 +150,7 @@ def test_the_numbers_are_those_of_the_runs(whole: Path) -> None:
 def test_what_is_kept_back_is_measured_with_the_last_policies(whole: Path) -> None:
     """By hand: a run's own model, on the problems behind those of the comparison and of tuning."""
     results = json.loads((whole / "results.json").read_bytes())["untouched"]
-    assert list(results) == ["before", "grpo", "dr-grpo"]
+    assert list(results["recipes"]) == ["grpo", "dr-grpo"]
     for name in ("grpo", "dr-grpo"):
         values = []
         for seed in ("0", "1"):
@@ -161,8 +160,22 @@ def test_what_is_kept_back_is_measured_with_the_last_policies(whole: Path) -> No
             assert main([*words, *asked]) == 0
             overall = Evaluation.from_json(RunFolder(out).evaluations()[0]).overall
             values.append((overall.pass_at[2].value, overall.entropy))
-        found = tuple(results[name]["end"][quantity]["value"] for quantity in ("pass@2", "entropy"))
+        found = tuple(results["recipes"][name]["end"][quantity]["value"] for quantity in ("pass@2", "entropy"))
         assert found == pytest.approx(np.mean(values, axis=0))
+
+
+def test_what_is_kept_back_may_be_asked_for_when_all_runs_are_done(whole: Path, tmp_path: Path) -> None:
+    """Also where it was begun and cut off before the folder was moved: its policies then lie elsewhere."""
+    out = tmp_path / "bench"
+    shutil.copytree(whole, out)
+    spec = read_yaml((out / "bench.yaml").read_text(), "bench.yaml")
+    (out / "bench.yaml").write_text(dump_yaml(spec | {"untouched": None}))
+    shutil.rmtree(out / "cells/grpo/1/untouched")
+    (out / "cells/grpo/0/untouched/table.md").unlink()
+    finished = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/*/table.md")}
+    assert bench(out) == 0
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert untimed(out) == untimed(whole)
 
 
 def test_the_page_has_what_a_reader_needs(whole: Path) -> None:

@@ -168,7 +168,11 @@ def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
         return _differences(began, asked, dict.fromkeys(asked.recipes), tmp_path)
 
     assert differences(seeds=5, recipes=["grpo", "dapo"], tune=tune | more(1e-4, 2e-4, 4e-4)) == []
-    assert differences(untouched={"problems": 9, "skip": None}) == []
+    kept = {"problems": 9, "skip": None}
+    assert differences(untouched=kept) == []
+    began = Bench.model_validate(began.model_dump() | {"untouched": kept})
+    for other in (None, kept | {"problems": 10}, kept | {"skip": 500}):
+        assert [line.split(":")[0] for line in differences(untouched=other)] == ["untouched"]
     assert differences(seeds=2) == ["seeds: 3 -> 2"]
     assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]
     for other in (tune | more(1e-4, 2e-4), tune | {"tokens": 20}, None):

@@ -89,8 +89,20 @@ def test_the_bench_takes_what_it_is_asked_for(
     code.compared(setting, names, tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5)), tmp_path)
     with pytest.raises(FileNotFoundError):  # it would read what the bench has left
         code.screened(setting, tmp_path / "screen")
+    assert len(asked) == 2
     for words in asked:
         assert main([*words[words.index("bench") :], "--dry-run"]) == 0
+
+
+def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "bench" / "recipes").mkdir(parents=True)
+    for name in code.KEPT:
+        (tmp_path / "bench" / name).write_text("x")
+    command = ["/home/ada/src/outrider/__main__.py", "bench", "grpo"]
+    (tmp_path / "bench" / "results.json").write_text(json.dumps({"environment": {"command": command}}))
+    code.keep(tmp_path / "bench", tmp_path / "kept")
+    assert json.loads((tmp_path / "kept" / "results.json").read_bytes())["environment"]["command"][0] == "outrider"
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {*code.KEPT, "recipes"}
 
 
 def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) -> None:

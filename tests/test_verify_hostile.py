@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from outrider.record import Outcome, Problem
+from outrider.verify import maths
+from outrider.verify.answers import LONGEST
 from outrider.verify.judge import Prepared
 from outrider.verify.maths import Maths
 from outrider.verify.pool import VerifierPool
@@ -105,6 +107,19 @@ def item(text: str, gold: str = "42") -> tuple[Problem, str, bool]:
 def pool():
     with VerifierPool(Prepared(Maths()), workers=1, seconds=60) as pool:
         yield pool
+
+
+def test_an_answer_that_is_too_long_is_refused_before_anything_looks_at_it(monkeypatch):
+    """A megabyte takes a tenth of a second for each pattern."""
+
+    def normalise(text):
+        assert len(text) <= LONGEST
+        return text
+
+    monkeypatch.setattr(maths, "normalise", normalise)
+    for boxes in ("last", "first", "all"):
+        verdict = Maths(boxes=boxes).judge(*item("7" * (LONGEST + 1)))
+        assert verdict.outcome is Outcome.UNPARSEABLE
 
 
 def test_what_hostile_answers_become(pool):

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PrivateAttr
 
-from outrider.explore import Cures, Invest, Knapsack, Prioritise, Rebalance, Stage, Uniform, Vip
+from outrider.explore import Choose, Cures, Invest, Knapsack, Prioritise, Rebalance, Stage, Uniform, Vip
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
 from outrider.record import Outcome, Problem, Rollout, SampleRequest, StopReason, Verdict, identity_seed
 from outrider.tasks.epochs import permutation
+
+Column = NDArray[np.float64]
 
 STEPS, PROBLEMS, BEGIN, DRIFT = 100, 32, 10, 0.011
 PLANNERS: dict[str, Callable[[], Sequence[Stage]]] = {
@@ -24,7 +27,9 @@ PLANNERS: dict[str, Callable[[], Sequence[Stage]]] = {
     "VIP": lambda: [Vip(n=8)],
     "Knapsack": lambda: [Knapsack(n=8)],
     "invest": lambda: [Invest(n=8)],
+    "choose": lambda: [Choose(), Uniform(n=8)],
 }
+KNOWS = "choose, which knows"
 
 
 class Kind(NamedTuple):
@@ -45,6 +50,19 @@ def _begun(problem_id: str, kind: Kind, seed: int) -> float:
     """The pass rate of a problem before training."""
     rate = np.random.default_rng(identity_seed("rate", seed, problem_id)).beta(kind.a, kind.b)
     return float(np.clip(rate, 1e-9, 1 - 1e-9))
+
+
+class Simulated(NamedTuple):
+    """What a planner has made of its tokens.
+
+    Attributes:
+        variance, known: of its allocation and of the best one, as shares of uniform's at the same tokens.
+        gain: :func:`gain` of a step.
+    """
+
+    variance: float
+    known: float
+    gain: float
 
 
 class World:
@@ -87,30 +105,67 @@ class World:
         return rollout.judged(verdict, float(success))
 
 
-def variance(spreads_P: NDArray[np.float64], counts_P: NDArray[np.float64]) -> float:
+def variance(spreads_P: Column, counts_P: Column) -> float:
     """Of the mean problem's gradient; ``spreads_P``: noise times p (1 - p)."""
     return float((spreads_P / (counts_P - 1)).mean())
 
 
-def simulated(planner: str, pool: int | None, seed: int, steps: int = STEPS) -> tuple[float, float]:
-    """Mean variance of planner and of the one who knows, as shares of uniform's at the same tokens."""
+def gain(rates_P: Column, noises_P: Column, prices_P: Column, counts_P: Column, weights_P: Column) -> float:
+    r"""How far a step of given length takes the mean pass rate, squared, per token, where noise is most of the step.
+
+    A rollout moves towards the goal by about :math:`p (1 - p)`, and at random by noise times that (``worth.py``), times
+    its weight.
+
+    >>> one = np.ones(1)
+    >>> [gain(p * one, 2 * one, 10 * one, 8 * one, one) for p in (0.5, 0.0)]
+    [0.0125, 0.0]
+    """
+    towards_P = weights_P * counts_P * rates_P * (1 - rates_P)
+    noise = float((weights_P * towards_P) @ noises_P)
+    return float(towards_P.sum() ** 2 / (noise * (counts_P @ prices_P))) if noise else 0.0
+
+
+class Knowing(Choose):
+    """The same rule by what is so, instead of by what is believed."""
+
+    _world: World = PrivateAttr()
+
+    def chance(self, problem: Problem) -> float:
+        rate, kind = self._world.rate(problem), LEVELS[problem.level]
+        best = max(each.a * each.b / (each.a + each.b) / (each.a + each.b + 1) / each.noise / each.tokens
+                   for each in LEVELS.values())  # fmt: skip
+        share = rate * (1 - rate) / kind.noise / kind.tokens / best
+        return max(min(share / self.enough, 1.0), self.floor)
+
+    @staticmethod
+    def of(world: World) -> Knowing:
+        stage = Knowing()
+        stage._world = world
+        return stage
+
+
+def simulated(planner: str, pool: int | None, seed: int, steps: int = STEPS) -> Simulated:
+    """Means over the steps but for the first."""
     world, shares = World(pool, seed), []
-    explorer = Explorer(PLANNERS[planner](), ProblemStream(world.train), world, seed)  # type: ignore[arg-type]
+    stages = [Knowing.of(world), Uniform(n=8)] if planner == KNOWS else PLANNERS[planner]()
+    explorer = Explorer(stages, ProblemStream(world.train), world, seed)  # type: ignore[arg-type]
     for world.step in range(1, steps + 1):
         groups, _ = explorer.explore(world.step, PROBLEMS, world.draw, (world.step - 1) / steps)
         rates_P = np.array([world.rate(group.problem) for group in groups])
         kinds = [LEVELS[group.problem.level] for group in groups]
         prices_P = np.array([kind.tokens for kind in kinds], np.float64)
         counts_P = np.array([group.size for group in groups], np.float64)
-        spreads_P = np.array([kind.noise for kind in kinds]) * rates_P * (1 - rates_P)
+        noises_P = np.array([kind.noise for kind in kinds])
+        spreads_P = noises_P * rates_P * (1 - rates_P)
         n = float(counts_P @ prices_P / prices_P.sum())  # of everybody, at these tokens
         uniform, known = variance(spreads_P, np.full(len(groups), n)), best(spreads_P, prices_P, n)
-        shares.append((variance(spreads_P, counts_P) / uniform, variance(spreads_P, known) / uniform))
-    found, oracle = np.mean(shares[BEGIN:], axis=0)
-    return float(found), float(oracle)
+        weights_P = 1 / counts_P if planner == "invest" else np.ones(len(groups))  # its credit: problems weigh alike
+        gained = gain(rates_P, noises_P, prices_P, counts_P, weights_P)
+        shares.append((variance(spreads_P, counts_P) / uniform, variance(spreads_P, known) / uniform, gained))
+    return Simulated(*np.mean(shares[BEGIN:], axis=0).tolist())
 
 
-def best(spreads_P: NDArray[np.float64], prices_P: NDArray[np.float64], n: float) -> NDArray[np.float64]:
+def best(spreads_P: Column, prices_P: Column, n: float) -> Column:
     """The allocation of the one who knows, at the price of ``n`` for everybody.
 
     >>> best(np.array([0.2, 0.0, 0.2]), np.array([10.0, 10.0, 40.0]), 4.0).tolist()

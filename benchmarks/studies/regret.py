@@ -15,40 +15,60 @@ end of a response. Counts of DARS and XRPO depend on how rollouts ended, and the
 alone: theirs is the variance at such counts, and they go for something else. Less is not more success: it is what a
 method that goes for the mean pass rate has to offer by allocation alone.
 
-Command: ``python benchmarks/studies/regret.py``, five minutes of a core. Seeds 0 to 2, of problems and draws. See
+Second row: how far such steps take the mean pass rate to first order, squared, per token, by what ``worth.py``
+measured; uniform's is 1. Rollouts weigh alike, but for ``invest``, whose credit has problems weigh alike. ``choose``
+decides which problems come up and allots nothing among them, so it is in this row alone, and beside it the same rule by
+what is so instead of by what is believed.
+
+Command: ``python benchmarks/studies/regret.py``, seven minutes of a core. Seeds 0 to 2, of problems and draws. See
 ``README.md``.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from _regret import PLANNERS, simulated
+from _regret import KNOWS, PLANNERS, Simulated, simulated
 from _study import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, arguments, keep, panels
+from matplotlib.axes import Axes
 
 SEEDS = (0, 1, 2)
 POOLS = {"every problem once": None, "a pool of 1,024": 1024, "a pool of 256": 256}
-COLOURS = dict(zip(PLANNERS, (GREY, RED, ORANGE, SKY, PINK, GREEN, BLUE), strict=True))
+COLOURS = dict(zip(PLANNERS, (GREY, RED, ORANGE, SKY, PINK, GREEN, BLUE, "black"), strict=True))
 
 
 def main() -> None:
     asked = arguments(__doc__).parse_args()
-    figure, axes = panels(list(POOLS), (12, 3.6))
+    figure, axes = panels([*POOLS, *POOLS], (12, 7), rows=2)
     numbers: dict[str, dict[str, dict[str, object]]] = {}
-    for axis, (name, pool) in zip(axes, POOLS.items(), strict=True):
-        found = {planner: [simulated(planner, pool, seed) for seed in SEEDS] for planner in PLANNERS}
-        numbers[name] = {
-            planner: {"variance": np.mean([v for v, _ in pairs]), "by_seed": [v for v, _ in pairs],
-                      "who_knows": np.mean([known for _, known in pairs])}
-            for planner, pairs in found.items()
-        }  # fmt: skip
-        axis.barh([*PLANNERS], [numbers[name][p]["variance"] for p in PLANNERS], color=COLOURS.values())
-        axis.plot([numbers[name][p]["who_knows"] for p in PLANNERS], range(len(PLANNERS)), "k|", markersize=16)
-        axis.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
-        axis.invert_yaxis()
-        axis.set_xlabel("variance, uniform's at these tokens: 1")
+    for i, (name, pool) in enumerate(POOLS.items()):
+        found = {planner: [simulated(planner, pool, seed) for seed in SEEDS] for planner in (*PLANNERS, KNOWS)}
+        numbers[name] = {planner: said(each, found["uniform"]) for planner, each in found.items()}
+        draw(numbers[name], axes[i], axes[len(POOLS) + i])
     axes[0].plot([], [], "k|", markersize=12, label="who knows the pass rates")
     axes[0].legend(frameon=False, fontsize=8, loc="lower right")
     keep("regret", numbers, figure, asked.out, seeds=list(SEEDS))
+
+
+def said(found: list[Simulated], uniform: list[Simulated]) -> dict[str, object]:
+    gains = [one.gain / other.gain for one, other in zip(found, uniform, strict=True)]
+    return {
+        "variance": np.mean([one.variance for one in found]), "by_seed": [one.variance for one in found],
+        "who_knows": np.mean([one.known for one in found]),
+        "gain": np.mean(gains), "gain_by_seed": gains,
+    }  # fmt: skip
+
+
+def draw(numbers: dict[str, dict[str, object]], above: Axes, below: Axes) -> None:
+    allotting = [planner for planner in PLANNERS if planner != "choose"]
+    above.barh(allotting, [numbers[p]["variance"] for p in allotting], color=[COLOURS[p] for p in allotting])
+    above.plot([numbers[p]["who_knows"] for p in allotting], range(len(allotting)), "k|", markersize=16)
+    above.set_xlabel("variance, uniform's at these tokens: 1")
+    below.barh([*PLANNERS], [numbers[p]["gain"] for p in PLANNERS], color=COLOURS.values())
+    below.plot([numbers[KNOWS]["gain"]], [len(PLANNERS) - 1], "k|", markersize=16)
+    below.set_xlabel("gain per token, squared; uniform's: 1")
+    for axis in (above, below):
+        axis.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
+        axis.invert_yaxis()
 
 
 if __name__ == "__main__":

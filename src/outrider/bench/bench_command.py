@@ -33,12 +33,11 @@ def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_onc
     Returns 0, or 1 if a run failed: the others are run and reported all the same.
 
     Raises:
-        UserError: ``out`` holds something else, another process works in it, or the task holds out too few problems.
+        UserError: ``out`` holds something else, or another process works in it.
     """
     cores = usable_cores()
     if at_once is not None and not 1 <= at_once <= len(cores):
         raise UserError(f"--at-once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
-    _refuse_too_few_problems(bench, recipes[bench.base])
     _refuse_others(out)
     with lock_folder(out):
         _open(bench, recipes, out)
@@ -151,28 +150,6 @@ def _refuse_others(out: Path) -> None:
     files = sorted(p.name for p in out.iterdir() if p.name not in (".lock", _ENVIRONMENT, "recipes"))
     if files:
         raise UserError(f"{out} is not empty and holds no bench ({files[0]}); choose another output folder")
-
-
-def _refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
-    """Refuse too few held-out problems before anything runs; tuning would fail hours later."""
-    compared = recipe.evaluate.problems
-    looked_at = wanted = bench.looked_at(compared)
-    apart = f" and {looked_at - compared} others to tune on (--tune-problems)" if bench.tune else ""
-    if (last := bench.untouched) is not None:
-        first = bench.untouched_from(compared)
-        if first < looked_at:
-            raise UserError(f"--untouched-skip {first} is too few: this bench itself measures on {looked_at} problems")
-        wanted = first + last.problems
-        apart += f" and {last.problems} untouched ones behind the first {first} (--untouched)"
-    try:
-        held = len(recipe.task.heldout(wanted))
-    finally:
-        recipe.task.close()
-    if held < wanted:
-        raise UserError(
-            f"task {recipe.task.name!r} holds out {held} problems, but {compared} are asked for "
-            f"(evaluate.problems){apart}"
-        )
 
 
 def _finished_line(cell: Cell) -> str:

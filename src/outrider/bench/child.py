@@ -19,8 +19,9 @@ from outrider.train.cores import pin
 PRELOAD = ["outrider.train.train_command", "outrider.screen.curves", "matplotlib.figure"]
 
 
-def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str) -> None:
-    """Begin the run, or go on with it; everything printed goes to ``log``. Ends the process, with train's status."""
+def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str, anew: bool = False) -> None:
+    """Begin the run, or go on with it but for ``anew``; everything printed goes to ``log``. Ends the process, with
+    train's status."""
     os.setpgid(0, 0)  # a group of its own: Ctrl-C at the terminal reaches only the bench, which passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the fork server may ignore both
@@ -28,11 +29,11 @@ def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log:
     _end_with_parent()
     pin(core)
     folder = Path(path)
-    resume = (folder / "config.yaml").is_file()
+    resume = (folder / "config.yaml").is_file() and not anew
     sys.argv = ["outrider", "train", recipe, *overrides, "--out", path, *(["--resume"] if resume else [])]
     print("$", *sys.argv, flush=True)  # noqa: T201 - the head of the log
     try:
-        if folder.exists() and not resume:  # killed while the folder was made: it holds no run
+        if folder.exists() and not resume:  # killed while the folder was made, or nothing to go on with
             move(folder, folder.parent / "superseded")
         from outrider.train.train_command import train_command
 

@@ -58,7 +58,7 @@ def page(report: BenchReport, environment: Mapping[str, Any]) -> str:
         parts += [f"## Where the final pass@1 of {base} is reached, and pass@1 on the way", _REACHED, _reached(report)]
         parts += ["## By the pass rate before training", _BY_RATE.format(samples=samples, base=base), _by_rate(report)]
     if report.untouched is not None:
-        parts += ["## On problems that were kept back", *_untouched(report.untouched, base)]
+        parts += ["## On problems that were kept back", *_untouched(report, report.untouched)]
     parts += ["## Problems newly solved, and lost", _TURNED.format(samples=samples), _turned(report)]
     parts += ["## Where the tokens went", _SPENT, _spending(report)]
     parts += ["## Change from before training", differences(report, report.against_before)]
@@ -125,8 +125,8 @@ _BY_RATE = (
     "shown by other samples. Below {base}: changes from it, paired, with intervals as above."
 )
 _UNTOUCHED = (
-    "The last policies, measured once on {count} other held-out problems: no setting was chosen by them and no curve "
-    "was watched on them. Changes from {base} as above."
+    "The last policies, measured once on {count} other held-out problems ({first} to {last} of the task's): this bench "
+    "has chosen no setting and watched no curve on them. Changes from {base} as above."
 )
 _TURNED = (
     "Shares of the problems that none of {samples} samples solved before training and one or more at the end, and of "
@@ -201,15 +201,18 @@ def _by_rate(report: BenchReport) -> str:
     return markdown(headings, rows)
 
 
-def _untouched(report: BenchReport, base: str) -> list[str]:
+def _untouched(report: BenchReport, kept: BenchReport) -> list[str]:
     """Ends, and their changes from the base recipe; tokens, steps and seconds are those above."""
-    count = len(report.before.end.evaluations[0].tallies)
-    rows = [["*before training*", "", *(as_number(report.value(report.before, q), q) for q in report.policy)]]
-    for arm in report.arms:
-        rows.append([arm.name, str(len(arm.seeds)), *(as_number(report.value(arm, q), q) for q in report.policy)])
-    parts = [_UNTOUCHED.format(count=count, base=base), markdown(["recipe", "seeds", *report.policy], rows)]
-    others = any(arm.name != base for arm in report.arms)
-    return [*parts, _without(differences(report, report.against_base), base)] if others and report.base else parts
+    count = len(kept.before.end.evaluations[0].tallies)
+    skipped = report.bench.untouched_from(len(report.before.end.evaluations[0].tallies))
+    rows = [["*before training*", "", *(as_number(kept.value(kept.before, q), q) for q in kept.policy)]]
+    for arm in kept.arms:
+        rows.append([arm.name, str(len(arm.seeds)), *(as_number(kept.value(arm, q), q) for q in kept.policy)])
+    base = report.bench.base
+    sentence = _UNTOUCHED.format(count=count, first=skipped + 1, last=skipped + count, base=base)
+    parts = [sentence, markdown(["recipe", "seeds", *kept.policy], rows)]
+    others = any(arm.name != base for arm in kept.arms)
+    return [*parts, _without(differences(kept, kept.against_base), base)] if others and kept.base else parts
 
 
 def _spending(report: BenchReport) -> str:

@@ -89,7 +89,8 @@ def run_cells(
 
 def _start(cell: Cell, core: int) -> _Running:
     cell.path.parent.mkdir(parents=True, exist_ok=True)
-    arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log))
+    # what measures another run's policy begins anew: its checkpoint says where that lay, and holds nothing else
+    arguments = (core, str(cell.recipe), cell.words, str(cell.path), str(cell.log), cell.policy is not None)
     process = warm_processes(*PRELOAD).Process(target=run_cell, args=arguments)
     process.start()
     return _Running(cell, core, process)

@@ -179,12 +179,12 @@ class BenchReport:
 
     def _ends(self) -> dict[str, Any]:
         """What every arm ends with, and its change from the base recipe."""
-        results: dict[str, Any] = {"before": {q: self.value(self.before, q) for q in self.policy}}
+        recipes = {}
         for arm in self.arms:
             ends = {q: self.value(arm, q) for q in self.policy}
             changes = {q: self.against_base(arm, q) for q in self.policy}
-            results[arm.name] = {"seeds": arm.seeds, "end": ends, "minus_base": changes}
-        return results
+            recipes[arm.name] = {"seeds": arm.seeds, "end": ends, "minus_base": changes}
+        return {"before": {q: self.value(self.before, q) for q in self.policy}, "recipes": recipes}
 
     def _of_arm(self, arm: Arm) -> dict[str, Any]:
         points = [

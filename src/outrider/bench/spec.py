@@ -26,7 +26,7 @@ _OWN = {  # keys that a bench sets, and the option for each
     "train.ranks": "--at-once",
     "evaluate.before": "--points",
     "evaluate.after": "--points",
-    "evaluate.skip": "--tune-problems",
+    "evaluate.skip": "--tune-problems or --untouched-skip",
 }
 
 
@@ -65,7 +65,7 @@ class Tune(Options):
 
 
 class Untouched(Options):
-    """Held-out problems on which the last policies are measured once, and nothing else is."""
+    """Held-out problems on which the last policies are measured once, and nothing else of the bench is."""
 
     problems: int = Field(ge=1, description="how many")
     skip: int | None = Field(None, ge=1, description="held-out problems before them; null: those of this bench")
@@ -171,6 +171,32 @@ def refuse_unlike(recipes: Mapping[str, Recipe], base: str) -> None:
                     f"{name} is measured otherwise than {base}: {key} is {json.dumps(value)}, not "
                     f"{json.dumps(wanted[key])}; set it for all, as in {key}={json.dumps(wanted[key])}"
                 )
+
+
+def refuse_too_few_problems(bench: Bench, recipe: Recipe) -> None:
+    """Refuse too few held-out problems before anything runs; tuning would fail hours later.
+
+    Raises:
+        UserError: the task holds out too few, or those that are kept back are not behind the others.
+    """
+    compared = recipe.evaluate.problems
+    looked_at = wanted = bench.looked_at(compared)
+    apart = f" and {looked_at - compared} others to tune on (--tune-problems)" if bench.tune else ""
+    if (last := bench.untouched) is not None:
+        first = bench.untouched_from(compared)
+        if first < looked_at:
+            raise UserError(f"--untouched-skip {first} is too few: this bench itself measures on {looked_at} problems")
+        wanted = first + last.problems
+        apart += f" and {last.problems} untouched ones behind the first {first} (--untouched)"
+    try:
+        held = len(recipe.task.heldout(wanted))
+    finally:
+        recipe.task.close()
+    if held < wanted:
+        raise UserError(
+            f"task {recipe.task.name!r} holds out {held} problems, but {compared} are asked for "
+            f"(evaluate.problems){apart}"
+        )
 
 
 def parse_tuned(texts: Sequence[str]) -> dict[str, list[Any]]:

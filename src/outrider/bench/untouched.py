@@ -33,21 +33,23 @@ def measure_untouched(
     if first is None:
         return None, failures
     arms = [read_arm(name, cells, [0.0]) for name, cells in last.items()]
-    alone = bench.model_copy(update={"tune": None, "untouched": None})
-    return BenchReport(alone, first, first, tuple(arm for arm in arms if arm is not None), {}, ()), failures
+    return BenchReport(bench, first, first, tuple(arm for arm in arms if arm is not None), {}, ()), failures
 
 
 def untouched_cells(
     bench: Bench, untouched: Untouched, out: Path, trained: Mapping[str, Sequence[Cell]]
 ) -> tuple[Cell, dict[str, list[Cell]]]:
-    """What measures the policy before training, and for each recipe the last policies of its finished runs."""
-    recipe, folder = recipe_file(out, bench.base), out / "untouched"
+    """What measures the policy before training, and for each recipe the last policies of its finished runs.
+
+    Each lies in the run whose policy it measures, so that a run that is moved takes its measurement along.
+    """
+    recipe = recipe_file(out, bench.base)
     skip = bench.untouched_from(load_recipe(str(recipe)).evaluate.problems)
     kept = (*MEASURE_ONLY, override("evaluate.problems", untouched.problems), override("evaluate.skip", skip))
 
     def last(cell: Cell) -> Cell:
-        path, policy = folder / cell.path.parent.name / cell.path.name, RunFolder(cell.path).model
+        path, policy = cell.path / "untouched", RunFolder(cell.path).model
         return Cell(f"{cell.label}, untouched", cell.recipe, kept, path, cell.seed, policy=policy)
 
-    before = Cell("before training, untouched", recipe, kept, folder / "before", 0)
+    before = Cell("before training, untouched", recipe, kept, out / "before" / "untouched", 0)
     return before, {name: [last(cell) for cell in cells if cell.finished] for name, cells in trained.items()}

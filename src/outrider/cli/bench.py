@@ -55,7 +55,7 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Put the bench together and run it, or show it."""
     from outrider.bench.dry import plan
-    from outrider.bench.spec import Bench, load_recipes, refuse_unlike, settle
+    from outrider.bench.spec import Bench, load_recipes, refuse_too_few_problems, refuse_unlike, settle
     from outrider.config import load_options
 
     words = arguments.overrides
@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     recipes = {name: settle(recipe, bench) for name, recipe in result.items()}
     refuse_unlike(recipes, bench.base)
     _refuse_untunable(bench.tune, recipes)
+    refuse_too_few_problems(bench, recipes[bench.base])
     if arguments.dry_run:
         sys.stdout.write(plan(bench, recipes))
         return 0

@@ -37,7 +37,7 @@ class Progress:
 
     Args:
         total: the budget, in ``unit``; 0 counts as done.
-        unit: what is counted, ``"tokens"`` or ``"steps"``.
+        unit: what is counted, such as ``"tokens"``, ``"steps"`` or ``"runs"``.
         console: where to draw; None is the standard error, which leaves the standard output to results.
         every: seconds between plain lines.
     """

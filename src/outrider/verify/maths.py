@@ -111,7 +111,7 @@ class Maths(PooledJudge):
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
 
     def _boxed(self, text: str) -> str | None:
-        """The content of the boxes that hold the answer, each once, as one list."""
+        """The content of the boxes that hold the answer, as one list; each once, if it is short enough to read."""
         found = last_boxes(text) if self.boxes == "last" else boxes(text)
         contents = [b.strip() for b in (found[:1] if self.boxes == "first" else found) if b.strip()]
         # one that is too long to be read is only compared as it stands: a megabyte takes half a second to normalise
