@@ -34,7 +34,7 @@ def test_invest_is_nearest_to_the_one_who_knows(pool: int | None) -> None:
     assert found["invest"].variance < 2.2 * found["invest"].known
     others = max(each.gain for planner, each in found.items() if planner not in ("choose", code.KNOWS))
     assert found["choose"].gain > 1.5 * others
-    assert 0.5 * found[code.KNOWS].gain < found["choose"].gain < found[code.KNOWS].gain
+    assert found["choose"].gain > 0.6 * found[code.KNOWS].gain  # whose rule is the same, and no upper bound
 
 
 def test_a_step_gains_most_where_a_rollout_weighs_what_it_says_over_its_noise() -> None:
