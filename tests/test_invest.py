@@ -17,7 +17,7 @@ from outrider.config import load_recipe
 from outrider.credit import Members, StatedGoal
 from outrider.errors import UserError
 from outrider.explore import Invest
-from outrider.explore.belief import MEMORIES, Belief, Rate, Visits, noise
+from outrider.explore.belief import MEMORIES, Belief, Rate, Told, Visits, noise
 from outrider.explore.invest import spread
 from outrider.record import Group, Problem
 from scripted import members
@@ -66,9 +66,14 @@ def test_what_is_believed_is_calibrated() -> None:
     """Of problems believed to be solved with a chance of about x, a share of about x is: with no past, and with one."""
     rng, belief = np.random.default_rng(2), Belief()
     parameters = {"3": (0.4, 1.0), "4": (0.25, 4.0), "5": (0.2, 9.0)}
+    sums = np.zeros((len(belief.told), 4))
     for step in range(40):
         for level, (a, b) in parameters.items():
             belief.learn(visited(rng.beta(a, b, 10).tolist(), 6, seed=1000 * step + int(level), level=level, step=step))
+            sums += np.array(belief.told) if step else 0
+    _, expected_C, variance_C, successes_C = sums[sums[:, 0] > 0].T
+    assert len(expected_C) >= 3
+    assert (np.abs(successes_C - expected_C) < 3 * np.sqrt(variance_C)).all()
     told, rates = [], []
     for level, (a, b) in parameters.items():
         for i, rate in enumerate(rng.beta(a, b, 3000)):
@@ -288,3 +293,25 @@ def test_bounds_that_cannot_hold_are_refused(options: dict[str, int]) -> None:
 def test_a_recipe_that_would_change_the_goal_is_refused(overrides: list[str], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         load_recipe("invest", overrides)
+
+
+@given(st.floats(0.1, 5), st.floats(0.1, 5), st.integers(0, 6), st.integers(0, 6))
+def test_what_was_told_has_the_moments_of_a_beta_binomial(a: float, b: float, won: int, lost: int) -> None:
+    """By the chance of every number of successes."""
+    told, n = Told.of(Rate(a, b), won, lost), won + lost
+    chances = [comb(n, s) * np.exp(Rate(a, b).log_chance(s, n - s)) for s in range(n + 1)]
+    mean = sum(s * chance for s, chance in enumerate(chances))
+    variance = sum((s - mean) ** 2 * chance for s, chance in enumerate(chances))
+    assert tuple(told) == pytest.approx((n, mean, variance, won))
+
+
+def test_what_was_told_is_of_the_step_and_by_class() -> None:
+    """Before the first step 1/2 is believed of all, where the last class begins; then less of what was unsolved."""
+    belief = Belief()
+    belief.learn(visited([0.0] * 50, 4, seed=0))
+    assert [each.rollouts for each in belief.told] == [0, 0, 0, 0, 0, 0, 200]
+    belief.learn(visited([0.0] * 5, 4, seed=1, step=2))
+    assert sum(each.rollouts for each in belief.told[:3]) == 20
+    numbers = belief.numbers()
+    assert sum(numbers[f"told_{i}_rollouts"] for i in range(7)) == 20
+    assert sum(numbers[f"told_{i}_successes"] for i in range(7)) == 0

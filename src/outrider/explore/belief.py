@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, lgamma, nan
@@ -17,6 +18,8 @@ MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
 """Of what a visit showed, the share that still counts a step later; which of them it is, is measured."""
 SCORED = 0.95  # of how well a memory has predicted, the share that still counts a step later
 ALIKE, APART = 0.98, 0.02  # pass rates within a level spread by that much of what they might, at least and at most
+CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+"""Where the classes of expected pass rates end in which what was believed is held against what came."""
 
 
 Own = tuple[int, tuple[tuple[float, float], ...]]
@@ -58,6 +61,33 @@ class Expected(NamedTuple):
     rate: Rate
     price: float
     noise: float
+
+
+class Told(NamedTuple):
+    """What was believed of rollouts before they were drawn, and what came; sums over problems.
+
+    Attributes:
+        rollouts: how many.
+        expected: successes, by what was believed.
+        variance: of that number, by the same; the rollouts of a problem share a pass rate that is not known.
+        successes: those that came.
+    """
+
+    rollouts: float = 0.0
+    expected: float = 0.0
+    variance: float = 0.0
+    successes: float = 0.0
+
+    @staticmethod
+    def of(rate: Rate, successes: int, failures: int) -> Told:
+        """Of one problem: the moments of a beta-binomial number.
+
+        >>> [round(x, 3) for x in Told.of(Rate(1.0, 1.0), 2, 0)]  # no success, one and two are alike likely
+        [2.0, 1.0, 0.667, 2.0]
+        """
+        n = successes + failures
+        variance = n * rate.moment(1, 1) * (rate.a + rate.b + n) / (rate.a + rate.b)
+        return Told(float(n), n * rate.mean, variance, float(successes))
 
 
 class Visits(NamedTuple):
@@ -157,9 +187,11 @@ class Belief:
     Attributes:
         memory: the one that is believed.
         surprise: of the last step's rollouts, the mean of minus the logarithm of their chance, in nats.
+        told: what had been believed of them, by class of expected pass rates (:data:`CLASSES`).
     """
 
     surprise: float = field(default=nan, compare=False)
+    told: list[Told] = field(default_factory=lambda: [Told()] * (len(CLASSES) + 1), compare=False)
     _levels: dict[str, tuple[Visits, ...]] = field(default_factory=dict)
     _own: dict[str, Own] = field(default_factory=dict)
     _scores: list[float] = field(default_factory=lambda: [0.0] * len(MEMORIES))
@@ -196,6 +228,7 @@ class Belief:
         """Take in what a step showed."""
         found = [Visit.of(group) for group in sorted(groups, key=lambda group: group.problem.id)]
         visits = [visit for visit in found if visit is not None]
+        self._hold(visits)
         self._score(visits)
         self._steps += 1
         for level in {visit.problem.level for visit in visits} | set(self._levels):
@@ -221,6 +254,20 @@ class Belief:
         rollouts = sum(v.successes + v.failures for v in visits)
         self.surprise = -chances[self._best] / rollouts if rollouts else nan
         self._scores = [SCORED * score + chance for score, chance in zip(self._scores, chances, strict=True)]
+
+    def _hold(self, visits: Sequence[Visit]) -> None:
+        """What is believed of them against what came."""
+        self.told = [Told()] * (len(CLASSES) + 1)
+        for visit in visits:
+            rate = self._rate(visit.problem, self._best)
+            place = bisect(CLASSES, rate.mean)
+            one = Told.of(rate, visit.successes, visit.failures)
+            self.told[place] = Told(*(a + b for a, b in zip(self.told[place], one, strict=True)))
+
+    def numbers(self) -> dict[str, float]:
+        """Of the last step, for its metrics: ``surprise``, ``memory``, and what was told by class."""
+        told = {f"told_{i}_{name}": value for i, each in enumerate(self.told) for name, value in each._asdict().items()}
+        return {"surprise": self.surprise, "memory": self.memory} | told
 
     def state_dict(self) -> dict[str, Any]:
         """Steps, scores, the sums of levels by memory, and each problem's own past, that of longest ago first."""

@@ -75,12 +75,11 @@ class Choose(Stage):
         return taken
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """How many problems were ``offered`` and ``refused``; ``surprise`` of a rollout in nats, and the ``memory``
-        that is believed from now on."""
+        """How many problems were ``offered`` and ``refused``, and the numbers of the belief."""
         offers = {"offered": float(self._offers.total()), "refused": float(self._refused)}
         self._offers, self._refused = Counter(), 0
         self._belief.learn(groups)
-        return offers | {"surprise": self._belief.surprise, "memory": self._belief.memory}
+        return offers | self._belief.numbers()
 
     def state_dict(self) -> dict[str, Any]:
         """The seed, and what is believed."""

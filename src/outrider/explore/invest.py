@@ -119,9 +119,9 @@ class Invest(Stage):
         return counts
 
     def observe(self, groups: Sequence[Group]) -> dict[str, float]:
-        """What was planned; ``surprise`` of a rollout in nats, and the ``memory`` that is believed from now on."""
+        """What was planned, and the numbers of the belief."""
         self._belief.learn(groups)
-        return self._numbers | {"surprise": self._belief.surprise, "memory": self._belief.memory}
+        return self._numbers | self._belief.numbers()
 
     def state_dict(self) -> dict[str, Any]:
         """That of the belief."""

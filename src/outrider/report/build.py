@@ -15,6 +15,7 @@ from outrider.report.sections import (
     analysis_intervene,
     analysis_shift,
     analysis_tokens,
+    belief,
     budget,
     credit,
     diversity,
@@ -44,6 +45,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     turns.section,
     faults.section,
     credit.section,
+    belief.section,
     analysis_shift.section,
     analysis_intervene.section,
     verdicts.section,
@@ -52,7 +54,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
 )
 
 
-OF_A_TRAINING = (budget.section, groups.section, credit.section, sampler.section)
+OF_A_TRAINING = (budget.section, groups.section, credit.section, belief.section, sampler.section)
 """What an evaluation alone has nothing to say on."""
 
 
