@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from outrider.explore import Stage, View
 from outrider.explore.explorer import Explorer
+from outrider.explore.rate import Rate
+from outrider.explore.recalibration import Recalibration
 from outrider.explore.stream import ProblemStream
 from outrider.record import (
     Group,
@@ -40,6 +42,12 @@ class World(NamedTuple):
     ending: Callable[[SampleRequest, int], Outcome]
     truncated: bool = False
     turns: bool = False
+
+
+class Unmoved(Recalibration):
+    """Leaves what levels and own pasts say as it is."""
+
+    def learn(self, told: Sequence[tuple[Rate, int, int]]) -> None: ...
 
 
 class Ragged(Stage):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from outrider.explore import Choose
-from outrider.explore.belief import Expected, Rate
+from outrider.explore.belief import Expected
 from outrider.explore.choose import worth
+from outrider.explore.rate import Rate
 from outrider.explore.stream import ProblemStream
 from outrider.record import Group, Problem
 from scripted import members, view

@@ -17,10 +17,11 @@ from outrider.config import load_recipe
 from outrider.credit import Members, StatedGoal
 from outrider.errors import UserError
 from outrider.explore import Invest
-from outrider.explore.belief import MEMORIES, Belief, Rate, Told, Visits, noise
+from outrider.explore.belief import MEMORIES, Belief, Told, Visits, noise
 from outrider.explore.invest import spread
+from outrider.explore.rate import Rate
 from outrider.record import Group, Problem
-from scripted import members
+from scripted import Unmoved, members
 
 # Beliefs of one rate
 
@@ -63,8 +64,9 @@ def test_the_prior_of_a_level_is_the_one_its_problems_are_drawn_from(a: float, b
 
 
 def test_what_is_believed_is_calibrated() -> None:
-    """Of problems believed to be solved with a chance of about x, a share of about x is: with no past, and with one."""
-    rng, belief = np.random.default_rng(2), Belief()
+    """Of problems believed to be solved with a chance of about x, a share of about x is: with no past, and with one;
+    where nothing moves, without being recalibrated."""
+    rng, belief = np.random.default_rng(2), Belief(recalibration=Unmoved())
     parameters = {"3": (0.4, 1.0), "4": (0.25, 4.0), "5": (0.2, 9.0)}
     sums = np.zeros((len(belief.told), 4))
     for step in range(40):
@@ -90,7 +92,7 @@ def test_what_is_believed_is_calibrated() -> None:
 
 def test_a_problems_own_past_counts_beside_its_level() -> None:
     [known] = visited([1.0], 8, seed=0)
-    belief = Belief()
+    belief = Belief(recalibration=Unmoved())
     belief.learn([known, *visited([0.0] * 30, 8, seed=1, step=2)])
     for steps, step in enumerate((3, 4, 5)):
         level = belief.expected(Problem("new", "?", level="3")).rate

@@ -36,12 +36,12 @@ from outrider.explore import (
     Vip,
 )
 from outrider.explore.apportion import apportion, raised
-from outrider.explore.belief import Rate
 from outrider.explore.choose import worth
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
 from outrider.explore.knapsack import enough
 from outrider.explore.outcome import outcome
+from outrider.explore.rate import Rate
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.select import SELECTORS
 from outrider.explore.stage import bounds_after

@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, lgamma, nan
+from math import fsum, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass
+from outrider.explore.rate import Rate
+from outrider.explore.recalibration import Recalibration
 from outrider.record import Group, Problem, Rollout
 
 MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
@@ -24,35 +26,6 @@ CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 
 Own = tuple[int, tuple[tuple[float, float], ...]]
 """A problem's own past: the step of its last visit, and successes and failures under each memory."""
-
-
-class Rate(NamedTuple):
-    """A belief of a pass rate, ``Beta(a, b)``."""
-
-    a: float
-    b: float
-
-    @property
-    def mean(self) -> float:
-        return self.a / (self.a + self.b)
-
-    def moment(self, i: int, j: int) -> float:
-        """The expectation of ``p^i (1 - p)^j``.
-
-        >>> Rate(1.0, 1.0).moment(1, 0), Rate(2.0, 2.0).moment(1, 1)
-        (0.5, 0.2)
-        """
-        result = 1.0
-        for step in range(i):
-            result *= (self.a + step) / (self.a + self.b + step)
-        for step in range(j):
-            result *= (self.b + step) / (self.a + self.b + i + step)
-        return result
-
-    def log_chance(self, successes: int, failures: int) -> float:
-        """Of so many successes and failures in one order: the beta-binomial without its coefficient."""
-        after = _log_beta(self.a + successes, self.b + failures)
-        return after - _log_beta(self.a, self.b)
 
 
 class Expected(NamedTuple):
@@ -182,15 +155,19 @@ class Belief:
 
     A problem has the prior of its level, plus its own successes and failures. What was seen ``t`` steps before the last
     one counts ``memory^t``. The policy moves, and how fast is not known beforehand: of :data:`MEMORIES` that one is
-    believed with which the visits so far, the latest most, were the least surprising.
+    believed with which the visits so far, the latest most, were the least surprising. That the policy gets better while
+    nobody looks, and that problems of a level differ more than its visits show, is put right by a
+    :class:`~outrider.explore.recalibration.Recalibration`.
 
     Attributes:
         memory: the one that is believed.
         surprise: of the last step's rollouts, the mean of minus the logarithm of their chance, in nats.
+        recalibration: what is done to a pass rate before it is believed.
         told: what had been believed of them, by class of expected pass rates (:data:`CLASSES`).
     """
 
     surprise: float = field(default=nan, compare=False)
+    recalibration: Recalibration = field(default_factory=Recalibration)
     told: list[Told] = field(default_factory=lambda: [Told()] * (len(CLASSES) + 1), compare=False)
     _levels: dict[str, tuple[Visits, ...]] = field(default_factory=dict)
     _own: dict[str, Own] = field(default_factory=dict)
@@ -209,11 +186,12 @@ class Belief:
         """Of a problem now. A price is at least 1; what nobody of its level has shown is that of all levels, or 1."""
         known = [self._levels[problem.level]] if problem.level in self._levels else self._levels.values()
         sums = Visits(*(fsum(part) for part in zip(*(each[self._best] for each in known), strict=True)))
-        return Expected(self._rate(problem, self._best), *sums.costs)
+        return Expected(self.recalibration.of(self._rate(problem, self._best)), *sums.costs)
 
     def levels(self) -> list[Expected]:
         """Of a new problem of each level that was seen."""
-        return [Expected(sums[self._best].prior, *sums[self._best].costs) for sums in self._levels.values()]
+        known = [sums[self._best] for sums in self._levels.values()]
+        return [Expected(self.recalibration.of(sums.prior), *sums.costs) for sums in known]
 
     def _rate(self, problem: Problem, which: int) -> Rate:
         sums = self._levels.get(problem.level)
@@ -251,18 +229,22 @@ class Belief:
             fsum(self._rate(v.problem, i).log_chance(v.successes, v.failures) for v in visits)
             for i in range(len(MEMORIES))
         ]
-        rollouts = sum(v.successes + v.failures for v in visits)
-        self.surprise = -chances[self._best] / rollouts if rollouts else nan
         self._scores = [SCORED * score + chance for score, chance in zip(self._scores, chances, strict=True)]
 
     def _hold(self, visits: Sequence[Visit]) -> None:
-        """What is believed of them against what came."""
-        self.told = [Told()] * (len(CLASSES) + 1)
+        """What is believed of them against what came; it is recalibrated by those of which something was known."""
+        self.told, surprises, known = [Told()] * (len(CLASSES) + 1), [], []
         for visit in visits:
-            rate = self._rate(visit.problem, self._best)
+            raw, ends = self._rate(visit.problem, self._best), (visit.successes, visit.failures)
+            rate = self.recalibration.of(raw)
             place = bisect(CLASSES, rate.mean)
-            one = Told.of(rate, visit.successes, visit.failures)
-            self.told[place] = Told(*(a + b for a, b in zip(self.told[place], one, strict=True)))
+            self.told[place] = Told(*(a + b for a, b in zip(self.told[place], Told.of(rate, *ends), strict=True)))
+            surprises.append(-rate.log_chance(*ends))
+            if visit.problem.level in self._levels:
+                known.append((raw, *ends))
+        rollouts = fsum(each.rollouts for each in self.told)
+        self.surprise = fsum(surprises) / rollouts if rollouts else nan
+        self.recalibration.learn(known)
 
     def numbers(self) -> dict[str, float]:
         """Of the last step, for its metrics: ``surprise``, ``memory``, and what was told by class."""
@@ -270,16 +252,16 @@ class Belief:
         return {"surprise": self.surprise, "memory": self.memory} | told
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps, scores, the sums of levels by memory, and each problem's own past, that of longest ago first."""
+        """Steps, scores, recalibration, sums of levels by memory, and pasts of problems, that of longest ago first."""
         levels = {level: [list(each) for each in sums] for level, sums in sorted(self._levels.items())}
         own = [[key, seen, [list(past) for past in pasts]] for key, (seen, pasts) in self._own.items()]
-        return {"steps": self._steps, "scores": self._scores, "levels": levels, "own": own}
+        recalibration = self.recalibration.state_dict()
+        return {
+            "steps": self._steps, "scores": self._scores, "recalibration": recalibration, "levels": levels, "own": own,
+        }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._steps, self._scores = state["steps"], list(state["scores"])
+        self.recalibration.load_state_dict(state["recalibration"])
         self._levels = {level: tuple(Visits(*each) for each in sums) for level, sums in state["levels"].items()}
         self._own = {key: (seen, tuple((past[0], past[1]) for past in pasts)) for key, seen, pasts in state["own"]}
-
-
-def _log_beta(a: float, b: float) -> float:
-    return lgamma(a) + lgamma(b) - lgamma(a + b)

@@ -93,7 +93,7 @@ class Choose(Stage):
 def worth(expected: Expected) -> float:
     """Of a token, but for a factor that all share.
 
-    >>> from outrider.explore.belief import Rate
+    >>> from outrider.explore.rate import Rate
     >>> worth(Expected(Rate(1.0, 2.0), price=2.0, noise=0.5))
     0.16666666666666666
     """

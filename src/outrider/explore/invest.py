@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from outrider.explore.belief import Belief, Rate
+from outrider.explore.belief import Belief
+from outrider.explore.rate import Rate
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed

@@ -60,7 +60,7 @@ def _figure(stage: str, classes_C4: Floats) -> Figure:
         series("if it is right", believed_C, believed_C, low=low_C.tolist(), high=high_C.tolist()),
         series("seen", believed_C, successes_C / rollouts_C, hover=hover),
     ]
-    title = f"Pass rates as {stage} believed them"
+    title = f"Pass rates as {_named(stage)} believed them"
     return Figure(f"belief-{stage}", title, "points", "believed", "solved", points)
 
 
@@ -70,5 +70,14 @@ def _table(stage: str, classes_C4: Floats) -> TableBlock:
         apart = (successes - expected) / variance**0.5 if variance else None
         rows.append([int(rollouts), expected / rollouts, successes / rollouts, apart])
     return TableBlock(
-        f"belief-{stage}", f"By what {stage} believed", ["rollouts", "believed", "solved", "apart"], rows, _NOTE
+        f"belief-{stage}", f"By what {_named(stage)} believed", ["rollouts", "believed", "solved", "apart"], rows, _NOTE
     )
+
+
+def _named(stage: str) -> str:
+    """A stage without its place in the recipe.
+
+    >>> _named("0-choose"), _named("choose")
+    ('choose', 'choose')
+    """
+    return stage.partition("-")[2] or stage
