@@ -114,7 +114,7 @@ def tree(tmp_path):
 def test_a_tree_that_keeps_the_rules_passes(tree):
     status, output = layers(tree)
     assert status == 0, output
-    assert re.search(r"import in 0\.\d\d s", output)
+    assert re.search(r"import in [\d,]+ calls of functions, 550,000 allowed", output)
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,11 @@ def test_a_public_class_exists_once(tmp_path):
     assert "Row is defined in outrider.record.rows and outrider.tasks.table" in output
 
 
-def test_a_slow_import_is_found(tree, tmp_path):
-    text = (ROOT / "tools/check_layers.py").read_text()
-    assert "\nSECONDS = 0.5\n" in text
-    checker = tmp_path / "check_layers.py"
-    checker.write_text(text.replace("\nSECONDS = 0.5\n", "\nSECONDS = 0.1\n"))  # it tries several times
-    busy = "import time\nend = time.process_time() + 0.11\nwhile time.process_time() < end:\n    pass\n"
-    status, output = run(sys.executable, checker, write(tree, {"outrider/record/__init__.py": busy}))
+def test_a_slow_import_is_found(tree):
+    busy = "for _ in range(550_000):\n    len(())\n"
+    status, output = layers(write(tree, {"outrider/record/__init__.py": busy}))
     assert status == 1
-    assert "0.10 s allowed" in output
+    assert re.search(r"the light layers import in \d{3},\d{3} calls of functions, 550,000 allowed", output)
 
 
 # set-up

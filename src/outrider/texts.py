@@ -1,10 +1,11 @@
-"""What several rooms ask of the text of a response: where its boxes are, and how much it repeats itself."""
+"""What several rooms ask of the text of a response: where its boxes are, how much it repeats itself, late patterns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import Any, cast
 
 _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
@@ -61,3 +62,25 @@ def redundancy(text: str, n: int = 3, least: int = 50) -> float | None:
     words = text.split()
     grams = list(zip(*(words[i:] for i in range(n)), strict=False))
     return 1 - len(set(grams)) / len(grams) if len(grams) >= least else None
+
+
+def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """What ``re.compile`` gives, but compiled when it is first used: the judges' patterns take longer than their code.
+
+    >>> digits = late_pattern("[0-9]+")
+    >>> digits.findall("1, 22"), digits.sub("n", "1, 22")
+    (['1', '22'], 'n, n')
+    """
+    return cast("re.Pattern[str]", _LatePattern(pattern, flags))
+
+
+class _LatePattern:
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._pattern = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the pattern, which is kept here: the second use costs no more than that of a pattern."""
+        value = getattr(re.compile(self._pattern, self._flags), name)
+        setattr(self, name, value)
+        return value

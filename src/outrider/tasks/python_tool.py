@@ -12,10 +12,9 @@ from outrider.environments.worlds import Make
 from outrider.record import Problem
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS, TurnLimits
+from outrider.verify.isolation import Isolation
 from outrider.verify.judge import Judge
 from outrider.verify.program import ending_block
-from outrider.verify.sandbox import Limits, ProgramFaultError
-from outrider.verify.sandbox_choice import Isolation, find_way, run
 
 _CLOSED = "\n```\n"
 _ENDED = "\0ended"  # written last: a status of 0 may also be that of os._exit
@@ -120,6 +119,8 @@ class MakeInterpreter:
     """Makes interpreters. That there is no sandbox is said where this is made, and not by every world."""
 
     def __init__(self, task: PythonTool) -> None:
+        from outrider.verify.sandbox_choice import find_way  # here, since a recipe that names the task needs none
+
         self._task = task
         find_way(task.sandbox)
 
@@ -161,6 +162,9 @@ class Interpreter(Environment):
         return self._executed(block)
 
     def _executed(self, block: str) -> Reply:
+        from outrider.verify.sandbox import Limits, ProgramFaultError
+        from outrider.verify.sandbox_choice import run
+
         given = f"'before': {self._before!r}, 'now': {block!r}, 'ended': {_ENDED.encode()!r}, 'names': globals()"
         source = f"exec({_PROGRAM!r}, {{{given}}})"
         # half of what the turn may take: a block that sleeps has to be told so before the world itself is late

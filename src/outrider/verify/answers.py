@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Literal
 
 from outrider.record import Verdict, correct, incorrect, unparseable
-from outrider.texts import box_spans
+from outrider.texts import box_spans, late_pattern
 from outrider.verify import units
 from outrider.verify.typography import FONT, TEXT, plain
 
@@ -24,17 +24,17 @@ LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE](?:-?[0-9]+|\+[0-9]{{2,}}))?"
-_NUMBER_IN_TEXT = re.compile(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
-_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
-_LATEX_RATIO = re.compile(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
-_ANSWER_LINE = re.compile(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
-_AND = re.compile(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
-_GLUE = re.compile(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
+_NUMBER_IN_TEXT = late_pattern(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
+_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
+_LATEX_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
+_ANSWER_LINE = late_pattern(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
+_AND = late_pattern(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
+_GLUE = late_pattern(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
 LONGEST_GLUE = 80  # characters between two boxes of one answer
-_FONTED = re.compile(rf"{FONT}\s*\{{([^{{}}]*)\}}")
-_LIST = re.compile(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is not 81256
-_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
-_NEEDLESS_SPACE = re.compile(r"(?<![0-9]) | (?![0-9])")  # between two digits a space matters: 1 1/2 is not 11/2
+_FONTED = late_pattern(rf"{FONT}\s*\{{([^{{}}]*)\}}")
+_LIST = late_pattern(r"[0-9] ?, [0-9]|[0-9] ,[0-9]")  # 81, 256 is not 81256
+_REPEATING = late_pattern(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
+_NEEDLESS_SPACE = late_pattern(r"(?<![0-9]) | (?![0-9])")  # between two digits a space matters: 1 1/2 is not 11/2
 
 
 def last_box(text: str) -> str | None:

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from outrider.record import Problem, Verdict, correct, incorrect, unparseable
-from outrider.record.verdict import Outcome
+from outrider.record import Problem, Verdict, unparseable
+from outrider.verify.isolation import Isolation
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
-from outrider.verify.sandbox import (
-    MEMORY_RAN_OUT,
-    Limits,
-    ProgramFaultError,
-    ProgramResult,
-    Programs,
-    Sandbox,
-    SandboxError,
-)
-from outrider.verify.sandbox_choice import Isolation, find_way
 from outrider.verify.unit_names import plan, whole_program
 
+if TYPE_CHECKING:  # a recipe needs the options of a judge, and no sandbox
+    from outrider.verify.trial import Trial
+
 SHARE = 0.9  # of the verdict's time for the sandbox; the rest is for reporting what happened
-SHOWN = 300  # characters of what was seen
+SHOWN = 300  # characters of an answer
 LONGEST_CODE = 1 << 20  # characters of a program; longer ones are no answer
-UNSCORABLE = float("nan")
-KILLED = -9
 
 
 class CodeJudge(PooledJudge):
@@ -39,6 +30,8 @@ class CodeJudge(PooledJudge):
     sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
 
     def prepare(self) -> None:
+        from outrider.verify.sandbox_choice import find_way
+
         find_way(self.sandbox)
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
@@ -47,27 +40,21 @@ class CodeJudge(PooledJudge):
             return unparseable("no program" if finished else "cut off before the end of a program")
         if len(source) > LONGEST_CODE:
             return unparseable(f"a program of {len(source)} characters")
-        try:
-            verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode())
-        except ProgramFaultError as error:
-            verdict = incorrect(detail=str(error))
-        except TimeoutError:
-            limit = self._limits.seconds
-            verdict = Verdict(Outcome.TIMEOUT, UNSCORABLE, detail=f"not done after {limit:g} s on a busy machine")
-        except SandboxError as error:
-            verdict = Verdict(Outcome.ERROR, UNSCORABLE, detail=str(error))
+        verdict = self._verdict(problem.answer, source.encode("utf-8", "replace").decode(), self._trial())
         return Verdict(verdict.outcome, verdict.score, answer=source.strip()[:SHOWN], detail=verdict.detail)
 
-    def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
+    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
         raise NotImplementedError
 
     @property
     def _code(self) -> Code:
         raise NotImplementedError
 
-    @property
-    def _limits(self) -> Limits:
-        return Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb)
+    def _trial(self) -> Trial:
+        from outrider.verify.sandbox import Limits
+        from outrider.verify.trial import Trial
+
+        return Trial(Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb), self.sandbox)
 
 
 class Stdio(CodeJudge):
@@ -94,14 +81,8 @@ class Stdio(CodeJudge):
         solution = problem.answer["solution"]
         return None if solution is None else f"```python\n{solution}\n```"
 
-    def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
-        tests = reference["tests"]
-        with Programs(source, self._limits, find_way(self.sandbox)) as sandbox:
-            for number, (given, expected) in enumerate(tests, 1):
-                finished = sandbox.run(given.encode())
-                if wrong := what_is_wrong(finished, expected):
-                    return incorrect(detail=f"test {number} of {len(tests)}: {wrong}")
-        return correct(detail=f"{len(tests)} tests")
+    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+        return trial.by_output(source, reference["tests"])
 
     @property
     def _code(self) -> Code:
@@ -144,19 +125,13 @@ class UnitTests(CodeJudge):
             return str(solution).removeprefix(prefix) if solution.startswith(prefix) else None
         return f"```python\n{solution}\n```"
 
-    def _verdict(self, reference: Mapping[str, Any], source: str) -> Verdict:
-        prefix, planned = reference["prefix"], reference["plan"]
+    def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
+        prefix = reference["prefix"]
         if self.code == "completion":
             prefix, source = "", prefix + source
         elif prefix and not prefix.endswith("\n"):
             prefix += "\n"
-        job = {"kind": "tests", "prefix": prefix, "source": source}
-        with Sandbox(job, self._limits, find_way(self.sandbox)) as sandbox:
-            sandbox.send(planned)
-            result = sandbox.receive()
-            if result.get("status") == KILLED and not result["used_up"] and sandbox.memory_ran_out:
-                raise SandboxError(MEMORY_RAN_OUT)
-        return verdict_of(result, planned, self.cpu_seconds)
+        return trial.by_tests(source, prefix, reference["plan"])
 
     @property
     def _code(self) -> Code:
@@ -166,53 +141,3 @@ class UnitTests(CodeJudge):
 def solution_of(fields: Mapping[str, Any], answer: str) -> str | None:
     """The reference solution, where the row has one."""
     return text_of(fields, answer) if fields.get(answer) is not None else None
-
-
-def what_is_wrong(finished: ProgramResult, expected: str) -> str:
-    """Why a run does not pass; empty where it does."""
-    if finished.used_up:
-        return "used up its CPU time"
-    if finished.full:
-        return "wrote more than the limit of output"
-    if finished.status:
-        last = finished.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return f"ended with status {finished.status}" + (f": {short(last[0])}" if last else "")
-    seen, right = finished.stdout.decode(errors="replace").split(), expected.split()
-    if seen == right:
-        return ""
-    at = next((i for i, (a, b) in enumerate(zip(seen, right, strict=False)) if a != b), min(len(seen), len(right)))
-    there, wanted = [short(tokens[at], 60) if at < len(tokens) else "the end" for tokens in (seen, right)]
-    return f"token {at + 1} is {there}, not {wanted}"
-
-
-def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int) -> Verdict:
-    """The verdict from the result of the tests.
-
-    Raises:
-        SandboxError: something else than the program failed.
-    """
-    stage, seen = result["stage"], result.get("seen", "")
-    tests, first = planned["tests"], planned["setup"]
-    if stage == "passed":
-        return correct(detail=f"{len(tests) - first} tests")
-    if stage in ("harness", "prefix"):
-        raise SandboxError(f"the tests cannot be run: {result.get('error') or seen}")
-    if not result.get("gone"):
-        how = result["error"]
-    elif result["used_up"]:
-        how = f"used up its {cpu_seconds} s of CPU time"
-    else:
-        closed = result["stays"] and result["status"] == KILLED
-        how = "closed its pipes" if closed else f"ended with status {result['status']}"
-    if stage == "load":
-        return incorrect(detail=f"loading the program: {short(how)}")
-    number = result["test"]
-    lines = tests[number - 1].splitlines()
-    line = lines[result["line"] - 1].strip() if 0 < result.get("line", 0) <= len(lines) else ""
-    place = "setup" if number <= first else f"test {number - first} of {len(tests) - first}"
-    return incorrect(detail="; ".join(part for part in (f"{place}: {short(how)}", short(line), short(seen)) if part))
-
-
-def short(text: str, most: int = SHOWN) -> str:
-    """A text for people."""
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from outrider.texts import late_pattern
+
 Code = Literal["block", "completion"]
 
 # Where a completion of a function ends and the next thing begins: the stop strings of Chen et al. 2021, section 2.1.
-STOPS = re.compile(r"\n(?=class|def|#|if|print)")
+STOPS = late_pattern(r"\n(?=class|def|#|if|print)")
 LONGEST_STRING = 5_000  # characters of a string that may hold fences; one that seems longer was never closed
 
-_PYTHON = re.compile(r"(?:i?python|py)(?:3[\d.]*)?")
+_PYTHON = late_pattern(r"(?:i?python|py)(?:3[\d.]*)?")
 _ITEM = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"  # a fence may begin on the line of its list item
-_FENCE = re.compile(rf"^([ \t]*)({_ITEM})(`{{3,}}|~{{3,}})[ \t]*([^\n`]*)$", re.MULTILINE)
-_LANGUAGE = re.compile(r"\{?[ \t]*(?:#\S+[ \t]+)?\.?([\w.+#-]*)")  # python, {.python}, {#id .python}, python:name.py
-_LEXEME = re.compile(r"""#[^\n]*|(?P<quotes>'{3}|"{3})|'(?:\\.|[^'\\\n])*'?|"(?:\\.|[^"\\\n])*"?""", re.DOTALL)
+_FENCE = late_pattern(rf"^([ \t]*)({_ITEM})(`{{3,}}|~{{3,}})[ \t]*([^\n`]*)$", re.MULTILINE)
+_LANGUAGE = late_pattern(r"\{?[ \t]*(?:#\S+[ \t]+)?\.?([\w.+#-]*)")  # python, {.python}, {#id .python}, python:name.py
+_LEXEME = late_pattern(r"""#[^\n]*|(?P<quotes>'{3}|"{3})|'(?:\\.|[^'\\\n])*'?|"(?:\\.|[^"\\\n])*"?""", re.DOTALL)
 _END_OF_STRING = {
-    quotes: re.compile(rf"(?:[^\\{quotes[0]}]+|\\.|(?!{quotes}){quotes[0]})*+{quotes}", re.DOTALL)
+    quotes: late_pattern(rf"(?:[^\\{quotes[0]}]+|\\.|(?!{quotes}){quotes[0]})*+{quotes}", re.DOTALL)
     for quotes in ("'''", '"""')
 }
 

@@ -14,13 +14,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from outrider.errors import UserError
 from outrider.verify import probes
+from outrider.verify.isolation import Isolation
 from outrider.verify.sandbox import Limits, ProgramResult, Programs, Way, shown_and_hidden
-
-Isolation = Literal["required", "none"]
 
 WAYS: tuple[Way, ...] = ("bwrap", "namespaces")  # in the order in which they are tried
 MOST_HIDDEN = 100  # files of the user that are looked for

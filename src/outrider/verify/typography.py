@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from unicodedata import normalize
 
+from outrider.texts import late_pattern
+
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
 
@@ -61,33 +63,33 @@ _SIGNS = {
 _SIGN = str.maketrans(_SIGNS)
 _RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "₀₁₂₃₄₅₆₇₈₉"
 _PLAIN_RAISED, _PLAIN_LOWERED = str.maketrans(_RAISED, "0123456789+-n"), str.maketrans(_LOWERED, "0123456789")
-_SCRIPTS = re.compile(f"[{_RAISED}]+|[{_LOWERED}]+")
-_ROOT = re.compile(
+_SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
+_ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
-_TWICE = re.compile(
+_TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
     r"|end|lfloor|rfloor|lceil|rceil|theta|alpha|beta|log|ln|sin|cos|tan|angle|quad)(?![A-Za-z])|[{}%$])"
 )
-_NOTHING = re.compile(
+_NOTHING = late_pattern(
     r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right|bigl|bigr|Bigl|Bigr|big|Big|displaystyle|textstyle|limits|mathstrut)(?![A-Za-z])"
     r"|\\(?:large|Large|huge|Huge)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]+\}"
 )
-THOUSANDS = re.compile(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
-_SPACES = re.compile(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
-_BOXED = re.compile(r"\\(?:fbox|framebox|underline|ensuremath)\s*\{([^{}]*)\}")
+THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
+_SPACES = late_pattern(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
+_BOXED = late_pattern(r"\\(?:fbox|framebox|underline|ensuremath)\s*\{([^{}]*)\}")
 _TAKEN = r"(?:[0-9](?![0-9])|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z]))"
-_SHORT_FRACTION = re.compile(
+_SHORT_FRACTION = late_pattern(
     rf"\\[dtc]?frac(?![A-Za-z])\s*(?:([0-9]|[A-Za-z]|\\pi(?![A-Za-z]))\s*(?:({_TAKEN})|(?=\{{)))?"
 )
-_INDEX = re.compile(r"(?<=[A-Za-z}])_\s*([0-9A-Za-z])")
-_PERCENT = re.compile(
+_INDEX = late_pattern(r"(?<=[A-Za-z}])_\s*([0-9A-Za-z])")
+_PERCENT = late_pattern(
     rf"\s*(?:{TEXT}\s*\{{\s*(?:per ?cent(?:age)?|pct|\\?%)\s*\}}|(?<![A-Za-z])(?:per ?cent(?:age)?|pct))\s*$"
 )
-_DOTS = re.compile(r"\\(?:dots[cbmio]?|cdots)(?![A-Za-z])")
-_MODULUS = re.compile(r"\\pmod\s*([0-9A-Za-z]+)")
-_COUNTED = re.compile(rf"{TEXT}\s*\{{\s*([-+]?[0-9][0-9.,/]*)\s+([A-Za-z][^{{}}]*)\}}[.\s]*")  # \text{5 apples}
-_DEGREE = re.compile(r"\\degree(?![A-Za-z])")
+_DOTS = late_pattern(r"\\(?:dots[cbmio]?|cdots)(?![A-Za-z])")
+_MODULUS = late_pattern(r"\\pmod\s*([0-9A-Za-z]+)")
+_COUNTED = late_pattern(rf"{TEXT}\s*\{{\s*([-+]?[0-9][0-9.,/]*)\s+([A-Za-z][^{{}}]*)\}}[.\s]*")  # \text{5 apples}
+_DEGREE = late_pattern(r"\\degree(?![A-Za-z])")
 
 
 def plain(text: str) -> str:

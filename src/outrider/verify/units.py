@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from outrider.texts import late_pattern
 from outrider.verify.typography import TEXT
 
 _SAYS_MORE = """
@@ -64,12 +65,12 @@ _KNOWN = {word: line.split()[0] for line in _SAME.strip().splitlines() for word 
 _ALONE = "|".join(sorted((w for w in _KNOWN if len(w) > 2 or w in ("cm", "mm", "km", "kg", "mi", "ft", "in")), key=len))
 _WORDS = rf"(?:(?:square|cubic|sq\.?|cu\.?)\s+)?(?:{_ALONE}|units?|points?|[a-z]*[aeiou][a-z]{{2,}}s|people|children)"
 _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
-_FONTED = re.compile(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
-_BARE = re.compile(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
-_DEGREES = re.compile(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
-_TEENTHS = re.compile(r"[a-z]+teenths?|[a-z]+tieths?", re.IGNORECASE)  # a numerator's other half
+_FONTED = late_pattern(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
+_BARE = late_pattern(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
+_DEGREES = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
+_TEENTHS = late_pattern(r"[a-z]+teenths?|[a-z]+tieths?", re.IGNORECASE)  # a numerator's other half
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
-_PER = re.compile(r"\s*(?:/|\bper\b)\s*")
+_PER = late_pattern(r"\s*(?:/|\bper\b)\s*")
 
 
 def split(text: str) -> tuple[str, str]:

@@ -1,0 +1,125 @@
+"""One program tried in a sandbox: by what it prints, or by tests of its functions, with a verdict at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from outrider.record import Verdict, correct, incorrect
+from outrider.record.verdict import Outcome
+from outrider.verify.isolation import Isolation
+from outrider.verify.sandbox import (
+    MEMORY_RAN_OUT,
+    Limits,
+    ProgramFaultError,
+    ProgramResult,
+    Programs,
+    Sandbox,
+    SandboxError,
+)
+from outrider.verify.sandbox_choice import find_way
+
+SHOWN = 300  # characters of what was seen
+UNSCORABLE = float("nan")
+KILLED = -9
+
+
+class Trial:
+    """Tries programs within limits. The wall clock is the sandbox's share of that of a verdict.
+
+    What the program did is its own fault, and incorrect. A busy machine is a timeout and a sandbox that fails an
+    error, both without a score.
+
+    Raises:
+        UserError: this machine allows no sandbox, and ``isolation`` is ``required``.
+    """
+
+    def __init__(self, limits: Limits, isolation: Isolation) -> None:
+        self._limits = limits
+        self._isolation = isolation
+
+    def by_output(self, source: str, pairs: Sequence[tuple[str, str]]) -> Verdict:
+        """The verdict by what a program prints for each input; the pairs are an input and its expected output."""
+        return self._caught(lambda: self._by_output(source, pairs))
+
+    def by_tests(self, source: str, prefix: str, planned: Mapping[str, Any]) -> Verdict:
+        """The verdict by tests that :func:`outrider.verify.unit_names.plan` planned."""
+        return self._caught(lambda: self._by_tests(source, prefix, planned))
+
+    def _caught(self, tried: Callable[[], Verdict]) -> Verdict:
+        try:
+            return tried()
+        except ProgramFaultError as error:
+            return incorrect(detail=str(error))
+        except TimeoutError:
+            limit = self._limits.seconds
+            return Verdict(Outcome.TIMEOUT, UNSCORABLE, detail=f"not done after {limit:g} s on a busy machine")
+        except SandboxError as error:
+            return Verdict(Outcome.ERROR, UNSCORABLE, detail=str(error))
+
+    def _by_output(self, source: str, pairs: Sequence[tuple[str, str]]) -> Verdict:
+        with Programs(source, self._limits, find_way(self._isolation)) as sandbox:
+            for number, (given, expected) in enumerate(pairs, 1):
+                finished = sandbox.run(given.encode())
+                if wrong := what_is_wrong(finished, expected):
+                    return incorrect(detail=f"test {number} of {len(pairs)}: {wrong}")
+        return correct(detail=f"{len(pairs)} tests")
+
+    def _by_tests(self, source: str, prefix: str, planned: Mapping[str, Any]) -> Verdict:
+        job = {"kind": "tests", "prefix": prefix, "source": source}
+        with Sandbox(job, self._limits, find_way(self._isolation)) as sandbox:
+            sandbox.send(planned)
+            result = sandbox.receive()
+            if result.get("status") == KILLED and not result["used_up"] and sandbox.memory_ran_out:
+                raise SandboxError(MEMORY_RAN_OUT)
+        return verdict_of(result, planned, self._limits.cpu_seconds)
+
+
+def what_is_wrong(finished: ProgramResult, expected: str) -> str:
+    """Why a run does not pass; empty where it does."""
+    if finished.used_up:
+        return "used up its CPU time"
+    if finished.full:
+        return "wrote more than the limit of output"
+    if finished.status:
+        last = finished.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return f"ended with status {finished.status}" + (f": {short(last[0])}" if last else "")
+    seen, right = finished.stdout.decode(errors="replace").split(), expected.split()
+    if seen == right:
+        return ""
+    at = next((i for i, (a, b) in enumerate(zip(seen, right, strict=False)) if a != b), min(len(seen), len(right)))
+    there, wanted = [short(tokens[at], 60) if at < len(tokens) else "the end" for tokens in (seen, right)]
+    return f"token {at + 1} is {there}, not {wanted}"
+
+
+def verdict_of(result: Mapping[str, Any], planned: Mapping[str, Any], cpu_seconds: int) -> Verdict:
+    """The verdict from the result of the tests.
+
+    Raises:
+        SandboxError: something else than the program failed.
+    """
+    stage, seen = result["stage"], result.get("seen", "")
+    tests, first = planned["tests"], planned["setup"]
+    if stage == "passed":
+        return correct(detail=f"{len(tests) - first} tests")
+    if stage in ("harness", "prefix"):
+        raise SandboxError(f"the tests cannot be run: {result.get('error') or seen}")
+    if not result.get("gone"):
+        how = result["error"]
+    elif result["used_up"]:
+        how = f"used up its {cpu_seconds} s of CPU time"
+    else:
+        closed = result["stays"] and result["status"] == KILLED
+        how = "closed its pipes" if closed else f"ended with status {result['status']}"
+    if stage == "load":
+        return incorrect(detail=f"loading the program: {short(how)}")
+    number = result["test"]
+    lines = tests[number - 1].splitlines()
+    line = lines[result["line"] - 1].strip() if 0 < result.get("line", 0) <= len(lines) else ""
+    place = "setup" if number <= first else f"test {number - first} of {len(tests) - first}"
+    return incorrect(detail="; ".join(part for part in (f"{place}: {short(how)}", short(line), short(seen)) if part))
+
+
+def short(text: str, most: int = SHOWN) -> str:
+    """A text for people."""
+    return text if len(text) <= most else text[: most - 1] + "…"
