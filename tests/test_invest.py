@@ -64,9 +64,8 @@ def test_the_prior_of_a_level_is_the_one_its_problems_are_drawn_from(a: float, b
 
 
 def test_what_is_believed_is_calibrated() -> None:
-    """Of problems believed to be solved with a chance of about x, a share of about x is: with no past, and with one;
-    where nothing moves, without being recalibrated."""
-    rng, belief = np.random.default_rng(2), Belief(recalibration=Unmoved())
+    """Of problems believed to be solved with a chance of about x, a share of about x is: with no past, and with one."""
+    rng, belief = np.random.default_rng(2), Belief()
     parameters = {"3": (0.4, 1.0), "4": (0.25, 4.0), "5": (0.2, 9.0)}
     sums = np.zeros((len(belief.told), 4))
     for step in range(40):

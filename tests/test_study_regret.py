@@ -20,27 +20,20 @@ def test_the_one_who_knows_has_the_best_of_all_allocations() -> None:
     assert code.variance(spreads, found) == pytest.approx(min(code.variance(spreads, way) for way in ways))
 
 
-@pytest.mark.parametrize(
-    ("pool", "steps", "planners"),
-    [
-        (None, 30, ["uniform", "XRPO", "CurES", "VIP", "Knapsack"]),
-        (256, 40, ["CurES", "VIP", "Knapsack"]),  # which know more of what returns, as invest does
-    ],
-)
-def test_invest_is_nearest_to_the_one_who_knows(pool: int | None, steps: int, planners: list[str]) -> None:
-    """Means of two seeds: single ones differ by a tenth. Uniform has 1 by definition, and nobody has less than the one
-    who knows. Without DARS, which goes for something else, with four times the tokens. ``choose`` allots nothing: it
-    gains by which problems come up, most of what the same rule does by what is so."""
-    found = {}
-    for planner in (*planners, "invest", "choose", code.KNOWS):
-        runs = [code.simulated(planner, pool, seed, steps) for seed in (7, 8)]
-        assert all(each.known - 1e-9 <= each.variance for each in runs)
-        found[planner] = code.Simulated(*np.mean(runs, axis=0))
-    if "uniform" in found:
-        assert found["uniform"].variance == pytest.approx(1.0)
-    assert found["invest"].variance < 0.95 * min(found[planner].variance for planner in planners)
+@pytest.mark.parametrize("pool", [None, 256])
+def test_invest_is_nearest_to_the_one_who_knows(pool: int | None) -> None:
+    """Thirty steps. Uniform has 1 by definition, and nobody has less than the one who knows. Without DARS, which goes
+    for something else, with four times the tokens. ``choose`` allots nothing: it gains by which problems come up, most
+    of what the same rule does by what is so."""
+    planners = [planner for planner in (*code.PLANNERS, code.KNOWS) if planner != "DARS"]
+    found = {planner: code.simulated(planner, pool, seed=7, steps=30) for planner in planners}
+    assert found["uniform"].variance == pytest.approx(1.0)
+    assert all(each.known - 1e-9 <= each.variance for each in found.values())
+    rest = min(each.variance for planner, each in found.items() if planner != "invest")
+    assert found["invest"].variance < 0.95 * rest
     assert found["invest"].variance < 2.2 * found["invest"].known
-    assert found["choose"].gain > 1.5 * max(found[planner].gain for planner in (*planners, "invest"))
+    others = max(each.gain for planner, each in found.items() if planner not in ("choose", code.KNOWS))
+    assert found["choose"].gain > 1.5 * others
     assert found["choose"].gain > 0.6 * found[code.KNOWS].gain  # whose rule is the same, and no upper bound
 
 

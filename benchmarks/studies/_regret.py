@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PrivateAttr
 
 from outrider.explore import Choose, Cures, Invest, Knapsack, Prioritise, Rebalance, Stage, Uniform, Vip
+from outrider.explore.belief import Belief, Expected
 from outrider.explore.explorer import Explorer
+from outrider.explore.rate import Rate
 from outrider.explore.stream import ProblemStream
 from outrider.record import Outcome, Problem, Rollout, SampleRequest, StopReason, Verdict, identity_seed
 from outrider.tasks.epochs import permutation
@@ -30,6 +31,7 @@ PLANNERS: dict[str, Callable[[], Sequence[Stage]]] = {
     "choose": lambda: [Choose(), Uniform(n=8)],
 }
 KNOWS = "choose, which knows"
+SURE = 1e9  # a beta distribution that is a point
 
 
 class Kind(NamedTuple):
@@ -125,29 +127,32 @@ def gain(rates_P: Column, noises_P: Column, prices_P: Column, counts_P: Column, 
     return float(towards_P.sum() ** 2 / (noise * (counts_P @ prices_P))) if noise else 0.0
 
 
-class Knowing(Choose):
-    """The same rule by what is so, instead of by what is believed."""
+class Truth(Belief):
+    """What is so, instead of what is believed."""
 
-    _world: World = PrivateAttr()
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
 
-    def chance(self, problem: Problem) -> float:
+    def expected(self, problem: Problem) -> Expected:
         rate, kind = self._world.rate(problem), LEVELS[problem.level]
-        best = max(each.a * each.b / (each.a + each.b) / (each.a + each.b + 1) / each.noise / each.tokens
-                   for each in LEVELS.values())  # fmt: skip
-        share = rate * (1 - rate) / kind.noise / kind.tokens / best
-        return max(min(share / self.enough, 1.0), self.floor)
+        return Expected(Rate(rate * SURE, (1 - rate) * SURE), kind.tokens, kind.noise)
 
-    @staticmethod
-    def of(world: World) -> Knowing:
-        stage = Knowing()
-        stage._world = world
-        return stage
+    def levels(self) -> list[Expected]:
+        return [Expected(Rate(kind.a, kind.b), kind.tokens, kind.noise) for kind in LEVELS.values()]
+
+
+def knowing(world: World) -> Choose:
+    """The same stage, by what is so."""
+    stage = Choose()
+    stage._belief = Truth(world)
+    return stage
 
 
 def simulated(planner: str, pool: int | None, seed: int, steps: int = STEPS) -> Simulated:
     """Means over the steps but for the first."""
     world, shares = World(pool, seed), []
-    stages = [Knowing.of(world), Uniform(n=8)] if planner == KNOWS else PLANNERS[planner]()
+    stages = [knowing(world), Uniform(n=8)] if planner == KNOWS else PLANNERS[planner]()
     explorer = Explorer(stages, ProblemStream(world.train), world, seed)  # type: ignore[arg-type]
     for world.step in range(1, steps + 1):
         groups, _ = explorer.explore(world.step, PROBLEMS, world.draw, (world.step - 1) / steps)

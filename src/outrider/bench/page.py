@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from outrider.bench.crossed import Estimate
@@ -13,9 +13,9 @@ from outrider.bench.results import Arm
 from outrider.bench.tables import NONE, as_change, as_number, markdown
 
 
-def table(report: BenchReport) -> str:
-    """All recipes at the end of their budgets: mean over seeds, and half of the interval."""
-    quantities = report.quantities
+def table(report: BenchReport, only: Sequence[str] | None = None) -> str:
+    """All recipes at the end of their budgets, in all quantities or some: mean over seeds, and half of the interval."""
+    quantities = report.quantities if only is None else only
     headings = ["recipe", "seeds", *quantities]
     before = [as_number(report.value(report.before, q), q) for q in report.policy]
     rows = [["*before training*", "", *before, *[NONE] * (len(quantities) - len(before))]]
@@ -205,12 +205,9 @@ def _untouched(report: BenchReport, kept: BenchReport) -> list[str]:
     """Ends, and their changes from the base recipe; tokens, steps and seconds are those above."""
     count = len(kept.before.end.evaluations[0].tallies)
     skipped = report.bench.untouched_from(len(report.before.end.evaluations[0].tallies))
-    rows = [["*before training*", "", *(as_number(kept.value(kept.before, q), q) for q in kept.policy)]]
-    for arm in kept.arms:
-        rows.append([arm.name, str(len(arm.seeds)), *(as_number(kept.value(arm, q), q) for q in kept.policy)])
     base = report.bench.base
     sentence = _UNTOUCHED.format(count=count, first=skipped + 1, last=skipped + count, base=base)
-    parts = [sentence, markdown(["recipe", "seeds", *kept.policy], rows)]
+    parts = [sentence, table(kept, kept.policy)]
     others = any(arm.name != base for arm in kept.arms)
     return [*parts, _without(differences(kept, kept.against_base), base)] if others and kept.base else parts
 

@@ -12,8 +12,8 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.explore.rate import Rate
 
-KEPT = 0.95  # of the weight of a step, the share that still counts a step later
-ANCHOR = 20.0  # as firmly is the map held to leaving beliefs alone as by 80 rollouts at a pass rate of one half
+KEPT = 0.97  # of the weight of a step, the share that still counts a step later
+ANCHOR = 100.0  # as firmly is the map held to leaving beliefs alone as by 400 rollouts at a pass rate of one half
 
 _ALONE = np.array([1.0, 0.0])
 
