@@ -28,8 +28,8 @@ class Recalibration:
     of a problem share its pass rate, so they weigh as :math:`n / (1 + (n - 1) / (a + b + 1))` of their own. How sure a
     belief is, a + b, stays. Degenerate cases: before anything was learnt, and where nothing comes, beliefs stay.
 
-    On three runs the likelihood of what came rises by 0.003 to 0.01 nats a rollout, and classes of believed pass rates
-    whose successes were seven to ten standard deviations off come within four (docs/log.md, 2026-11-23).
+    On three runs the likelihood of what came rises by 0.003 to 0.008 nats a rollout, and classes of believed pass rates
+    whose successes were seven to ten standard deviations off come within six (docs/log.md, 2026-11-23).
 
     >>> Recalibration().of(Rate(1.0, 3.0))
     Rate(a=1.0, b=3.0)
