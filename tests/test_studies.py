@@ -216,12 +216,25 @@ def test_a_model_of_one_seed_is_compared_with_every_seed_of_another(study):
 
 
 def test_what_a_token_writes_is_read_from_its_place(study):
-    entropy = study("entropy_of_learning")
-    text = "11-9=2,8 2;2+8=10"
+    roles = study("_roles")
     letters = {"first operand": "f", "operator": "o", "second operand": "s", "result": "r", "remainder": "m"}
-    found = "".join(letters[entropy.ROLES[role]] for role in entropy.roles(text, len(text)))
-    assert found == "ffossrrmmmmfossrr"  # a sign that ends a number is a choice of that number
-    assert entropy.roles(text, len(text) + 1)[-1] == -1  # the end token
+    found = roles.COUNTDOWN.of([*"11-9=2,8 2;2+8=10", ""])
+    # a sign that ends a number is a choice of that number; the end token chooses nothing that is asked here
+    assert "".join(letters[roles.COUNTDOWN.names[role]] for role in found[:-1]) == "ffossrrmmmmfossrr"
+    assert found[-1] == -1
+
+
+def test_what_a_token_writes_is_read_from_its_word(study):
+    """However the words are cut: with the space before them, in the middle, or with a space of its own."""
+    roles = study("_roles")
+    letters = {"number": "d", "operation": "o", "name": "n", "word": "w", "mark": "m"}
+
+    def told(*pieces):
+        return "".join(letters[roles.PROSE.names[role]] if role >= 0 else "-" for role in roles.PROSE.of(pieces))
+
+    assert told("Ben", " has", " ", "6", " ti", "mes", " ", "1", "2", ".", "") == "nwddooddd" + "m-"
+    assert told(" 3", "4", " *", " 5", " =", " 170", ",", " so", " Vera") == "ddodod" + "mwn"
+    assert told("Benn", "y", ":") == "wwm"  # no name that stories have
 
 
 def test_a_law_that_goes_on_is_missed_by_nothing_and_one_that_stops_by_the_step(study):
@@ -240,10 +253,12 @@ def test_changes_that_follow_entropy_alone_leave_nothing_to_perplexity(study):
     draw = np.random.default_rng(0)
     entropy = draw.random(4000)
     lengths = np.full(200, 20)
-    found = learning.Changes(entropy * 0.01, entropy, -entropy, entropy, lengths, np.arange(200) % 2.0)
-    told = learning.about_changes(found)
+    roles = np.arange(4000) % 2
+    found = learning.Changes(entropy * 0.01, entropy, -entropy, entropy, roles, lengths, np.arange(200) % 2.0)
+    told = learning.about_changes(found, ["even", "odd"])
     by_perplexity = [group["value"] for group in told["largest_fifth_by"]["perplexity"]]
     assert told["largest_fifth_expected_from_entropy_by_perplexity"] == pytest.approx(by_perplexity, abs=1e-9)
     assert by_perplexity[0] < 0.15 < 0.25 < by_perplexity[-1]  # which without that would look like an effect of it
     assert told["within_bound"] == 1
+    assert told["by_role"]["size"]["odd"]["value"] == pytest.approx(0.01 * entropy[1::2].mean())
     assert [group["value"] for group in told["largest_fifth_by"]["entropy"]] == pytest.approx([0, 0, 0, 0, 1], abs=2e-3)

@@ -35,6 +35,22 @@ def arguments_with_runs(docstring: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def arguments_with_setting(docstring: str | None) -> argparse.ArgumentParser:
+    """As well with the setting whose runs are asked."""
+    parser = arguments_with_runs(docstring)
+    parser.add_argument("--setting", choices=("countdown", "prose"), default="countdown", help="(default: %(default)s)")
+    return parser
+
+
+def suffix(setting: str) -> str:
+    """What tells files and runs of another setting than Countdown apart.
+
+    >>> suffix("countdown"), suffix("prose")
+    ('', '_prose')
+    """
+    return "" if setting == "countdown" else f"_{setting}"
+
+
 def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | None = None) -> Path:
     """The base, trained on for half as many steps again as it had, at half its learning rate: on fresh problems of
     its own task, or on another one."""
@@ -48,11 +64,12 @@ def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | N
     return model
 
 
-def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str) -> Path:
+def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str, setting: str = "countdown") -> Path:
     """The run ``name-seed`` of a recipe: 1.2 M generated tokens and an evaluation at the end, unless overridden."""
-    run = runs / f"{name}-{seed}"
+    run = runs / f"{name}{suffix(setting)}-{seed}"
     if not run.exists():
-        _outrider("train", recipe, f"seed={seed}", *_TRAIN, *_EVALUATE, *overrides, "--out", run)
+        asked = [f"seed={seed}", "--setting", setting, *_TRAIN, *_EVALUATE, *overrides]
+        _outrider("train", recipe, *asked, "--out", run)
     return run
 
 

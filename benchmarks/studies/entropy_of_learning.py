@@ -12,8 +12,8 @@ second. What a token is for (an operand, an operator, …) follows from its plac
 Shows (2026-11-21): 73 % of the drop lies in incorrect responses, which hold 76 % of the tokens; of what there was both
 lose alike (28 and 29 %). No U: entropy falls along the response. The law of the first half promises 0.06 too much in
 two of three seeds.
-Command: ``python benchmarks/studies/entropy_of_learning.py [--runs DIR]`` (half a minute where DIR holds the runs,
-12 minutes of a core where it does not). Seeds 0 to 2; see ``README.md``.
+Command: ``python benchmarks/studies/entropy_of_learning.py [--setting prose] [--runs DIR]`` (half a minute where DIR
+holds the runs, 12 minutes of a core where it does not). Seeds 0 to 2; see ``README.md``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _entropy_drop import Drop, Side, entropy_drop
-from _models import SEEDS, arguments_with_runs, trained
+from _models import SEEDS, arguments_with_setting, suffix, trained
+from _roles import ROLES, Roles, vocabulary
 from _study import BLACK, BLUE, GREEN, GREY, ORANGE, RED, keep, panels
 from _vocabulary import entropy_drops, where_they_occur
 from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ from outrider.measure.ragged import owners
 from outrider.runs.folder import RunFolder
 
 WINDOW, BINS, RESAMPLES = 10, 10, 300
-ROLES = ("first operand", "operator", "second operand", "result", "remainder")
+SIZES = {"countdown": "numbers", "prose": "steps"}  # what a problem's level counts
 SIGNS = {"incorrect": RED, "correct": BLUE}
 PARTS = ("incorrect", "correct", "overall", "from_incorrect", "from_correct", "from_mix")
 
@@ -51,16 +52,14 @@ class Responses(NamedTuple):
     size: NDArray[np.int64]
     success: NDArray[np.float64]
     readable: NDArray[np.bool_]
-    texts: list[str]
     lengths: NDArray[np.int64]
     entropies: NDArray[np.float64]
     tokens: NDArray[np.int64]
+    roles: NDArray[np.int64]
 
     def of(self, rows: NDArray[np.bool_]) -> Responses:
         kept = np.repeat(rows, self.lengths)
-        texts = [text for text, row in zip(self.texts, rows.tolist(), strict=True) if row]
-        columns = (column[rows] for column in self[:4])
-        return Responses(*columns, texts, self.lengths[rows], self.entropies[kept], self.tokens[kept])
+        return Responses(*(column[rows] for column in self[:5]), *(column[kept] for column in self[5:]))
 
     @property
     def first(self) -> Responses:
@@ -75,51 +74,34 @@ class Responses(NamedTuple):
         return Side(self.entropies, self.lengths, self.success)
 
 
-def responses(run: Path) -> Responses:
-    """All training rollouts of a run; the prompt begins with its numbers, so their count needs no task."""
-    columns = ["step", "level", "outcome", "text", "token_ids", "entropies"]
+def responses(run: Path, roles: Roles) -> Responses:
+    """All training rollouts of a run."""
+    columns = ["step", "level", "outcome", "token_ids", "entropies"]
     table = RunFolder(run).rollouts.table(columns).combine_chunks()
     tokens, entropies = (table[name].combine_chunks() for name in ("token_ids", "entropies"))
     outcome = np.array(table["outcome"].to_pylist())
+    pieces = vocabulary(run)
+    kinds = [roles.of([pieces[token] for token in each]) for each in tokens.to_pylist()]
     return Responses(
         step=table["step"].to_numpy(),
         size=np.array(table["level"].to_pylist()).astype(np.int64),
         success=(outcome == "correct").astype(np.float64),
         readable=outcome != "unparseable",
-        texts=table["text"].to_pylist(),
         lengths=tokens.value_lengths().to_numpy().astype(np.int64),
         entropies=entropies.flatten().to_numpy().astype(np.float64),
         tokens=tokens.flatten().to_numpy().astype(np.int64),
+        roles=np.array([kind for each in kinds for kind in each]),
     )
 
 
 def joined(parts: Sequence[Responses]) -> Responses:
     """The responses of several runs, one after the other."""
-    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in Responses._fields if name != "texts"}
-    return Responses(texts=[text for part in parts for text in part.texts], **columns)
+    return Responses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def roles(text: str, length: int) -> list[int]:
-    """What each token chooses, as an index into ``ROLES``; -1 for the end, and for what the text does not show.
-
-    >>> [ROLES[r] for r in roles("9-8=1,2 1", 9)[:4]]
-    ['first operand', 'operator', 'second operand', 'second operand']
-    """
-    found, role = [], 0
-    for character in text:
-        if character in "+-*/":
-            found.append(1)
-            role = 2
-        else:
-            found.append(role)
-            role = {"=": 3, ",": 4, ";": 0}.get(character, role)
-    return (found + [-1] * length)[:length]
-
-
-def by_role(found: Responses) -> Profile:
+def by_role(found: Responses, roles: Roles) -> Profile:
     """Mean entropy of the tokens of each role; more than one token may write a number."""
-    kinds = np.concatenate([roles(text, n) for text, n in zip(found.texts, found.lengths.tolist(), strict=True)])
-    return means_by_group(found.entropies, kinds, owners(found.lengths), ROLES).over_responses(RESAMPLES)
+    return means_by_group(found.entropies, found.roles, owners(found.lengths), roles.names).over_responses(RESAMPLES)
 
 
 def drop(found: Responses) -> Drop:
@@ -132,9 +114,9 @@ def told(drop: Drop, first: Profile) -> dict[str, Any]:
     return parts | {f"share_of_{sign}": getattr(drop, sign).value / first[sign].value for sign in SIGNS}
 
 
-def parts_of(found: Responses) -> dict[str, Any]:
-    """The drop, over all problems and by their size."""
-    sizes = {f"{k} numbers": found.of(found.size == k) for k in sorted({*found.size.tolist()})}
+def parts_of(found: Responses, what: str) -> dict[str, Any]:
+    """The drop, over all problems and by their size, which counts ``what``."""
+    sizes = {f"{k} {what}": found.of(found.size == k) for k in sorted({*found.size.tolist()})}
     return {name: told(drop(part), outcomes(part.first)) for name, part in {"all": found, **sizes}.items()}
 
 
@@ -192,7 +174,7 @@ def stages(found: Responses) -> dict[str, Any]:
     }
 
 
-def shape(found: Responses) -> dict[str, Any]:
+def shape(found: Responses, roles: Roles) -> dict[str, Any]:
     """Entropy over relative position, and the two differences that a U and confusion at the end would need."""
     profile, fifths = (
         by_relative_position(found.entropies, found.lengths, bins=bins).over_responses(RESAMPLES) for bins in (BINS, 5)
@@ -206,7 +188,7 @@ def shape(found: Responses) -> dict[str, Any]:
         "last_fifth_less_middle": fifths.difference(0.5, 0.9)._asdict(),
         "first_fifth_less_middle": fifths.difference(0.5, 0.1)._asdict(),
         "last_fifth_incorrect_less_correct": signs.difference("correct", "incorrect")._asdict(),
-        "by_role": {role: mean._asdict() for role, mean in zip(ROLES, by_role(found).means, strict=True)},
+        "by_role": {role: mean._asdict() for role, mean in zip(roles.names, by_role(found, roles).means, strict=True)},
     }
 
 
@@ -239,8 +221,9 @@ def draw_drops(axes: Axes, parts: Mapping[str, Any]) -> None:
         shares = [f"{part[f'share_of_{sign}']:.0%}" for part in parts.values()]
         for x, m, share in zip(at, means, shares, strict=True):
             axes.annotate(share, (x, m["high"]), ha="center", va="bottom", fontsize=8)
-    axes.set_xticks(range(len(parts)), [name.replace(" numbers", "\nnumbers") for name in parts])
-    axes.set(ylabel="nats per token", ylim=(0, 0.085))
+    axes.set_xticks(range(len(parts)), [name.replace(" ", "\n") for name in parts])
+    axes.set_ylabel("nats per token")
+    axes.margins(y=0.25)  # room for the names of the two
     axes.legend(frameon=False, loc="upper left", ncols=2)
 
 
@@ -254,11 +237,11 @@ def draw_shape(axes: Axes, shapes: Mapping[str, Any], colours: Sequence[str]) ->
     axes.legend(frameon=False)
 
 
-def draw_roles(axes: Axes, shapes: Mapping[str, Any], colours: Sequence[str]) -> None:
+def draw_roles(axes: Axes, shapes: Mapping[str, Any], roles: Roles, colours: Sequence[str]) -> None:
     for i, ((name, found), colour) in enumerate(zip(shapes.items(), colours, strict=True)):
-        heights = [found["by_role"][role]["value"] for role in ROLES]
-        axes.bar(np.arange(len(ROLES)) + 0.4 * i - 0.2, heights, 0.36, color=colour, label=name)
-    axes.set_xticks(range(len(ROLES)), [role.replace(" ", "\n") for role in ROLES])
+        heights = [found["by_role"][role]["value"] for role in roles.names]
+        axes.bar(np.arange(len(heights)) + 0.4 * i - 0.2, heights, 0.36, color=colour, label=name)
+    axes.set_xticks(range(len(roles.names)), [role.replace(" ", "\n") for role in roles.names])
     axes.set_ylabel("nats per token")
     axes.legend(frameon=False)
 
@@ -293,14 +276,17 @@ def draw_beyond(axes: Axes, laws: Sequence[Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
-    asked = arguments_with_runs(__doc__).parse_args()
-    every = [responses(trained(asked.runs, "grpo", "grpo", seed)) for seed in SEEDS]
-    others = [responses(trained(asked.runs, "passk", "passk-training", seed)) for seed in SEEDS]
+    asked = arguments_with_setting(__doc__).parse_args()
+    roles = ROLES[asked.setting]
+    every, others = (
+        [responses(trained(asked.runs, name, recipe, seed, setting=asked.setting), roles) for seed in SEEDS]
+        for name, recipe in (("grpo", "grpo"), ("passk", "passk-training"))
+    )
     laws = [exchange(found, other) for found, other in zip(every, others, strict=True)]
     pooled = joined([part for found in every for part in (found.first, found.last)])
     pooled = pooled._replace(step=np.minimum(pooled.step, WINDOW + 1))  # seeds may end at different steps
-    parts = parts_of(pooled)
-    shapes = {f"first {WINDOW} steps": shape(pooled.first), f"last {WINDOW}": shape(pooled.last)}
+    parts = parts_of(pooled, SIZES[asked.setting])
+    shapes = {f"first {WINDOW} steps": shape(pooled.first, roles), f"last {WINDOW}": shape(pooled.last, roles)}
 
     titles = ["entropy by outcome, 3 seeds", "how far it fell", "entropy over position"]
     titles += ["entropy by what a token writes", "entropy for success, seed 0", "what a law gets wrong, by seed"]
@@ -308,7 +294,7 @@ def main() -> None:
     draw_signs(signs, every)
     draw_drops(drops, parts)
     draw_shape(places, shapes, (GREY, RED))
-    draw_roles(kinds, shapes, (GREY, RED))
+    draw_roles(kinds, shapes, roles, (GREY, RED))
     draw_law(law, every[0], *laws[0][1:])
     draw_beyond(wrong, [numbers for numbers, _, _ in laws])
     numbers = {
@@ -324,7 +310,7 @@ def main() -> None:
         "position": shapes,
         "law": [numbers for numbers, _, _ in laws],
     }
-    keep("entropy_of_learning", numbers, figure, asked.out, seeds=list(SEEDS))
+    keep(f"entropy_of_learning{suffix(asked.setting)}", numbers, figure, asked.out, seeds=list(SEEDS))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ other one and goes on 8 times from both. Intervals draw responses, for replaceme
 Shows (2026-11-21): changes and gradients lie at tokens of high entropy (90 % of the largest fifth of changes); in five
 updates 98.4 % stay within 0.06; not in responses of low perplexity beyond what entropy says; a replaced token costs
 0.25 at the end and 0.04 at the beginning, 0.32 in responses of low and 0.08 in those of high perplexity.
-Command: ``python benchmarks/studies/what_learning_rests_on.py [--runs DIR]`` (10 minutes of a core where DIR holds
-nothing, half a minute where it holds all). Seeds 0 to 2; see ``README.md``.
+Command: ``python benchmarks/studies/what_learning_rests_on.py [--setting prose] [--runs DIR]`` (10 minutes of a core
+where DIR holds nothing, half a minute where it holds all). Seeds 0 to 2; see ``README.md``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _models import SEEDS, analysed, arguments_with_runs, trained
+from _models import SEEDS, analysed, arguments_with_setting, suffix, trained
+from _roles import ROLES, Roles, vocabulary
 from _study import BLACK, BLUE, GREEN, GREY, RED, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -54,27 +55,30 @@ class Window(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Tokens of responses with an advantage: probability change, entropy and log-probability before, G_t; responses."""
+    """Tokens of responses with an advantage: probability change, entropy and log-probability before, G_t, what they
+    write; responses: lengths and success."""
 
     change: NDArray[np.float64]
     entropy: NDArray[np.float64]
     logprob: NDArray[np.float64]
     pull: NDArray[np.float64]
+    roles: NDArray[np.int64]
     lengths: NDArray[np.int64]
     success: NDArray[np.float64]
 
 
-def windows(folder: Path, seed: int) -> dict[str, Window]:
+def windows(folder: Path, seed: int, setting: str) -> dict[str, Window]:
     """The first five updates and those between the last two checkpoints, which are five as well."""
-    run, start = trained(folder, "grpo", "grpo", seed), trained(folder, "start", "grpo", seed, *START)
+    run = trained(folder, "grpo", "grpo", seed, setting=setting)
+    start = trained(folder, "start", "grpo", seed, *START, setting=setting)
     before, after = sorted(checkpoints(run))[-2:]
     return {
-        "first": Window(f"start-{seed}", start, "start", "trained", "1-5"),
-        "last": Window(f"grpo-{seed}", run, f"step-{before}", "trained", f"{before + 1}-{after}"),
+        "first": Window(start.name, start, "start", "trained", "1-5"),
+        "last": Window(run.name, run, f"step-{before}", "trained", f"{before + 1}-{after}"),
     }
 
 
-def changes(folder: Path, window: Window) -> Changes:
+def changes(folder: Path, window: Window, roles: Roles) -> Changes:
     """The table of ``outrider analyse shift``, with outcomes and advantages of its rollouts."""
     asked = ["--before", window.before, "--after", window.after, "--steps", window.steps]
     table = analysed(folder, "shift", window.name, window.run, *asked)
@@ -84,6 +88,9 @@ def changes(folder: Path, window: Window) -> Changes:
     keys = [tuple(row) for row in _rows(table.filter(starts), columns[:3])]
     advantage = np.array([rollouts[key][1] or 0.0 for key in keys])
     lengths = table.filter(starts)["length"].to_numpy().astype(np.int64)
+    texts = vocabulary(window.run)
+    pieces = [texts[token] for token in table["token_id"].to_pylist()]
+    kinds = [roles.of(pieces[end - length : end]) for end, length in zip(lengths.cumsum(), lengths, strict=True)]
     kept, kept_T = advantage != 0, np.repeat(advantage != 0, lengths)
 
     def column(name: str) -> NDArray[np.float64]:
@@ -94,6 +101,7 @@ def changes(folder: Path, window: Window) -> Changes:
         entropy=column("entropy_before"),
         logprob=column("logprob_before"),
         pull=column("gradient_norm") * np.repeat(np.abs(advantage[kept]), lengths[kept]),
+        roles=np.array([kind for each, keep in zip(kinds, kept, strict=True) if keep for kind in each]),
         lengths=lengths[kept],
         success=np.array([rollouts[key][0] == "correct" for key in keys])[kept].astype(np.float64),
     )
@@ -103,7 +111,7 @@ def _rows(table: Any, columns: Sequence[str]) -> list[list[Any]]:
     return [list(row) for row in zip(*(table[name].to_pylist() for name in columns), strict=True)]
 
 
-def about_changes(found: Changes) -> dict[str, Any]:
+def about_changes(found: Changes, roles: Sequence[str]) -> dict[str, Any]:
     """All that is said of the changes of a window."""
     largest = highest(np.abs(found.change), 0.2).astype(np.float64)
     every = owners(found.lengths)
@@ -137,6 +145,14 @@ def about_changes(found: Changes) -> dict[str, Any]:
         "largest_fifth_expected_from_entropy_by_perplexity": [m.value for m in expected.means],
         "size_by": {by: means(profile) for by, profile in sizes.items()},
         "gradient_by": {by: means(profile) for by, profile in pulls.items()},
+        "by_role": {
+            name: dict(
+                zip(
+                    roles, means(means_by_group(each, found.roles, every, roles).over_responses(RESAMPLES)), strict=True
+                )
+            )
+            for name, each in (("size", size), ("gradient", found.pull), ("largest_fifth", largest))
+        },
         "share_of_highest_entropy_fifth": {
             "gradient": float(found.pull[forks].sum() / found.pull.sum()),
             "change": float(np.abs(found.change[forks]).sum() / np.abs(found.change).sum()),
@@ -155,7 +171,10 @@ def interventions(folder: Path, window: Window) -> dict[str, NDArray[Any]]:
     """The table of ``outrider analyse intervene`` on 24 responses of each of the window's steps."""
     asked = ["--model", window.after, "--steps", window.steps, "--limit", 24, "--positions", 5, "--k", 8]
     table = analysed(folder, "intervene", window.name, window.run, *asked)
-    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+    groups = RunFolder(window.run).rollouts.table(["group_id", "level"])
+    level = {group: int(level) for group, level in _rows(groups, ["group_id", "level"])}
+    columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+    return columns | {"level": np.array([level[group] for group in columns["group_id"].tolist()])}
 
 
 def about_interventions(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
@@ -182,7 +201,7 @@ def about_interventions(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[st
                 gap = profile.difference(labels[0], labels[-1])._asdict()
                 told[f"{measure}_by_{name}_{whose}"] = {"groups": means(profile), "last_less_first": gap}
     told["entropy_by_position"] = [float(column("entropy")[place == i].mean()) for i in range(5)]
-    told["numbers_by_perplexity"] = [_numbers(column("group_id")[perplexity == i]) for i in range(3)]
+    told["level_by_perplexity"] = [float(column("level")[perplexity == i].mean()) for i in range(3)]
     return told
 
 
@@ -190,11 +209,6 @@ def _numbered(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
     keys = list(zip(*(column.tolist() for column in columns), strict=True))
     number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     return np.array([number[key] for key in keys])
-
-
-def _numbers(groups: NDArray[Any]) -> float:
-    """Mean count of numbers of problems, from the ids in the names of their groups."""
-    return float(np.mean([group.split(">")[0].count(",") + 1 for group in groups.tolist()]))
 
 
 def draw_groups(axes: Axes, rows: Mapping[str, Sequence[Mapping[str, float]]], colours: Sequence[str]) -> None:
@@ -222,12 +236,13 @@ def draw_signs(axes: Axes, moves: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
-    asked = arguments_with_runs(__doc__).parse_args()
-    every = [windows(asked.runs, seed) for seed in SEEDS]
+    asked = arguments_with_setting(__doc__).parse_args()
+    roles = ROLES[asked.setting]
+    every = [windows(asked.runs, seed, asked.setting) for seed in SEEDS]
     moves = {}
     for when in ("first", "last"):
-        parts = [changes(asked.runs, each[when]) for each in every]
-        moves[when] = about_changes(Changes(*(np.concatenate(column) for column in zip(*parts, strict=True))))
+        parts = [changes(asked.runs, each[when], roles) for each in every]
+        moves[when] = about_changes(Changes(*map(np.concatenate, zip(*parts, strict=True))), roles.names)
     tried = about_interventions([interventions(asked.runs, each["last"]) for each in every])
 
     titles = ["the fifth of largest changes", "the same, by perplexity", "pull on the weights, G_t"]
@@ -243,7 +258,7 @@ def main() -> None:
     draw_groups(pull, rows, (RED, BLUE, BLACK))
     for axes, label in ((large, "share of its tokens"), (by_ppl, "share of its tokens"), (pull, "mean")):
         axes.set(xlabel="fifth, lowest or earliest first", ylabel=label, ylim=(0, None), xticks=range(1, 6))
-    by_ppl.set(xlabel="fifth of responses by perplexity (dots: entropy alone)", ylim=(0.15, 0.25))
+    by_ppl.set(xlabel="fifth of responses by perplexity (dots: entropy alone)", ylim=(0, None))
     draw_signs(signs, moves)
     for axes, by in ((place, "position"), (group, "perplexity")):
         rows = {f"{whose} responses": tried[f"effect_by_{by}_{whose}"]["groups"] for whose in ("correct", "incorrect")}
@@ -254,7 +269,7 @@ def main() -> None:
     group.set_xticks((1, 2, 3), quantile_labels(EDGES))
     group.set_xlim(0.6, 3.4)
     numbers = {"changes": moves, "interventions": tried}
-    keep("what_learning_rests_on", numbers, figure, asked.out, seeds=list(SEEDS))
+    keep(f"what_learning_rests_on{suffix(asked.setting)}", numbers, figure, asked.out, seeds=list(SEEDS))
 
 
 if __name__ == "__main__":
