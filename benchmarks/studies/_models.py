@@ -69,7 +69,7 @@ def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str, sett
     run = runs / f"{name}{suffix(setting)}-{seed}"
     if not run.exists():
         asked = [f"seed={seed}", "--setting", setting, *_TRAIN, *_EVALUATE, *overrides]
-        _outrider("train", recipe, *asked, "--out", run)
+        command("train", recipe, *asked, "--out", run)
     return run
 
 
@@ -78,18 +78,18 @@ def evaluated(runs: Path, name: str, model: str | Path, *overrides: str) -> Path
     run = runs / name
     if not run.exists():
         asked = ["--task", "countdown", *_EVALUATE, "sample.max_tokens=96", *overrides]
-        _outrider("evaluate", model, *asked, "--out", run)
+        command("evaluate", model, *asked, "--out", run)
     return run
 
 
 def analysed(runs: Path, kind: str, name: str, run: Path, *asked: object) -> Any:
     """The table of ``outrider analyse KIND RUN``; one that was cut off goes on, a finished one is read."""
     place = runs / f"{kind}-{name}"
-    _outrider("analyse", kind, run, *asked, "--out", place)
+    command("analyse", kind, run, *asked, "--out", place)
     return AnalysisFolder(place).table()
 
 
-def _outrider(*words: object) -> None:
+def command(*words: object) -> None:
     """A command in this process, since a dozen of them would spend a minute on imports; its failure is ours."""
     if status := main([str(word) for word in words]):
         sys.exit(status)

@@ -1,0 +1,135 @@
+"""Can a base use solved problems in its prompt?
+
+Claim (XRPO, arXiv 2510.06672, Table 11): with the nearest solved problems in the prompt more is solved than with random
+ones, and with random ones more than with none.
+
+Ours: 300 held-out word problems of two to four steps, 16 samples each at temperature 1, with one and with two
+solved problems in front, of 20,000: random ones, or the nearest by TF-IDF of words, as the recipe ``xrpo`` takes them.
+*Alike* are of the task's own making: the same steps in the same order, with other numbers, names and words. Intervals
+draw problems; changes are paired by problem.
+
+Command: ``python benchmarks/studies/examples.py [--model MODEL] [--runs DIR]`` (minutes of two cores where DIR holds
+nothing). Seed 0; see ``README.md``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _models import arguments_with_runs, command
+from _study import BLACK, BLUE, GREEN, ORANGE, keep, panels
+
+from outrider.arrays import Floats
+from outrider.explore.embed import Tfidf
+from outrider.measure.bootstrap import bootstrap_difference, bootstrap_mean
+from outrider.measure.evaluation import Evaluation
+from outrider.record import identity_seed
+from outrider.tasks.dice import Dice
+from outrider.tasks.stories import Ranges, Story, draw_story, tell
+from outrider.tasks.word_problems import WordProblems, is_heldout
+
+STEPS, PROBLEMS, SAMPLES, KNOWN, EXAMPLES = (2, 3, 4), 300, 16, 20_000, (1, 2)  # longer ones do not fit twice
+COLOURS = {"none": BLACK, "random": ORANGE, "nearest": BLUE, "alike": GREEN}
+TASK = WordProblems(seed=2, steps=STEPS)  # neither the stream of the base nor that of training
+RANGES = Ranges(TASK.highest, TASK.cap)
+
+
+def asked_stories() -> list[Story]:
+    """Held-out stories, numbers of steps in turn."""
+    stories = []
+    for k in range(PROBLEMS):
+        draws = (Dice(identity_seed("study of examples", k, attempt)) for attempt in itertools.count())
+        told = (draw_story(draw, STEPS[k % len(STEPS)], TASK.aside, RANGES) for draw in draws)
+        stories.append(next(story for story in told if is_heldout(story)))
+    return stories
+
+
+def alike(story: Story, k: int) -> list[str]:
+    """Solved problems of the story's shape, told in its manner; none of them held out."""
+    draws = (Dice(identity_seed("alike", story.question, attempt)) for attempt in itertools.count())
+    told = (tell(draw, story.shape, TASK.aside, RANGES, story.manner) for draw in draws)
+    return [
+        solved(one.question, one.solution) for one in itertools.islice((s for s in told if s and not is_heldout(s)), k)
+    ]
+
+
+def solved(question: str, solution: str) -> str:
+    """A solved problem, as the base was taught them."""
+    return f"{question.strip()}\n{solution}\n\n"
+
+
+def examples(stories: Sequence[Story]) -> dict[str, list[list[str]]]:
+    """For each way the examples of each story, the best of them last."""
+    known = [TASK.train(i) for i in range(KNOWN)]
+    texts = [solved(each.prompt, each.metadata["solution"]) for each in known]
+    cosines = Tfidf().cosines([story.question for story in stories], [each.prompt for each in known])
+    near = np.argsort(-cosines, axis=1, kind="stable")[:, : max(EXAMPLES)]
+    drawn = np.random.default_rng(0).integers(KNOWN, size=near.shape)
+    return {
+        "random": [[texts[j] for j in row] for row in drawn],
+        "nearest": [[texts[j] for j in row[::-1]] for row in near],
+        "alike": [alike(story, max(EXAMPLES)) for story in stories],
+    }
+
+
+def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], shown: Sequence[str]) -> Floats:
+    """Of each story, with a text in front of its question; a finished evaluation is read."""
+    out = runs / f"examples-{name}"
+    if not out.exists():
+        table = runs / f"examples-{name}.jsonl"
+        table.parent.mkdir(parents=True, exist_ok=True)
+        rows = [
+            {"id": str(i), "problem": text + story.question, "answer": str(story.answer)}
+            for i, (story, text) in enumerate(zip(stories, shown, strict=True))
+        ]
+        table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        task = {"table": {"heldout_data": str(table), "id": "id", "judge": "number"}}
+        asked = ["--n", SAMPLES, "--problems", PROBLEMS, "sample.max_tokens=160", "evaluate.greedy=false"]
+        command("evaluate", model, "--task", json.dumps(task), *asked, "--out", out)
+    [file] = sorted((out / "evaluations").glob("*.json"))
+    tallies = Evaluation.from_json(json.loads(file.read_bytes())).tallies
+    rates = {tally.problem: tally.successes / tally.scorable for tally in tallies}
+    return np.array([rates[str(i)] for i in range(PROBLEMS)])
+
+
+def main() -> None:
+    parser = arguments_with_runs(__doc__)
+    parser.add_argument("--model", default="base:prose", help="(default: %(default)s)")
+    asked = parser.parse_args()
+    stories = asked_stories()
+    ways = examples(stories)
+    found = {"none": pass_rates(asked.runs, "none", asked.model, stories, [""] * PROBLEMS)}
+    numbers: dict[str, Any] = {"none": {"pass@1": bootstrap_mean(found["none"])._asdict()}}
+    figure, [axes] = panels(["pass@1 with solved problems in the prompt"], (6, 4))
+    axes.axhline(found["none"].mean(), color=COLOURS["none"], linewidth=1, label="none")
+    for offset, (name, of) in enumerate(ways.items()):
+        for k in EXAMPLES:
+            # the best last, next to the question
+            rates = pass_rates(asked.runs, f"{name}-{k}", asked.model, stories, ["".join(each[-k:]) for each in of])
+            numbers[f"{name}, {k}"] = {
+                "pass@1": bootstrap_mean(rates)._asdict(),
+                "less_none": bootstrap_difference(found["none"], rates)._asdict(),
+            }
+            found[f"{name}, {k}"] = rates
+            mean = numbers[f"{name}, {k}"]["pass@1"]
+            at = k + 0.12 * (offset - 1)
+            label = name if k == EXAMPLES[0] else None
+            error = [[mean["value"] - mean["low"]], [mean["high"] - mean["value"]]]
+            axes.errorbar([at], [mean["value"]], error, fmt="o", color=COLOURS[name], capsize=3, label=label)
+    for k in EXAMPLES:
+        pairs = (("nearest", "random"), ("alike", "nearest"))
+        for one, other in pairs:
+            change = bootstrap_difference(found[f"{other}, {k}"], found[f"{one}, {k}"])
+            numbers[f"{one}, {k}"][f"less_{other}"] = change._asdict()
+    axes.set(xticks=EXAMPLES, xlabel="solved problems", xlim=(0.5, 2.5), ylim=(0, None))
+    axes.legend(frameon=False)
+    keep("examples", numbers, figure, asked.out, seeds=[0])
+
+
+if __name__ == "__main__":
+    main()
