@@ -3,10 +3,10 @@
 Claim (XRPO, arXiv 2510.06672, Table 11): with the nearest solved problems in the prompt more is solved than with random
 ones, and with random ones more than with none.
 
-Ours: 300 held-out word problems of two to four steps, 16 samples each at temperature 1, with one and with two
-solved problems in front, of 20,000: random ones, or the nearest by TF-IDF of words, as the recipe ``xrpo`` takes them.
-*Alike* are of the task's own making: the same steps in the same order, with other numbers, names and words. Intervals
-draw problems; changes are paired by problem.
+Ours: the first 300 held-out word problems of two to four steps with which all prompts fit into the context, 16 samples
+each at temperature 1, with one and with two solved problems in front, of 20,000: random ones, or the nearest by TF-IDF
+of words, as the recipe ``xrpo`` takes them. *Alike* are of the task's own making: the same steps in the same order, in
+the same manner, with other numbers, names and words. Intervals draw problems; changes are paired by problem.
 
 Command: ``python benchmarks/studies/examples.py [--model MODEL] [--runs DIR]`` (minutes of two cores where DIR holds
 nothing). Seed 0; see ``README.md``.
@@ -16,24 +16,27 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _models import arguments_with_runs, command
 from _study import BLACK, BLUE, GREEN, ORANGE, keep, panels
+from tokenizers import Tokenizer
 
 from outrider.arrays import Floats
 from outrider.explore.embed import Tfidf
 from outrider.measure.bootstrap import bootstrap_difference, bootstrap_mean
 from outrider.measure.evaluation import Evaluation
+from outrider.model.places import model_folder
 from outrider.record import identity_seed
 from outrider.tasks.dice import Dice
 from outrider.tasks.stories import Ranges, Story, draw_story, tell
 from outrider.tasks.word_problems import WordProblems, is_heldout
 
-STEPS, PROBLEMS, SAMPLES, KNOWN, EXAMPLES = (2, 3, 4), 300, 16, 20_000, (1, 2)  # longer ones do not fit twice
+STEPS, DRAWN, PROBLEMS, SAMPLES, KNOWN, EXAMPLES = (2, 3, 4), 600, 300, 16, 20_000, (1, 2)
+TOKENS = 140  # of a response: the longest solution of four steps takes 135
 COLOURS = {"none": BLACK, "random": ORANGE, "nearest": BLUE, "alike": GREEN}
 TASK = WordProblems(seed=2, steps=STEPS)  # neither the stream of the base nor that of training
 RANGES = Ranges(TASK.highest, TASK.cap)
@@ -42,7 +45,7 @@ RANGES = Ranges(TASK.highest, TASK.cap)
 def asked_stories() -> list[Story]:
     """Held-out stories, numbers of steps in turn."""
     stories = []
-    for k in range(PROBLEMS):
+    for k in range(DRAWN):
         draws = (Dice(identity_seed("study of examples", k, attempt)) for attempt in itertools.count())
         told = (draw_story(draw, STEPS[k % len(STEPS)], TASK.aside, RANGES) for draw in draws)
         stories.append(next(story for story in told if is_heldout(story)))
@@ -53,9 +56,8 @@ def alike(story: Story, k: int) -> list[str]:
     """Solved problems of the story's shape, told in its manner; none of them held out."""
     draws = (Dice(identity_seed("alike", story.question, attempt)) for attempt in itertools.count())
     told = (tell(draw, story.shape, TASK.aside, RANGES, story.manner) for draw in draws)
-    return [
-        solved(one.question, one.solution) for one in itertools.islice((s for s in told if s and not is_heldout(s)), k)
-    ]
+    fit = (solved(one.question, one.solution) for one in told if one and not is_heldout(one))
+    return list(itertools.islice(fit, k))
 
 
 def solved(question: str, solution: str) -> str:
@@ -77,6 +79,19 @@ def examples(stories: Sequence[Story]) -> dict[str, list[list[str]]]:
     }
 
 
+def fitting(model: str, stories: Sequence[Story], ways: Mapping[str, Sequence[Sequence[str]]]) -> list[int]:
+    """The first stories whose longest prompt leaves room for a response."""
+    folder = Path(model_folder(model))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    room = json.loads((folder / "config.json").read_bytes())["max_position_embeddings"] - TOKENS
+    fit = [
+        i
+        for i, story in enumerate(stories)
+        if all(len(tokenizer.encode("".join(of[i]) + story.question + "\n").ids) <= room for of in ways.values())
+    ]
+    return fit[:PROBLEMS]
+
+
 def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], shown: Sequence[str]) -> Floats:
     """Of each story, with a text in front of its question; a finished evaluation is read."""
     out = runs / f"examples-{name}"
@@ -89,22 +104,25 @@ def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], show
         ]
         table.write_text("".join(json.dumps(row) + "\n" for row in rows))
         task = {"table": {"heldout_data": str(table), "id": "id", "judge": "number"}}
-        asked = ["--n", SAMPLES, "--problems", PROBLEMS, "sample.max_tokens=160", "evaluate.greedy=false"]
+        asked = ["--n", SAMPLES, "--problems", len(stories), f"sample.max_tokens={TOKENS}", "evaluate.greedy=false"]
         command("evaluate", model, "--task", json.dumps(task), *asked, "--out", out)
     [file] = sorted((out / "evaluations").glob("*.json"))
     tallies = Evaluation.from_json(json.loads(file.read_bytes())).tallies
     rates = {tally.problem: tally.successes / tally.scorable for tally in tallies}
-    return np.array([rates[str(i)] for i in range(PROBLEMS)])
+    return np.array([rates[str(i)] for i in range(len(stories))])
 
 
 def main() -> None:
     parser = arguments_with_runs(__doc__)
     parser.add_argument("--model", default="base:prose", help="(default: %(default)s)")
     asked = parser.parse_args()
-    stories = asked_stories()
-    ways = examples(stories)
-    found = {"none": pass_rates(asked.runs, "none", asked.model, stories, [""] * PROBLEMS)}
-    numbers: dict[str, Any] = {"none": {"pass@1": bootstrap_mean(found["none"])._asdict()}}
+    drawn = asked_stories()
+    every = examples(drawn)
+    kept = fitting(asked.model, drawn, every)
+    stories, ways = [drawn[i] for i in kept], {name: [of[i] for i in kept] for name, of in every.items()}
+    found = {"none": pass_rates(asked.runs, "none", asked.model, stories, [""] * len(stories))}
+    numbers: dict[str, Any] = {"left_out_of_drawn": [kept[-1] + 1 - len(kept), kept[-1] + 1]}
+    numbers |= {"none": {"pass@1": bootstrap_mean(found["none"])._asdict()}}
     figure, [axes] = panels(["pass@1 with solved problems in the prompt"], (6, 4))
     axes.axhline(found["none"].mean(), color=COLOURS["none"], linewidth=1, label="none")
     for offset, (name, of) in enumerate(ways.items()):
