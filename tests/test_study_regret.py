@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,21 +21,38 @@ def test_the_one_who_knows_has_the_best_of_all_allocations() -> None:
     assert code.variance(spreads, found) == pytest.approx(min(code.variance(spreads, way) for way in ways))
 
 
+def means(planner: str, pool: int | None, seeds: range) -> Any:
+    """Of thirty steps of each seed. Nobody has less variance than the one who knows."""
+    runs = [code.simulated(planner, pool, seed, steps=30) for seed in seeds]
+    assert all(each.known - 1e-9 <= each.variance for each in runs)
+    return code.Simulated(*np.mean(runs, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("pool", "planners"),
+    [
+        (None, ["uniform", "XRPO", "VIP"]),
+        (256, ["CurES", "VIP"]),  # which know more of what returns, as invest does
+    ],
+)
+def test_invest_is_nearest_to_the_one_who_knows(pool: int | None, planners: list[str]) -> None:
+    """Six seeds, since single ones differ by a tenth. Uniform has 1 by definition. Without DARS, which goes for
+    something else with four times the tokens, and without those that are always further off (the study's figure)."""
+    seeds = range(7, 13)
+    found = {planner: means(planner, pool, seeds).variance for planner in planners}
+    assert found.get("uniform", 1.0) == pytest.approx(1.0)
+    invest = means("invest", pool, seeds)
+    assert invest.variance < 0.95 * min(found.values())
+    assert invest.variance < 2.2 * invest.known
+
+
 @pytest.mark.parametrize("pool", [None, 256])
-def test_invest_is_nearest_to_the_one_who_knows(pool: int | None) -> None:
-    """Thirty steps. Uniform has 1 by definition, and nobody has less than the one who knows. Without DARS, which goes
-    for something else, with four times the tokens. ``choose`` allots nothing: it gains by which problems come up, most
-    of what the same rule does by what is so."""
-    planners = [planner for planner in (*code.PLANNERS, code.KNOWS) if planner != "DARS"]
-    found = {planner: code.simulated(planner, pool, seed=7, steps=30) for planner in planners}
-    assert found["uniform"].variance == pytest.approx(1.0)
-    assert all(each.known - 1e-9 <= each.variance for each in found.values())
-    rest = min(each.variance for planner, each in found.items() if planner != "invest")
-    assert found["invest"].variance < 0.95 * rest
-    assert found["invest"].variance < 2.2 * found["invest"].known
-    others = max(each.gain for planner, each in found.items() if planner not in ("choose", code.KNOWS))
-    assert found["choose"].gain > 1.5 * others
-    assert found["choose"].gain > 0.6 * found[code.KNOWS].gain  # whose rule is the same, and no upper bound
+def test_choose_gains_most_of_what_its_rule_can_and_more_than_those_that_allot(pool: int | None) -> None:
+    """It allots nothing: it gains by which problems come up."""
+    rivals = [planner for planner in code.PLANNERS if planner != "choose"]
+    gains = {planner: means(planner, pool, range(7, 8)).gain for planner in (*rivals, "choose", code.KNOWS)}
+    assert gains["choose"] > 1.5 * max(gains[planner] for planner in rivals)
+    assert gains["choose"] > 0.6 * gains[code.KNOWS]  # whose rule is the same, and no upper bound
 
 
 def test_a_step_gains_most_where_a_rollout_weighs_what_it_says_over_its_noise() -> None:

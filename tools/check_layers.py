@@ -68,7 +68,7 @@ for above in ["integrations", "cli", "__main__"]:
     LAYERS[above] = set(LAYERS)
 
 LIGHT = {"errors", "options", "record", "explore", "credit", "measure", "config", "*.options"}
-HEAVY = {"torch", "transformers"}
+HEAVY = {"torch", "transformers", "outrider.verify.sandbox"}  # the last for what it brings in: processes, sockets
 QUICK = ("record", "explore", "credit", "measure", "config")
 CALLS = 550_000  # 0.42 s on the machine where 0.5 s was the limit
 
@@ -198,7 +198,8 @@ def slow_import(root: Path) -> list[str]:
     """One sentence if importing the layers that are meant to be quick takes too many calls of functions.
 
     Calls stand for time. The same import took 0.42 to 0.61 s of processor time within one hour on one machine, in
-    step with no yardstick (NumPy, pydantic and yaml), and the same number of calls every time.
+    step with no yardstick (NumPy, pydantic and yaml), and the same number of calls within a thousandth. Work without
+    calls, such as a long loop of sums, is not seen; heavy packages are, by :func:`loaded_heavy`.
     """
     names = ", ".join(f"{PACKAGE}.{name}" for name in QUICK)
     calls = int(run(_COUNTED_IMPORT.format(names=names), root))

@@ -8,12 +8,13 @@ each at temperature 1, with one and with two solved problems in front, of 20,000
 of words, as the recipe ``xrpo`` takes them. *Alike* are of the task's own making: the same steps in the same order, in
 the same manner, with other numbers, names and words. Intervals draw problems; changes are paired by problem.
 
-Command: ``python benchmarks/studies/examples.py [--model MODEL] [--runs DIR]`` (minutes of two cores where DIR holds
+Command: ``python benchmarks/studies/examples.py --model MODEL [--runs DIR]`` (minutes of two cores where DIR holds
 nothing). Seed 0; see ``README.md``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -94,15 +95,18 @@ def fitting(model: str, stories: Sequence[Story], ways: Mapping[str, Sequence[Se
 
 def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], shown: Sequence[str]) -> Floats:
     """Of each story, with a text in front of its question; a finished evaluation is read."""
-    out = runs / f"examples-{name}"
-    if not out.exists():
-        table = runs / f"examples-{name}.jsonl"
+    rows = [
+        {"id": str(i), "problem": text + story.question, "answer": str(story.answer)}
+        for i, (story, text) in enumerate(zip(stories, shown, strict=True))
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    # whatever changes is another evaluation
+    asked_of = hashlib.blake2b(f"{model} {SAMPLES} {TOKENS} {lines}".encode(), digest_size=4).hexdigest()
+    out = runs / f"examples-{name}-{asked_of}"
+    if not (out / "table.md").exists():
+        table = out.with_suffix(".jsonl")
         table.parent.mkdir(parents=True, exist_ok=True)
-        rows = [
-            {"id": str(i), "problem": text + story.question, "answer": str(story.answer)}
-            for i, (story, text) in enumerate(zip(stories, shown, strict=True))
-        ]
-        table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        table.write_text(lines)
         task = {"table": {"heldout_data": str(table), "id": "id", "judge": "number"}}
         asked = ["--n", SAMPLES, "--problems", len(stories), f"sample.max_tokens={TOKENS}", "evaluate.greedy=false"]
         command("evaluate", model, "--task", json.dumps(task), *asked, "--out", out)
@@ -114,7 +118,7 @@ def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], show
 
 def main() -> None:
     parser = arguments_with_runs(__doc__)
-    parser.add_argument("--model", default="base:prose", help="(default: %(default)s)")
+    parser.add_argument("--model", required=True, help="one that was taught word problems with examples")
     asked = parser.parse_args()
     drawn = asked_stories()
     every = examples(drawn)

@@ -70,6 +70,9 @@ def late_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     >>> digits = late_pattern("[0-9]+")
     >>> digits.findall("1, 22"), digits.sub("n", "1, 22")
     (['1', '22'], 'n, n')
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(digits)).findall("3")
+    ['3']
     """
     return cast("re.Pattern[str]", _LatePattern(pattern, flags))
 
@@ -78,6 +81,9 @@ class _LatePattern:
     def __init__(self, pattern: str, flags: int) -> None:
         self._pattern = pattern
         self._flags = flags
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return late_pattern, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
         """A method of the pattern, which is kept here: the second use costs no more than that of a pattern."""

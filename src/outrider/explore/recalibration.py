@@ -12,8 +12,8 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.explore.rate import Rate
 
-KEPT = 0.97  # of the weight of a step, the share that still counts a step later
-ANCHOR = 100.0  # as firmly is the map held to leaving beliefs alone as by 400 rollouts at a pass rate of one half
+KEPT = 0.95  # of the weight of a step, the share that still counts a step later
+ANCHOR = 20.0  # as firmly is the map held to leaving beliefs alone as by 80 rollouts at a pass rate of one half
 
 _ALONE = np.array([1.0, 0.0])
 
@@ -26,10 +26,12 @@ class Recalibration:
     That is Platt scaling, by logistic regression of successes on believed means: with weights that fade by ``KEPT`` a
     step and a ridge of ``ANCHOR`` around slope 1 and shift 0, one Newton step for every step of the run. The n rollouts
     of a problem share its pass rate, so they weigh as :math:`n / (1 + (n - 1) / (a + b + 1))` of their own. How sure a
-    belief is, a + b, stays. Degenerate cases: before anything was learnt, and where nothing comes, beliefs stay.
+    belief is, a + b, stays. What is found is drawn back as far as noise could have made it, by
+    :math:`\max(0, 1 - 2 / \chi^2)` with the information's :math:`\chi^2` of its distance from leaving beliefs alone.
+    Degenerate cases: before anything was learnt, and where nothing comes, beliefs stay.
 
-    On three runs the likelihood of what came rises by 0.003 to 0.008 nats a rollout, and classes of believed pass rates
-    whose successes were seven to ten standard deviations off come within six (docs/log.md, 2026-11-23).
+    On three runs the likelihood of what came rises by 0.003 to 0.009 nats a rollout, and classes of believed pass rates
+    whose successes were seven to ten standard deviations off come within four (docs/log.md, 2026-11-23).
 
     >>> Recalibration().of(Rate(1.0, 3.0))
     Rate(a=1.0, b=3.0)
@@ -37,33 +39,42 @@ class Recalibration:
 
     slope: float = 1.0
     shift: float = 0.0
-    _information: Floats = field(default_factory=lambda: np.zeros((2, 2)), compare=False)  # of slope and shift
+    _found: Floats = field(default_factory=_ALONE.copy, compare=False)  # slope and shift before they are drawn back
+    _information: Floats = field(default_factory=lambda: np.zeros((2, 2)), compare=False)  # of the two
 
     def of(self, rate: Rate) -> Rate:
         """What is believed where ``rate`` would be."""
         if (self.slope, self.shift) == (1.0, 0.0):
             return rate
-        mean = 1 / (1 + exp(-self.slope * log(rate.a / rate.b) - self.shift))
+        mean = _mapped(rate, self.slope, self.shift)
         return Rate(mean * (rate.a + rate.b), (1 - mean) * (rate.a + rate.b))
 
     def learn(self, told: Sequence[tuple[Rate, int, int]]) -> None:
         """From beliefs before they were recalibrated, with the successes and failures that came."""
         new, gradient = np.zeros((2, 2)), np.zeros(2)
         for rate, successes, failures in told:
-            n, mean = successes + failures, self.of(rate).mean
+            n, mean = successes + failures, _mapped(rate, *self._found.tolist())
             weight = n / (1 + (n - 1) / (rate.a + rate.b + 1))
             at = np.array([log(rate.a / rate.b), 1.0])
             new += weight * mean * (1 - mean) * np.outer(at, at)
             gradient += weight * (successes / n - mean) * at
-        held = ANCHOR * (np.array([self.slope, self.shift]) - _ALONE)
         self._information = KEPT * self._information + new
         # where the past was at its optimum, its gradient is the anchor's pull, of which a share has faded
-        step = np.linalg.solve(self._information + ANCHOR * np.eye(2), gradient - (1 - KEPT) * held)
-        self.slope, self.shift = self.slope + float(step[0]), self.shift + float(step[1])
+        gradient -= (1 - KEPT) * ANCHOR * (self._found - _ALONE)
+        self._found = self._found + np.linalg.solve(self._information + ANCHOR * np.eye(2), gradient)
+        away = self._found - _ALONE
+        evidence = float(away @ self._information @ away)  # about chi-squared, with a mean of 2 where beliefs are right
+        self.slope, self.shift = (_ALONE + max(0.0, 1 - 2 / evidence if evidence else 0.0) * away).tolist()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"slope": self.slope, "shift": self.shift, "information": self._information.tolist()}
+        found, information = self._found.tolist(), self._information.tolist()
+        return {"slope": self.slope, "shift": self.shift, "found": found, "information": information}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.slope, self.shift = state["slope"], state["shift"]
+        self._found = np.array(state["found"], np.float64)
         self._information = np.array(state["information"], np.float64)
+
+
+def _mapped(rate: Rate, slope: float, shift: float) -> float:
+    return 1 / (1 + exp(-slope * log(rate.a / rate.b) - shift))

@@ -30,9 +30,7 @@ class CodeJudge(PooledJudge):
     sandbox: Isolation = Field("required", description="none: run programs with the rights of this user")
 
     def prepare(self) -> None:
-        from outrider.verify.sandbox_choice import find_way
-
-        find_way(self.sandbox)
+        self._trial().prepare()
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
         source = program_of(text, finished, self._code)

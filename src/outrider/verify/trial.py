@@ -38,6 +38,10 @@ class Trial:
         self._limits = limits
         self._isolation = isolation
 
+    def prepare(self) -> None:
+        """Find out how a sandbox is made here, before any verdict's time runs."""
+        find_way(self._isolation)
+
     def by_output(self, source: str, pairs: Sequence[tuple[str, str]]) -> Verdict:
         """The verdict by what a program prints for each input; the pairs are an input and its expected output."""
         return self._caught(lambda: self._by_output(source, pairs))
