@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from outrider.config import load_sft
 from outrider.errors import UserError
 from outrider.learn.sft import solution_row
 from outrider.model.load import load_policy
+from outrider.screen.progress import Progress
+from outrider.train import sft_command as sft_module
 from outrider.train.sft_command import sft_command
 
 
@@ -75,3 +78,37 @@ def test_a_problem_without_a_solution_among_others_is_named(tmp_path: Path) -> N
         with pytest.raises(UserError, match=r"problem '5' has no worked solution|'table' has no worked solutions"):
             sft_command(sft, tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+def test_what_was_cut_off_goes_on_as_if_it_had_never_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cut off in the middle between two saves; warm-up and cosine, which depend on the step, go on too."""
+    monkeypatch.setattr(sft_module, "SAVE_EVERY", 2)
+    sft = load_sft("countdown", ["steps=8", "problems=2", "learn.warmup=3 updates"])
+    assert sft_command(sft, tmp_path / "whole") == 0
+    advance, steps = Progress.advance, iter(range(100))
+
+    def cut_off(progress: Progress, amount: int) -> None:
+        if next(steps) == 5:  # the first call says where it begins
+            raise KeyboardInterrupt
+        advance(progress, amount)
+
+    monkeypatch.setattr(Progress, "advance", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        sft_command(sft, tmp_path / "m")
+    monkeypatch.setattr(Progress, "advance", advance)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.unfinished", "whole"]
+    with pytest.raises(
+        UserError, match=r"m\.unfinished holds the beginning .* other settings \(learn, task\); remove it"
+    ):
+        sft_command(load_sft("countdown", ["steps=8", "problems=2", "task.countdown.seed=1"]), tmp_path / "m")
+    capsys.readouterr()
+    assert sft_command(sft, tmp_path / "m") == 0
+    assert "going on after step 4" in " ".join(capsys.readouterr().err.split())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m", "whole"]
+    one, other = (load_policy(str(tmp_path / name)).model.state_dict() for name in ("whole", "m"))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+    told = [json.loads((tmp_path / name / "outrider.json").read_text())["loss"] for name in ("whole", "m")]
+    assert told[0] == told[1]
+    assert len(told[0]) == 8

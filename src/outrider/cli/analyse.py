@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.arguments import Commands, folder
-from outrider.interrupts import SAME_COMMAND, Terminated
+from outrider.cli.arguments import Commands, folder, interruptible
 
 if TYPE_CHECKING:
     from outrider.analyse.selection import AnalysisPlan
@@ -55,7 +54,7 @@ def run_tokens(arguments: argparse.Namespace) -> int:
         return _dry(plan, f"1 pass in {_parts(token_parts(plan))}")
     from outrider.analyse.tokens_command import tokens_command
 
-    return _interruptible(lambda: tokens_command(arguments.run_folder, options, plan, _out(arguments, "tokens")))
+    return interruptible(lambda: tokens_command(arguments.run_folder, options, plan, _out(arguments, "tokens")))
 
 
 def run_shift(arguments: argparse.Namespace) -> int:
@@ -70,7 +69,7 @@ def run_shift(arguments: argparse.Namespace) -> int:
         return _dry(plan, f"2 passes in {_parts(token_parts(plan))}")
     from outrider.analyse.shift_command import shift_command
 
-    return _interruptible(lambda: shift_command(arguments.run_folder, options, plan, _out(arguments, "shift")))
+    return interruptible(lambda: shift_command(arguments.run_folder, options, plan, _out(arguments, "shift")))
 
 
 def run_intervene(arguments: argparse.Namespace) -> int:
@@ -96,7 +95,7 @@ def run_intervene(arguments: argparse.Namespace) -> int:
         )
     from outrider.analyse.intervene_command import intervene_command
 
-    return _interruptible(lambda: intervene_command(arguments.run_folder, options, plan, _out(arguments, "intervene")))
+    return interruptible(lambda: intervene_command(arguments.run_folder, options, plan, _out(arguments, "intervene")))
 
 
 def _analysis(kinds: Any, name: str, help: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
@@ -132,13 +131,3 @@ def _dry(plan: AnalysisPlan, cost: str) -> int:
 
 def _parts(parts: Sized) -> str:
     return f"{len(parts)} part{'s' * (len(parts) > 1)}"
-
-
-def _interruptible(work: Callable[[], int]) -> int:
-    try:
-        return work()
-    except KeyboardInterrupt:
-        sys.stderr.write(f"outrider: interrupted; {SAME_COMMAND}\n")
-        return 130
-    except Terminated as stop:
-        raise Terminated(f"{stop}; {SAME_COMMAND}") from stop

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from outrider.errors import UserError
+from outrider.interrupts import SAME_COMMAND, Terminated
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -64,3 +66,14 @@ def columns(arguments: argparse.Namespace) -> dict[str, str]:
             raise UserError(f"--column {text}: name a column and a field, such as --column problem=prompt")
         results[name.strip()] = field.strip()
     return results
+
+
+def interruptible(work: Callable[[], int]) -> int:
+    """Work that goes on where it was when the same command is given again, which is said when it is interrupted."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        sys.stderr.write(f"outrider: interrupted; {SAME_COMMAND}\n")
+        return 130
+    except Terminated as stop:
+        raise Terminated(f"{stop}; {SAME_COMMAND}") from stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, folder, interruptible, print_yaml
 
 
 def add_to(commands: Commands) -> None:
@@ -29,4 +29,4 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
     from outrider.train.sft_command import sft_command
 
-    return sft_command(sft, out=out)
+    return interruptible(lambda: sft_command(sft, out=out))

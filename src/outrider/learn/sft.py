@@ -48,18 +48,31 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Train
     return imitation_row(policy.encode(problem), np.array(ids, np.int32), np.array(flags, np.bool_))
 
 
-def fine_tune(policy: Policy, task: Task, options: SftOptions, report: Callable[[int, dict[str, float]], None]) -> None:
+def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
+    """What trains ``policy`` in place by the likelihood of solutions."""
+    use_plans(policy.model)
+    return LocalLearner(policy.model, options.learn, ImitationLoss())
+
+
+def fine_tune(
+    policy: Policy,
+    task: Task,
+    options: SftOptions,
+    report: Callable[[int, dict[str, float]], None],
+    learner: LocalLearner | None = None,
+    done: int = 0,
+) -> None:
     """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens.
 
+    Problems follow from the step alone, so a ``learner`` that has done some steps goes on as if it had never stopped.
     A problem that takes more tokens than the model's context, with its solution, is left out and counted: ``too_long``.
 
     Raises:
         UserError: all problems of a step are too long; a problem has no solution.
     """
-    use_plans(policy.model)
     context = int(policy.model.config.max_position_embeddings)
-    learner = LocalLearner(policy.model, options.learn, ImitationLoss())
-    for step in range(options.steps):
+    learner = learner or imitating(policy, options)
+    for step in range(done, options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
         drawn = [_row(policy, task, task.train(index)) for index in indices]
         rows = [row for row in drawn if row.length <= context]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -13,21 +15,27 @@ from transformers import Qwen2Tokenizer
 import outrider
 from outrider.config import Sft
 from outrider.errors import UserError
-from outrider.learn.sft import fine_tune
+from outrider.learn.local import LocalLearner
+from outrider.learn.sft import fine_tune, imitating
 from outrider.model.load import save_policy
 from outrider.model.tiny import CHARACTERS, character_tokenizer, subword_tokenizer, untrained
+from outrider.runs.checkpoint import Checkpoints
 from outrider.screen.progress import Progress
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
 _TEXTS = 4000  # problems whose texts a tokenizer is learnt from
+SAVE_EVERY = 100  # steps; a save takes about as long as a tenth of a step of the smallest base
 
 
 def sft_command(sft: Sft, out: Path) -> int:
     """Train the embedded model from scratch on one thread, write it to ``out`` with its settings, return 0.
 
+    What was cut off goes on from the folder beside it, ``OUT.unfinished``, as if it had never stopped.
+
     Raises:
-        UserError: the folder exists, the task's problems carry no solution, or three steps in a row are not finite.
+        UserError: the folder exists, the task's problems carry no solution, three steps in a row are not finite, or
+            what was cut off had other settings.
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
@@ -38,19 +46,25 @@ def sft_command(sft: Sft, out: Path) -> int:
     # the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1)
     policy = untrained(sft.seed, _tokenizer(sft), sft.model)
-    losses = _Losses()
+    learner, losses = imitating(policy, sft), _Losses()
+    unfinished = Checkpoints(out.with_name(f"{out.name}.unfinished"), keep=2)
+    done = _gone_on(unfinished, sft, learner, losses)
     with Progress(sft.steps, "steps") as progress:
         progress.phase("learn")
+        progress.advance(done)
 
         def report(step: int, metrics: dict[str, float]) -> None:
             losses.add(step, metrics)
+            if (step + 1) % SAVE_EVERY == 0 and step + 1 < sft.steps:
+                state = {"settings": sft.model_dump(mode="json"), "losses": losses.state_dict()}
+                unfinished.save(step + 1, state, learner.save)
             progress.advance(1)
             if 0 < losses.too_long == metrics["too_long"]:
                 progress.say(f"left out: a problem with more tokens than model.context={sft.model.context}; counted")
             if "entropy" in metrics:
                 progress.stats({"entropy": metrics["entropy"]})
 
-        fine_tune(policy, sft.task, sft, report)
+        fine_tune(policy, sft.task, sft, report, learner, done)
     about = {
         "command": sys.argv[1:],
         "settings": sft.model_dump(mode="json"),
@@ -60,6 +74,7 @@ def sft_command(sft: Sft, out: Path) -> int:
         "too_long": losses.too_long,
     }
     save_policy(policy, out, about)
+    shutil.rmtree(unfinished.folder, ignore_errors=True)
     last = [loss for _, loss in losses.finite[-100:]]
     mean = f"loss {sum(last) / len(last):.4f} over the last {len(last)}" if last else "no loss was finite"
     skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
@@ -67,6 +82,26 @@ def sft_command(sft: Sft, out: Path) -> int:
     left = f"; {share:.1%} of the problems left out, too long for model.context={sft.model.context}" if share else ""
     Console().print(f"{sft.steps} steps; {mean}{skipped}{left}; model in {out}")
     return 0
+
+
+def _gone_on(unfinished: Checkpoints, sft: Sft, learner: LocalLearner, losses: _Losses) -> int:
+    """The steps that an earlier call has done, with the learner and the losses as they were then."""
+    if unfinished.last is None:
+        return 0
+    checkpoint, troubles = unfinished.load_last()
+    other = [
+        key for key, value in sft.model_dump(mode="json").items() if checkpoint.state["settings"].get(key) != value
+    ]
+    if other:
+        raise UserError(
+            f"{unfinished.folder} holds the beginning of a training with other settings ({', '.join(other)}); "
+            "remove it, or choose another output folder"
+        )
+    learner.load(checkpoint.folder)
+    losses.load_state_dict(checkpoint.state["losses"])
+    for said in (*troubles, f"going on after step {checkpoint.step}, from {unfinished.folder}"):
+        Console(stderr=True).print(said)
+    return checkpoint.step
 
 
 def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
@@ -97,3 +132,11 @@ class _Losses:
             )
         if "loss" in metrics:
             self.finite.append((str(step), metrics["loss"]))
+
+    def state_dict(self) -> dict[str, Any]:
+        counts = {"skipped": self.skipped, "too_long": self.too_long, "in_a_row": self._in_a_row}
+        return {"finite": self.finite, **counts}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.finite = [(step, loss) for step, loss in state["finite"]]
+        self.skipped, self.too_long, self._in_a_row = (state[key] for key in ("skipped", "too_long", "in_a_row"))
