@@ -27,6 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return print_yaml(sft.model_dump(mode="json"))
     out = arguments.out or Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
-    from outrider.train.sft_command import sft_command
 
-    return interruptible(lambda: sft_command(sft, out=out))
+    def work() -> int:
+        from outrider.train.sft_command import sft_command  # which takes a while, and may be interrupted too
+
+        return sft_command(sft, out=out)
+
+    return interruptible(work)
