@@ -25,7 +25,7 @@ from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
 _TEXTS = 4000  # problems whose texts a tokenizer is learnt from
-SAVE_EVERY = 100  # steps; a save takes about as long as a tenth of a step of the smallest base
+SAVE_EVERY = 100  # steps; of the shipped bases a save takes as long as a fifth of a step
 
 
 def sft_command(sft: Sft, out: Path) -> int:
