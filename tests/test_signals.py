@@ -201,9 +201,16 @@ def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_
     assert newest(folder) >= 1
 
 
-def test_other_commands_end_by_sigterm_with_a_sentence(tmp_path: Path) -> None:
-    process = begun_by_the_interpreter(["sft", "countdown", "--out", str(tmp_path / "out")], tmp_path / "errors.txt")
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        (["evaluate", "base:countdown", "--task", "countdown"], ""),
+        (["sft", "countdown"], "; the same command goes on where it was"),
+    ],
+)
+def test_other_commands_end_by_sigterm_with_a_sentence(tmp_path: Path, command: list[str], again: str) -> None:
+    process = begun_by_the_interpreter([*command, "--out", str(tmp_path / "out")], tmp_path / "errors.txt")
     process.wait_for(lambda: has_torch(process.pid))
     process.send(signal.SIGTERM)
-    assert process.last_words() == "outrider: ended by SIGTERM"
+    assert process.last_words() == f"outrider: ended by SIGTERM{again}"
     assert process.wait() == 143
