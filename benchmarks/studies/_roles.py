@@ -50,9 +50,7 @@ def in_prose(pieces: Sequence[str]) -> list[int]:
     text = "".join(pieces)
     roles = [-1] * (len(text) + 1)
     for match in _WORD.finditer(text):
-        spaces = len(text[: match.start()]) - len(text[: match.start()].rstrip())
-        for at in range(match.start() - spaces, match.end()):
-            roles[at] = _role(match[0])
+        roles[match.start() : match.end()] = [_role(match[1])] * len(match[0])
     found, at = [], 0
     for piece in pieces:
         found.append(roles[at] if piece else -1)
@@ -61,15 +59,14 @@ def in_prose(pieces: Sequence[str]) -> list[int]:
 
 
 def _role(word: str) -> int:
-    kind = "number" if word[0].isdigit() else "mark" if not word[0].isalpha() else "word"
     if word in _OPERATIONS:
-        kind = "operation"
-    elif word in wording()["names"]:
-        kind = "name"
-    return PROSE.names.index(kind)
+        return PROSE.names.index("operation")
+    if word in wording()["names"]:
+        return PROSE.names.index("name")
+    return PROSE.names.index("number" if word.isdigit() else "word" if word.isalpha() else "mark")
 
 
-_WORD = re.compile(r"\d|[A-Za-z]+|[^\sA-Za-z\d]")
+_WORD = re.compile(r"\s*(\d|[A-Za-z]+|[^\sA-Za-z\d])")  # with the spaces before it
 _OPERATIONS = {*"+-*/=", "plus", "minus", "times", "divided", "by"}
 
 COUNTDOWN = Roles(("first operand", "operator", "second operand", "result", "remainder"), in_countdown)
