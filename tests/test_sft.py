@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ from outrider.config import load_sft
 from outrider.errors import UserError
 from outrider.learn.sft import solution_row
 from outrider.model.load import load_policy
+from outrider.model.options import NewModel
+from outrider.model.tiny import subword_tokenizer, untrained
 from outrider.screen.progress import Progress
+from outrider.tasks import WordProblems
 from outrider.train import sft_command as sft_module
 from outrider.train.sft_command import sft_command
 
@@ -112,3 +117,22 @@ def test_what_was_cut_off_goes_on_as_if_it_had_never_stopped(
     told = [json.loads((tmp_path / name / "outrider.json").read_text())["loss"] for name in ("whole", "m")]
     assert told[0] == told[1]
     assert len(told[0]) == 8
+
+
+def test_solved_problems_within_a_prompt_are_learnt_from_and_nothing_between_them() -> None:
+    task = WordProblems(examples=1.0, steps=(2, 3))
+    problems = [task.train(i) for i in range(40)]
+    policy = untrained(0, subword_tokenizer((p.prompt + p.metadata["solution"] for p in problems), 800), NewModel())
+    encode, counts = policy.tokenizer, set()
+    for problem in problems:
+        row = solution_row(policy, problem)
+        ids, flags = [*row.context_ids, *row.token_ids], [False] * len(row.context_ids) + row.trainable_N.tolist()
+        end = [*encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"], encode.eos_token_id]
+        assert ids == [*encode(problem.prompt)["input_ids"], *end]  # as the model reads it when it is asked
+        runs = [[i for i, _ in run] for learnt, run in groupby(zip(ids, flags, strict=True), itemgetter(1)) if learnt]
+        *shown, own = [encode.decode(run) for run in runs]
+        # its full stop is one token with the empty line that follows, which is no part of a solution
+        assert [f"{each}." for each in shown] == [problem.prompt[slice(*span)] for span in problem.metadata["solved"]]
+        assert own == problem.metadata["solution"] + encode.eos_token
+        counts.add(len(shown))
+    assert counts == {1, 2}

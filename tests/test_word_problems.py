@@ -45,6 +45,8 @@ EVENTS = {
     r"After that N gives # I to a friend": -1,
 }
 PRICES = (r"The I cost # cents each", r"Each of the I is worth # cents")
+# what a step follows from, but for amounts that are given
+QUOTED = [*(form for form, says in GRAMMAR.items() if says != "x = {0}"), *EVENTS, *PRICES]
 QUESTIONS = {
     r"How many I does N have": "x",
     r"What is the number of I that N has": "x",
@@ -93,8 +95,13 @@ class Meaning(NamedTuple):
         return str(min(map(sorted, ways))), str(sorted(self.changes.values())), self.price, self.asked
 
 
+def sentences(text: str) -> list[str]:
+    """Of a question as it is asked, or of a solution."""
+    return re.split(r"(?<=[.?]) ", text.removeprefix("Q: ").removesuffix("\nA:").strip())
+
+
 def meaning(text: str) -> Meaning:
-    *said, question = re.split(r"(?<=[.?]) ", text.strip())
+    *said, question = sentences(text)
     equations: list[tuple[str, list[str]]] = []
     changes: Counter[str] = Counter()
     price: int | Fraction = 0
@@ -167,8 +174,25 @@ def test_all_that_a_solution_calculates_is_right_and_it_is_judged_correct() -> N
         assert TASK.verify(problem, problem.metadata["solution"], finished=True).success
 
 
+def test_half_of_the_solutions_say_every_sentence_again_before_they_work_with_it() -> None:
+    quoting = 0
+    for problem in PROBLEMS:
+        *thoughts, _ = sentences(problem.metadata["solution"])
+        again = [thought for thought in thoughts if not re.search(r"\d+ (?:plus|minus|times|divided|[-+*/]) ", thought)]
+        told = sentences(problem.metadata["question"])
+        assert set(again) <= set(told)
+        # all that is worked with, each once: amounts that are given are named in what follows from them
+        worked = [s for s in told if any(matched(form, s[:-1]) for form in QUOTED)]
+        idle = [s for s in worked if s not in again]
+        if again:
+            quoting += 1
+            assert len(again) == len(set(again))
+            assert len(idle) <= TASK.aside
+    assert quoting / len(PROBLEMS) == pytest.approx(0.5, abs=0.04)
+
+
 def test_every_sentence_is_used() -> None:
-    used = {form for p in PROBLEMS for s in re.split(r"(?<=[.?]) ", p.metadata["question"].strip())
+    used = {form for p in PROBLEMS for s in sentences(p.metadata["question"])
             for form in (*GRAMMAR, *IDLE, *EVENTS, *PRICES, *QUESTIONS) if matched(form, s[:-1])}  # fmt: skip
     assert used == {*GRAMMAR, *IDLE, *EVENTS, *PRICES, *QUESTIONS}
 
@@ -185,7 +209,7 @@ def test_levels_are_calculations_and_amounts_stay_within_limits() -> None:
 def test_two_tellings_of_a_shape_are_solved_alike_and_worded_otherwise() -> None:
     draw = Dice(3)
     shape = draw_shape(draw, 5)
-    one, two = (tell(draw, shape, 0, Ranges(40, 199), Manner(False, False)) for _ in range(2))
+    one, two = (tell(draw, shape, 0, Ranges(40, 199), Manner(False, False, False)) for _ in range(2))
     assert one is not None
     assert two is not None
     signs = [re.findall(r" ([-+*/]) ", each.solution) for each in (one, two)]
@@ -208,8 +232,10 @@ def test_two_tellings_of_a_shape_are_solved_alike_and_worded_otherwise() -> None
     ],
 )
 def test_calculations_in_parts(a: int, sign: str, b: int, value: int, written: str) -> None:
-    assert calculation(a, sign, b, value, Manner(words=False, in_parts=True)) == written
-    assert calculation(a, sign, b, value, Manner(words=False, in_parts=False)) == f"{a} {sign} {b} = {value}"
+    assert calculation(a, sign, b, value, Manner(words=False, in_parts=True, quotes=False)) == written
+    assert (
+        calculation(a, sign, b, value, Manner(words=False, in_parts=False, quotes=False)) == f"{a} {sign} {b} = {value}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -258,7 +284,8 @@ def test_training_never_tells_a_heldout_story() -> None:
 def test_examples_stand_in_front_in_the_solutions_own_style() -> None:
     shown = [WordProblems(examples=1.0).train(i) for i in range(200)]
     plain = [TASK.train(i) for i in range(200)]
-    assert [p.metadata for p in shown] == [p.metadata for p in plain]
+    for key in ("solution", "question"):
+        assert [p.metadata[key] for p in shown] == [p.metadata[key] for p in plain]
     assert [p.id for p in shown] == [p.id for p in plain]
     assert all(p.prompt.endswith(p.metadata["question"]) for p in shown)
     counts = Counter(p.prompt.count("\n\n") for p in shown)
@@ -269,8 +296,9 @@ def test_examples_stand_in_front_in_the_solutions_own_style() -> None:
     assert some / 500 == pytest.approx(0.3, abs=0.08)
     for problem in shown:
         in_words = " plus " in problem.metadata["solution"] or " minus " in problem.metadata["solution"]
-        for example in problem.prompt.split("\n\n")[:-1]:
-            question, solution = example.split("\n")
+        examples = [example.split("\nA:") for example in problem.prompt.split("\n\n")[:-1]]
+        assert [problem.prompt[slice(*span)] for span in problem.metadata["solved"]] == [each for _, each in examples]
+        for question, solution in examples:
             assert understood(question) == int(re.findall(r"\d+", solution)[-1])
             assert not (in_words and " = " in solution)
 
@@ -283,7 +311,8 @@ def test_a_pool_returns_in_another_order() -> None:
 
 
 def test_every_draw_is_the_same_everywhere() -> None:
-    """The first problem: Dan has as many as Omar, 28, and sells 19. A change of the stream changes every result."""
+    """The first problem: 23 and 40 are Ada's, less 11 is Finn's, who sells 2. A change of the stream changes every
+    result."""
     first = TASK.train(0)
-    assert first.prompt.startswith("Ben has as many pears as Gus and Dan together. Omar owns 28 pears.")
-    assert (first.level, first.answer) == ("3", 9)
+    assert first.prompt.startswith("Q: Dan has 23 cards. With 38 more cards Omar would have as many as Vera.")
+    assert (first.level, first.answer) == ("3", 23 + 40 - 11 - 2)

@@ -34,10 +34,10 @@ from outrider.model.places import model_folder
 from outrider.record import identity_seed
 from outrider.tasks.dice import Dice
 from outrider.tasks.stories import Ranges, Story, draw_story, tell
-from outrider.tasks.word_problems import WordProblems, is_heldout
+from outrider.tasks.word_problems import WordProblems, answered, asked, is_heldout
 
 STEPS, DRAWN, PROBLEMS, SAMPLES, KNOWN, EXAMPLES = (2, 3, 4), 600, 300, 16, 20_000, (1, 2)
-TOKENS = 140  # of a response: the longest solution of four steps takes 135
+TOKENS = 180  # of a response: the longest solution of four steps takes 168
 COLOURS = {"none": BLACK, "random": ORANGE, "nearest": BLUE, "alike": GREEN}
 TASK = WordProblems(seed=2, steps=STEPS)  # neither the stream of the base nor that of training
 RANGES = Ranges(TASK.highest, TASK.cap)
@@ -57,20 +57,15 @@ def alike(story: Story, k: int) -> list[str]:
     """Solved problems of the story's shape, told in its manner; none of them held out."""
     draws = (Dice(identity_seed("alike", story.question, attempt)) for attempt in itertools.count())
     told = (tell(draw, story.shape, TASK.aside, RANGES, story.manner) for draw in draws)
-    fit = (solved(one.question, one.solution) for one in told if one and not is_heldout(one))
+    fit = (asked(one) + answered(one) + "\n\n" for one in told if one and not is_heldout(one))
     return list(itertools.islice(fit, k))
-
-
-def solved(question: str, solution: str) -> str:
-    """A solved problem, as the base was taught them."""
-    return f"{question.strip()}\n{solution}\n\n"
 
 
 def examples(stories: Sequence[Story]) -> dict[str, list[list[str]]]:
     """For each way the examples of each story, the best of them last."""
     known = [TASK.train(i) for i in range(KNOWN)]
-    texts = [solved(each.prompt, each.metadata["solution"]) for each in known]
-    cosines = Tfidf().cosines([story.question for story in stories], [each.prompt for each in known])
+    texts = [f"{each.prompt}{each.metadata['solution']}\n\n" for each in known]
+    cosines = Tfidf().cosines([asked(story) for story in stories], [each.prompt for each in known])
     near = np.argsort(-cosines, axis=1, kind="stable")[:, : max(EXAMPLES)]
     drawn = np.random.default_rng(0).integers(KNOWN, size=near.shape)
     return {
@@ -88,7 +83,7 @@ def fitting(model: str, stories: Sequence[Story], ways: Mapping[str, Sequence[Se
     fit = [
         i
         for i, story in enumerate(stories)
-        if all(len(tokenizer.encode("".join(of[i]) + story.question + "\n").ids) <= room for of in ways.values())
+        if all(len(tokenizer.encode("".join(of[i]) + asked(story)).ids) <= room for of in ways.values())
     ]
     return fit[:PROBLEMS]
 
@@ -96,7 +91,7 @@ def fitting(model: str, stories: Sequence[Story], ways: Mapping[str, Sequence[Se
 def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], shown: Sequence[str]) -> Floats:
     """Of each story, with a text in front of its question; a finished evaluation is read."""
     rows = [
-        {"id": str(i), "problem": text + story.question, "answer": str(story.answer)}
+        {"id": str(i), "problem": text + asked(story), "answer": str(story.answer)}
         for i, (story, text) in enumerate(zip(stories, shown, strict=True))
     ]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -107,9 +102,9 @@ def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], show
         table = out.with_suffix(".jsonl")
         table.parent.mkdir(parents=True, exist_ok=True)
         table.write_text(lines)
-        task = {"table": {"heldout_data": str(table), "id": "id", "judge": "number"}}
-        asked = ["--n", SAMPLES, "--problems", len(stories), f"sample.max_tokens={TOKENS}", "evaluate.greedy=false"]
-        command("evaluate", model, "--task", json.dumps(task), *asked, "--out", out)
+        task = {"table": {"heldout_data": str(table), "id": "id", "prompt": "{problem}", "judge": "number"}}
+        words = ["--n", SAMPLES, "--problems", len(stories), f"sample.max_tokens={TOKENS}", "evaluate.greedy=false"]
+        command("evaluate", model, "--task", json.dumps(task), *words, "--out", out)
     [file] = sorted((out / "evaluations").glob("*.json"))
     tallies = Evaluation.from_json(json.loads(file.read_bytes())).tallies
     rates = {tally.problem: tally.successes / tally.scorable for tally in tallies}
@@ -119,12 +114,12 @@ def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], show
 def main() -> None:
     parser = arguments_with_runs(__doc__)
     parser.add_argument("--model", required=True, help="one that was taught word problems with examples")
-    asked = parser.parse_args()
+    said = parser.parse_args()
     drawn = asked_stories()
     every = examples(drawn)
-    kept = fitting(asked.model, drawn, every)
+    kept = fitting(said.model, drawn, every)
     stories, ways = [drawn[i] for i in kept], {name: [of[i] for i in kept] for name, of in every.items()}
-    found = {"none": pass_rates(asked.runs, "none", asked.model, stories, [""] * len(stories))}
+    found = {"none": pass_rates(said.runs, "none", said.model, stories, [""] * len(stories))}
     numbers: dict[str, Any] = {"left_out_of_drawn": [kept[-1] + 1 - len(kept), kept[-1] + 1]}
     numbers |= {"none": {"pass@1": bootstrap_mean(found["none"])._asdict()}}
     figure, [axes] = panels(["pass@1 with solved problems in the prompt"], (6, 4))
@@ -132,7 +127,7 @@ def main() -> None:
     for offset, (name, of) in enumerate(ways.items()):
         for k in EXAMPLES:
             # the best last, next to the question
-            rates = pass_rates(asked.runs, f"{name}-{k}", asked.model, stories, ["".join(each[-k:]) for each in of])
+            rates = pass_rates(said.runs, f"{name}-{k}", said.model, stories, ["".join(each[-k:]) for each in of])
             numbers[f"{name}, {k}"] = {
                 "pass@1": bootstrap_mean(rates)._asdict(),
                 "less_none": bootstrap_difference(found["none"], rates)._asdict(),
@@ -150,7 +145,7 @@ def main() -> None:
             numbers[f"{one}, {k}"][f"less_{other}"] = change._asdict()
     axes.set(xticks=EXAMPLES, xlabel="solved problems", xlim=(0.5, 2.5), ylim=(0, None))
     axes.legend(frameon=False)
-    keep("examples", numbers, figure, asked.out, seeds=[0])
+    keep("examples", numbers, figure, said.out, seeds=[0])
 
 
 if __name__ == "__main__":

@@ -21,15 +21,29 @@ from outrider.tasks.turn_task import TurnTask
 def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
     """Prompt as context, solution and end token as own tokens.
 
+    Solved problems within the prompt are learnt from as well: ``metadata["solved"]`` has the first character of each
+    solution and the one behind its last. A token across an end is not learnt, nor what lies between two solutions.
+
     Raises:
         UserError: the problem has no solution.
     """
     encode = policy.tokenizer
     if "solution" not in problem.metadata:
         raise UserError(f"problem {problem.id!r} has no worked solution to learn from (metadata 'solution')")
-    context = np.array(encode(problem.prompt)["input_ids"], np.int32)
     solution = encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"]
-    return imitation_row(context, np.array([*solution, encode.eos_token_id], np.int32))
+    if not problem.metadata.get("solved"):
+        context = np.array(encode(problem.prompt)["input_ids"], np.int32)
+        return imitation_row(context, np.array([*solution, encode.eos_token_id], np.int32))
+    read = encode(problem.prompt, return_offsets_mapping=True)
+    learnt = [
+        any(first <= start < end <= last for first, last in problem.metadata["solved"])
+        for start, end in read["offset_mapping"]
+    ]
+    begin = learnt.index(True)
+    context = np.array(read["input_ids"][:begin], np.int32)
+    own = [*read["input_ids"][begin:], *solution, encode.eos_token_id]
+    flags = [*learnt[begin:], *[True] * (len(solution) + 1)]
+    return imitation_row(context, np.array(own, np.int32), np.array(flags, np.bool_))
 
 
 def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> TrainingRow:

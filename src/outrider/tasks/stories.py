@@ -31,10 +31,12 @@ _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} tim
 
 
 class Manner(NamedTuple):
-    """How a solution is written: calculations in words or signs, those of two digits in small parts or at once."""
+    """How a solution is written: calculations in words or signs, those of two digits in small parts or at once, and
+    whether each sentence is said again before it is worked with."""
 
     words: bool
     in_parts: bool
+    quotes: bool
 
 
 class Story(NamedTuple):
@@ -63,8 +65,8 @@ class Ranges(NamedTuple):
 
 
 def draw_manner(draw: Dice) -> Manner:
-    """One in five works in parts, which takes longer and goes wrong less easily; one in three uses words."""
-    return Manner(draw.below(3) == 0, draw.below(5) == 0)
+    """One in three uses words. One in five works in parts and one in two quotes: longer, and less easily wrong."""
+    return Manner(draw.below(3) == 0, draw.below(5) == 0, draw.below(2) == 0)
 
 
 def draw_story(draw: Dice, steps: int, aside: int, ranges: Ranges) -> Story:
@@ -136,8 +138,9 @@ class _Teller:
         m, n = 2 + self._draw.below(min(8, most - 1)), 2 + self._draw.below(min(11, most - 1))
         self._numbers += [m, n]
         boxes = self._draw.one_of(wording()["boxes"])
-        self._said.append(self._phrase("says", kind, who=(who := self._name()), m=m, n=n, boxes=boxes))
-        return self._step("step", kind, who, m, n)
+        said = self._phrase("says", kind, who=(who := self._name()), m=m, n=n, boxes=boxes)
+        self._said.append(said)
+        return self._step("step", kind, who, m, n, said)
 
     def _given(self) -> str:
         n = 2 + self._draw.below(self._ranges.highest - 1)
@@ -151,18 +154,21 @@ class _Teller:
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()
-            self._said.append(self._phrase("says", kind, who=(who := self._name()), other=other, third=third))
-            return self._step("step", kind, who, self._amounts[other], self._amounts[third])
+            said = self._phrase("says", kind, who=(who := self._name()), other=other, third=third)
+            self._said.append(said)
+            return self._step("step", kind, who, self._amounts[other], self._amounts[third], said)
         n = 2 + self._draw.below(4 if kind in ("times", "part") else self._ranges.highest // 2)
         self._numbers.append(n)
-        self._said.append(self._phrase("says", kind, who=(who := self._name()), other=other, n=n))
-        return self._step("step", kind, who, self._amounts[other], n)
+        said = self._phrase("says", kind, who=(who := self._name()), other=other, n=n)
+        self._said.append(said)
+        return self._step("step", kind, who, self._amounts[other], n, said)
 
     def _event(self, kind: str) -> bool:
         n = 2 + self._draw.below(self._ranges.highest // 2)
         self._numbers.append(n)
-        self._events.append(self._phrase("says", kind, who=(who := self._last), n=n))
-        return self._step("event", kind, who, self._amounts[who], n)
+        said = self._phrase("says", kind, who=(who := self._last), n=n)
+        self._events.append(said)
+        return self._step("event", kind, who, self._amounts[who], n, said)
 
     def _ask(self, kind: str) -> bool:
         who = self._last
@@ -173,9 +179,10 @@ class _Teller:
         if kind == "price":
             n = 2 + self._draw.below(4)
             self._numbers.append(n)
-            self._events.append(self._phrase("says", kind, n=n))
+            said = self._phrase("says", kind, n=n)
+            self._events.append(said)
             self._question = self._phrase("asks", kind, who=who)
-            return self._step(kind, kind, "", self.value, n)
+            return self._step(kind, kind, "", self.value, n, said)
         other = self._another()
         self._question = self._phrase("asks", kind, who=who, other=other)
         return self._step(kind, kind, "", self.value, self._amounts[other])
@@ -198,8 +205,8 @@ class _Teller:
         self._amounts[last] = amount  # still the last
         return new
 
-    def _step(self, thought: str, kind: str, who: str, a: int, b: int) -> bool:
-        """Calculate, think, and remember; whether amount and calculation are allowed."""
+    def _step(self, thought: str, kind: str, who: str, a: int, b: int, said: str = "") -> bool:
+        """Calculate, think and remember; whether amount and calculation are allowed. ``said``: what it follows from."""
         sign = _SIGNS[kind]
         if (sign == "-" and a <= b) or (sign == "/" and (a % b or a == b)):
             return False
@@ -207,7 +214,8 @@ class _Teller:
         if v > self._ranges.cap:
             return False
         calc = calculation(a, sign, b, v, self._manner)
-        self._thought.append(self._phrase("thinks", thought, who=who, calc=calc, v=v))
+        quoted = [said] if said and self._manner.quotes else []
+        self._thought.append(" ".join([*quoted, self._phrase("thinks", thought, who=who, calc=calc, v=v)]))
         if who:
             self._amounts[who] = v
         self.value = v
@@ -232,9 +240,9 @@ class _Teller:
 def calculation(a: int, sign: str, b: int, v: int, manner: Manner) -> str:
     """``a sign b = v``, at once or in parts.
 
-    >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True))
+    >>> calculation(27, "+", 48, 75, Manner(words=False, in_parts=True, quotes=False))
     '27 + 40 = 67, 67 + 8 = 75'
-    >>> calculation(6, "*", 14, 84, Manner(words=True, in_parts=True))
+    >>> calculation(6, "*", 14, 84, Manner(words=True, in_parts=True, quotes=False))
     '6 times 10 is 60, 6 times 4 is 24, 60 plus 24 is 84'
     """
     form = _WORDS if manner.words else {each: f"{{a}} {each} {{b}} = {{v}}" for each in _WORDS}

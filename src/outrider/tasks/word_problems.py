@@ -2,9 +2,10 @@
 
 ::
 
-    prompt     Ben has 12 cards. With 5 more cards Ben would have as many as Ada. Vera is 31 years old. How many cards
-               do Ada and Ben have together?
-    response   Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
+    prompt     Q: Ben has 12 cards. With 5 more cards Ben would have as many as Ada. Vera is 31 years old. How many
+               cards do Ada and Ben have together?
+               A:
+    response    Ada has 12 + 5 = 17 cards. The sum is 17 + 12 = 29. So the answer is 29.
 
 A response is judged by its last number alone, so how it is reached can be worded in any way.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -112,31 +114,46 @@ class WordProblems(Task):
     def _story(self, draw: Dice, steps: int) -> Story:
         return draw_story(draw, steps, self.aside, Ranges(self.highest, self.cap))
 
-    def _problem(self, story: Story, shown: str = "") -> Problem:
+    def _problem(self, story: Story, shown: Sequence[Story] = ()) -> Problem:
+        prompt, solved = "", []
+        for one in shown:
+            prompt += asked(one)
+            solved.append((len(prompt), len(prompt) + len(answered(one))))
+            prompt += f"{answered(one)}\n\n"
         return Problem(
             id=f"word_problems:{hashlib.blake2b(story.question.encode(), digest_size=8).hexdigest()}",
-            prompt=f"{shown}{story.question}\n",
+            prompt=f"{prompt}{asked(story)}",
             answer=story.answer,
             level=str(story.steps),
-            metadata={"solution": story.solution, "question": f"{story.question}\n"},
+            metadata={"solution": answered(story), "question": asked(story), "solved": solved},
         )
 
-    def _shown(self, draw: Dice, story: Story) -> str:
-        """One or two solved problems, in the manner of the story's own solution, or nothing."""
+    def _shown(self, draw: Dice, story: Story) -> list[Story]:
+        """One or two problems to show solved, in the manner of the story's own solution, or none."""
         if draw.below(1000) >= 1000 * self.examples:
-            return ""
+            return []
         alike = draw.below(2) == 0
-        return "".join(self._example(draw, story, alike) for _ in range(1 + draw.below(2)))
+        return [self._example(draw, story, alike) for _ in range(1 + draw.below(2))]
 
-    def _example(self, draw: Dice, story: Story, alike: bool) -> str:
+    def _example(self, draw: Dice, story: Story, alike: bool) -> Story:
         """Not held out; of the story's shape where that has such a telling at all."""
         for attempt in itertools.count():
             same = alike and attempt < TRIES
             shape = story.shape if same else self._story(draw, draw.one_of(self.steps)).shape
             one = tell(draw, shape, self.aside, Ranges(self.highest, self.cap), story.manner)
             if one and not is_heldout(one):
-                return f"{one.question}\n{one.solution}\n\n"
+                return one
         raise AssertionError("unreachable")
+
+
+def asked(story: Story) -> str:
+    """The question as it stands in a prompt."""
+    return f"Q: {story.question}\nA:"
+
+
+def answered(story: Story) -> str:
+    """The solution as it follows. A space before every word, also the first, makes a name the same token anywhere."""
+    return f" {story.solution}"
 
 
 def is_heldout(story: Story) -> bool:
