@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -62,14 +63,19 @@ WORDS = {"twice": 2, "three times": 3, "four times": 4, "five times": 5}
 WORDS |= {"half": Fraction(1, 2), "a third": Fraction(1, 3), "a quarter": Fraction(1, 4), "a fifth": Fraction(1, 5)}
 
 
-def matched(form: str, sentence: str) -> tuple[list[str], list[int | Fraction]] | None:
-    """The names and numbers of a sentence that has this form."""
+@cache
+def pattern_of(form: str) -> re.Pattern[str]:
+    """With a group for each name, number and word for a number."""
     pattern = form.replace("N", r"(?P<N>[A-Z][a-z]+)").replace("#", r"(?P<D>\d+)")
     pattern = pattern.replace("W", f"(?P<W>{'|'.join(WORDS)})") if " W " in form else pattern
     pattern = re.sub(r"\bI\b", "[a-z]+", re.sub(r"\bB\b", "[a-z]+", pattern))
     counter = iter(range(9))
-    pattern = re.sub(r"\?P<([NDW])>", lambda m: f"?P<{m[1]}{next(counter)}>", pattern)
-    found = re.fullmatch(pattern, sentence)
+    return re.compile(re.sub(r"\?P<([NDW])>", lambda m: f"?P<{m[1]}{next(counter)}>", pattern))
+
+
+def matched(form: str, sentence: str) -> tuple[list[str], list[int | Fraction]] | None:
+    """The names and numbers of a sentence that has this form."""
+    found = pattern_of(form).fullmatch(sentence)
     if found is None:
         return None
     parts = found.groupdict()
