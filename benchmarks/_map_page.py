@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -25,6 +26,7 @@ def page(results: Mapping[str, Results]) -> str:
         if found["untouched"] is not None:
             kept = found["untouched"]
             parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept)]
+        parts += [_noise(found), _budgets(found)]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
     return "\n\n".join(parts) + "\n"
 
@@ -78,6 +80,44 @@ def _untouched(found: Results) -> str:
         cells = (_at(recipe["end"][q]) if grpo else _change(recipe["minus_base"][q]) for q in quantities)
         rows.append(["*grpo*" if grpo else name, *cells])
     return markdown(["change from grpo", *quantities], rows)
+
+
+def _noise(found: Results) -> str:
+    """How small a change can be and still show, by the median of the recipes' own intervals."""
+    changes = [recipe["minus_base"] for name, recipe in found["recipes"].items() if name != "grpo"]
+    told = []
+    for q in ("pass@1", "pass@64"):
+        half = median((change[q]["high"] - change[q]["low"]) / 2 for change in changes)
+        told.append(f"±{half:.3f} in {q}, {enough_seeds(found['bench']['seeds'], half)} seeds for ±0.02")
+    return (
+        f"The usual interval of a change, with {found['bench']['seeds']} seeds: {told[0]}; {told[1]} (as the "
+        "square root of seeds, on these problems). From when on recipes are that far from GRPO:"
+    )
+
+
+def enough_seeds(seeds: int, half: float) -> int:
+    """With which a half width comes down to 0.02.
+
+    >>> enough_seeds(5, 0.02), enough_seeds(5, 0.03)
+    (5, 12)
+    """
+    return max(2, math.ceil(seeds * (half / 0.02) ** 2 - 1e-9))
+
+
+def _budgets(found: Results) -> str:
+    grpo = found["recipes"]["grpo"]["points"]
+    rows = []
+    for i, point in enumerate(grpo):
+        far = [
+            sum(
+                abs(recipe["points"][i][q]["value"] - point[q]["value"]) >= 0.02 for recipe in found["recipes"].values()
+            )
+            for q in ("pass@1", "pass@64")
+        ]
+        others = len(found["recipes"]) - 1
+        counts = (f"{count} of {others}" for count in far)
+        rows.append([f"{point['tokens']['value'] / 1e6:.1f} M", _at(point["pass@1"]), _at(point["pass@64"]), *counts])
+    return markdown(["tokens", "GRPO's pass@1", "pass@64", "0.02 from it in pass@1", "in pass@64"], rows)
 
 
 def _classes(setting: str, found: Results) -> str:
@@ -139,4 +179,4 @@ def _change(estimate: Results) -> str:
 
 def _read(estimate: Results) -> Estimate:
     """As the bench had it, where JSON has null for NaN."""
-    return Estimate(*(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields))
+    return Estimate._make(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields)

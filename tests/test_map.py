@@ -135,5 +135,7 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     ends, untouched, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
     assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "10", "0.562", "+0.062"]
     assert untouched[1].split()[0] == "**+0.125**"
+    assert "seeds for ±0.02" in text
+    assert "| 0.0 M | 0.500 | 1.000 | 1 of 1 | 0 of 1 |" in text
     assert [cell.split()[0] for cell in classes[1:5]] == ["**+0.250**", "+0.000", "+0.000", "+0.000"]
     assert (tmp_path / "map.png").stat().st_size > 10_000
