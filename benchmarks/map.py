@@ -12,6 +12,8 @@ problems, and the last point):
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``), two of the
    four designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
    of their runs, which chance moves half as much as a single run; the best of four it moves upwards.
+   ``choose-pass2`` joined on 2026-11-24, when the screen of the frontier had shown ``choose`` ahead of GRPO in pass@1
+   alone and ``choose-pass4`` in pass@64 alone.
 3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, four evaluations along the way, on the first
    300 held-out problems, by which neither ``choose`` nor a setting was chosen.
 4. *Confirm*: the last policies, once, on held-out problems 600 to 899, which nothing has been measured on before.
