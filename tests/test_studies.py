@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -175,7 +176,7 @@ def test_numbers_of_branches_are_compared_without_a_cap_and_apart_from_the_rest(
     from outrider.config import load_recipe
 
     pivots, asked = study("pivots"), []
-    monkeypatch.setattr(pivots.subprocess, "run", lambda command, check: asked.append(command))
+    monkeypatch.setattr(subprocess, "run", lambda command, check, env: asked.append(command))
     assert pivots.bench(["pivots", "gamma"], Path("there"), ["--seeds", "3", "--dry-run"]) == {}
     folders = [command[command.index("--out") + 1] for command in asked]
     assert folders == [str(Path("there/capped")), str(Path("there/uncapped"))]

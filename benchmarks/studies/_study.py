@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -74,6 +75,12 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(f"{value:.5g}") if np.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value
+
+
+def outrider_command(*words: object) -> None:
+    """A command of ``outrider`` in a process of its own, with one thread."""
+    here = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "outrider", *map(str, words)], check=True, env=here)
 
 
 def _commit() -> str | None:

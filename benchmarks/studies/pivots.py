@@ -15,12 +15,10 @@ Command: ``python benchmarks/studies/pivots.py [--sweep NAME] [--runs DIR] [argu
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from _study import BLUE, GREY, HERE, RED, arguments, keep, panels
+from _study import BLUE, GREY, HERE, RED, arguments, keep, outrider_command, panels
 from matplotlib.axes import Axes
 
 BASE = "deep-grpo"
@@ -41,8 +39,8 @@ def bench(sweeps: list[str], runs: Path, further: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, overrides in (("capped", []), ("uncapped", ["explore.1.cap=null"])):
         if of_bench := [sweep for sweep in sweeps if (sweep in UNCAPPED) == bool(overrides)]:
-            asked = [sys.executable, "-m", "outrider", "bench", *recipes(of_bench), "--base", BASE]
-            subprocess.run([*asked, "--out", str(runs / name), *further, *overrides], check=True)
+            asked = ["bench", *recipes(of_bench), "--base", BASE, "--out", runs / name]
+            outrider_command(*asked, *further, *overrides)
             if "--dry-run" not in further:
                 found |= dict.fromkeys(of_bench, json.loads((runs / name / "results.json").read_bytes()))
     return found

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from _models import BASE, longer_sft
-from _study import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, arguments, keep, panels
+from _study import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, arguments, keep, outrider_command, panels
 from matplotlib.axes import Axes
 
 from outrider.bench.crossed import Estimate, Measured, difference, estimate
@@ -50,15 +48,9 @@ def bench(setting: str, runs: Path) -> dict[str, Any]:
     """Table 3 at our scale; what is finished is taken as it is."""
     place = runs / "bench"
     asked = ["bench", *METHODS, "--seeds", str(len(SEEDS)), "--tokens", str(TOKENS), "--points", "2"]
-    outrider(*asked, "--tune", "learn.lr=5e-5,1e-4,2e-4", "--out", place, "--setting", setting, *MEASURED)
+    outrider_command(*asked, "--tune", "learn.lr=5e-5,1e-4,2e-4", "--out", place, "--setting", setting, *MEASURED)
     found: dict[str, Any] = json.loads((place / "results.json").read_bytes())
     return found
-
-
-def outrider(*words: object) -> None:
-    """A command in a process of its own, with one thread."""
-    here = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "outrider", *map(str, words)], check=True, env=here)
 
 
 def trained(run: Path, model: Path | str, rate: float, setting: str, seed: int) -> None:
@@ -68,7 +60,7 @@ def trained(run: Path, model: Path | str, rate: float, setting: str, seed: int) 
     again = ["--resume"] if (run / "config.yaml").exists() else []
     told = [f"model={model}", f"learn.lr={rate}", f"seed={seed + 100}", f"task.countdown.seed={seed + 100}"]
     told += [f"train.tokens={TOKENS}", "train.ranks=1", "train.evaluate_at=[0.5]", "evaluate.before=true"]
-    outrider("train", RL, *told, "--setting", setting, *MEASURED, "--out", run, *again)
+    outrider_command("train", RL, *told, "--setting", setting, *MEASURED, "--out", run, *again)
 
 
 def together(jobs: Sequence[tuple[Any, ...]]) -> None:

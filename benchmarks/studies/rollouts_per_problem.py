@@ -14,8 +14,6 @@ unless ``--evaluated DIR`` has one. Seed 0; see ``README.md``.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from _study import BLACK, BLUE, GREY, RED, arguments, keep, panels
+from _study import BLACK, BLUE, GREY, RED, arguments, keep, outrider_command, panels
 from scipy.stats import hypergeom
 
 from outrider.explore.rebalance import rollouts_wanted
@@ -40,8 +38,8 @@ COLOURS = {"naive": GREY, "ET": BLUE, "HW": RED}
 def evaluated(folder: Path) -> Evaluation:
     """The evaluation in a folder; made there first if the folder does not exist."""
     if not folder.exists():
-        asked = ["base:countdown", "--task", "countdown", "--n", "64", "--problems", "300", "evaluate.greedy=false"]
-        subprocess.run([sys.executable, "-m", "outrider", "evaluate", *asked, "--out", str(folder)], check=True)
+        asked = ["base:countdown", "--task", "countdown", "--n", 64, "--problems", 300, "evaluate.greedy=false"]
+        outrider_command("evaluate", *asked, "--out", folder)
     return Evaluation.from_json(RunFolder(folder).evaluations()[0])
 
 

@@ -13,13 +13,10 @@ what is finished is taken as it is. Seed 0 of the evaluation. See ``README.md``.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, keep, panels
+from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, keep, outrider_command, panels
 
 from outrider.config import load_recipe
 from outrider.measure.evaluation import Evaluation
@@ -37,7 +34,7 @@ def evaluated(setting: str, runs: Path) -> Evaluation:
         task = json.dumps({recipe.task.name: recipe.task.model_dump(mode="json")})
         told = [f"sample.max_tokens={recipe.sample.max_tokens}", "evaluate.greedy=false"]
         asked = [recipe.model, "--task", task, "--n", SAMPLES, "--problems", PROBLEMS, "--out", out, *told]
-        subprocess.run([sys.executable, "-m", "outrider", "evaluate", *map(str, asked)], check=True)
+        outrider_command("evaluate", *asked)
     [file] = sorted((out / "evaluations").glob("*.json"))
     return Evaluation.from_json(json.loads(file.read_bytes()))
 
@@ -45,9 +42,7 @@ def evaluated(setting: str, runs: Path) -> Evaluation:
 def long_run(setting: str, runs: Path) -> list[dict[str, float]]:
     """Tokens, pass@1 and pass@64 of GRPO at equal shares of its budget, from before training on; means over seeds."""
     out = runs / f"{setting}-long"
-    asked = ["grpo", "--setting", setting, "--seeds", 2, "--tokens", LONG, "--points", 8, "--out", out]
-    here = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "outrider", "bench", *map(str, asked)], check=True, env=here)
+    outrider_command("bench", "grpo", "--setting", setting, "--seeds", 2, "--tokens", LONG, "--points", 8, "--out", out)
     found = json.loads((out / "results.json").read_bytes())
     points = [{"tokens": {"value": 0.0}} | found["before"], *found["recipes"]["grpo"]["points"]]
     return [{name: point[name]["value"] for name in ("tokens", "pass@1", "pass@64")} for point in points]
