@@ -18,11 +18,8 @@ from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 
 
-def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
-    """Prompt as context, solution and end token as own tokens.
-
-    Solved problems within the prompt are learnt from as well: ``metadata["solved"]`` has the first character of each
-    solution and the one behind its last. A token across an end is not learnt, nor what lies between two solutions.
+def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> TrainingRow:
+    """Prompt as context, solution and end token as own tokens; with ``prompts`` all but the first token are own.
 
     Raises:
         UserError: the problem has no solution.
@@ -30,20 +27,10 @@ def solution_row(policy: Policy, problem: Problem) -> TrainingRow:
     encode = policy.tokenizer
     if "solution" not in problem.metadata:
         raise UserError(f"problem {problem.id!r} has no worked solution to learn from (metadata 'solution')")
-    solution = encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"]
-    if not problem.metadata.get("solved"):
-        context = np.array(encode(problem.prompt)["input_ids"], np.int32)
-        return imitation_row(context, np.array([*solution, encode.eos_token_id], np.int32))
-    read = encode(problem.prompt, return_offsets_mapping=True)
-    learnt = [
-        any(first <= start < end <= last for first, last in problem.metadata["solved"])
-        for start, end in read["offset_mapping"]
-    ]
-    begin = learnt.index(True)
-    context = np.array(read["input_ids"][:begin], np.int32)
-    own = [*read["input_ids"][begin:], *solution, encode.eos_token_id]
-    flags = [*learnt[begin:], *[True] * (len(solution) + 1)]
-    return imitation_row(context, np.array(own, np.int32), np.array(flags, np.bool_))
+    context = encode(problem.prompt)["input_ids"]
+    ids = [*context, *encode(problem.metadata["solution"], add_special_tokens=False)["input_ids"], encode.eos_token_id]
+    begin = 1 if prompts else len(context)
+    return imitation_row(np.array(ids[:begin], np.int32), np.array(ids[begin:], np.int32))
 
 
 def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> TrainingRow:
@@ -76,7 +63,7 @@ def fine_tune(
     learner: LocalLearner | None = None,
     done: int = 0,
 ) -> None:
-    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over solution tokens.
+    """Train ``policy`` in place; ``report(step, metrics)`` after every step. Loss: mean over the tokens to be learnt.
 
     Problems follow from the step alone, so a ``learner`` that has done some steps goes on as if it had never stopped.
     A problem that takes more tokens than the model's context, with its solution, is left out and counted: ``too_long``.
@@ -88,7 +75,7 @@ def fine_tune(
     learner = learner or imitating(policy, options)
     for step in range(done, options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)
-        drawn = [_row(policy, task, task.train(index)) for index in indices]
+        drawn = [_row(policy, task, task.train(index), options.prompts) for index in indices]
         rows = [row for row in drawn if row.length <= context]
         if not rows:
             raise UserError(f"step {step + 1}: all problems and solutions have more than {context} tokens, the context")
@@ -96,7 +83,7 @@ def fine_tune(
         report(step, metrics | {"too_long": float(len(drawn) - len(rows))})
 
 
-def _row(policy: Policy, task: Task, problem: Problem) -> TrainingRow:
+def _row(policy: Policy, task: Task, problem: Problem, prompts: bool) -> TrainingRow:
     if isinstance(task, TurnTask):
         return demonstration_row(policy, task, problem)
-    return solution_row(policy, problem)
+    return solution_row(policy, problem, prompts)

@@ -115,17 +115,13 @@ class WordProblems(Task):
         return draw_story(draw, steps, self.aside, Ranges(self.highest, self.cap))
 
     def _problem(self, story: Story, shown: Sequence[Story] = ()) -> Problem:
-        prompt, solved = "", []
-        for one in shown:
-            prompt += asked(one)
-            solved.append((len(prompt), len(prompt) + len(answered(one))))
-            prompt += f"{answered(one)}\n\n"
+        examples = "".join(f"{asked(one)}{answered(one)}\n\n" for one in shown)
         return Problem(
             id=f"word_problems:{hashlib.blake2b(story.question.encode(), digest_size=8).hexdigest()}",
-            prompt=f"{prompt}{asked(story)}",
+            prompt=f"{examples}{asked(story)}",
             answer=story.answer,
             level=str(story.steps),
-            metadata={"solution": answered(story), "question": asked(story), "solved": solved},
+            metadata={"solution": answered(story), "question": asked(story)},
         )
 
     def _shown(self, draw: Dice, story: Story) -> list[Story]:
