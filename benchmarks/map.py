@@ -6,13 +6,14 @@ problems, and the last point):
 1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, each once
    with 1,200,000 generated tokens, on held-out problems 300 to 449. On these ``choose`` was designed, so the screen
    of the frontier flatters it (docs/log.md). A recipe's settings are the bench's choice by the mean of pass@1 and
-   pass@64: the first within one standard error of the largest. On ``countdown`` most others have benches of five seeds
-   already (``results/explore``, ``results/methods``): of these only the four with the largest mean are screened, at
-   one learning rate where that was measured, and those that the benches lack (written on 2026-11-24, before its run).
+   pass@64: the first within one standard error of the largest. On ``countdown`` most others have benches of three or
+   five seeds already (``results/explore``, ``results/methods``): of these only the four with the largest mean are
+   screened, at one learning rate where that was measured, and those that the benches lack (written on 2026-11-24,
+   before its run).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``), two of the
-   four designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
-   of their runs, which chance moves half as much as a single run; the best of four it moves upwards.
-   ``choose-pass2`` joined on 2026-11-24, when the screen of the frontier had shown ``choose`` ahead of GRPO in pass@1
+   five designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
+   of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
+   joined on 2026-11-24, when the screen of the frontier, still running, had shown ``choose`` ahead of GRPO in pass@1
    alone and ``choose-pass4`` in pass@64 alone.
 3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, four evaluations along the way, on the first
    300 held-out problems, by which neither ``choose`` nor a setting was chosen.
@@ -50,13 +51,13 @@ RESULTS = HERE / "results" / "map"
 KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "results.json", "table.md")
 SETTINGS = ("countdown", "frontier", "sparse")
 ASKED = ("grpo", "dars-hw", "deep-grpo", "xrpo")
-DESIGNS = ("invest", "choose", "choose-pass4", "choose-prefix")
+DESIGNS = ("invest", "choose", "choose-pass2", "choose-pass4", "choose-prefix")
 OTHERS = (
     *("dapo", "dars-et", "dars-et-breadth", "dars-hw-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
     "rft-entropy",
 )
-BEHIND = {  # by benches of five seeds
+LEFT_OUT = {  # of the screen: not among the four with the largest mean in benches that there are
     "countdown": (
         *("dapo", "xrpo-no-icl", "treerl", "tree-grpo", "ds-grpo", "f-grpo", "vip", "pilot-commit", "rft-entropy"),
     )
@@ -84,7 +85,7 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
     asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "1"]
     asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
     asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
-    others = [name for name in OTHERS if name not in BEHIND.get(setting, ())]
+    others = [name for name in OTHERS if name not in LEFT_OUT.get(setting, ())]
     bench([*map(named, (*ASKED, *DESIGNS, *others))], *asked, "--out", out)
     found: Mapping[str, Any] = json.loads((out / "results.json").read_bytes())["tuning"]
     return found

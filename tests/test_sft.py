@@ -133,13 +133,19 @@ def test_what_is_learnt_of_a_text(prompts: bool) -> None:
 
 
 def test_prompts_are_learnt_where_that_is_asked_for(tmp_path: Path) -> None:
-    entropies = {}
+    missed = {}
     for prompts in ("true", "false"):
         sft = load_sft("countdown", ["steps=40", "problems=8", "learn.lr=3e-3", f"prompts={prompts}"])
         assert sft_command(sft, tmp_path / prompts) == 0
         policy = load_policy(str(tmp_path / prompts))
         ids = policy.encode(sft.task.train(0))
         with torch.no_grad():
-            logits_TV = policy.model(torch.tensor([ids])).logits[0]
-        entropies[prompts] = -logits_TV[:-1].log_softmax(-1)[range(len(ids) - 1), ids[1:]].mean().item()
-    assert entropies["true"] < entropies["false"] - 0.5
+            logits_TV = policy.model(torch.as_tensor(ids)[None]).logits[0]
+        missed[prompts] = -logits_TV[:-1].log_softmax(-1)[range(len(ids) - 1), ids[1:]].mean().item()
+    assert missed["true"] < missed["false"] - 0.5
+
+
+def test_prompts_of_demonstrations_with_turns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^prompts=true: task 'hops' has demonstrations with turns"):
+        sft_command(load_sft("hops", ["steps=1", "problems=2", "prompts=true"]), tmp_path / "m")
+    assert not (tmp_path / "m").exists()

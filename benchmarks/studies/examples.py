@@ -34,7 +34,7 @@ from outrider.model.places import model_folder
 from outrider.record import identity_seed
 from outrider.tasks.dice import Dice
 from outrider.tasks.stories import Ranges, Story, draw_story, tell
-from outrider.tasks.word_problems import WordProblems, answered, asked, is_heldout
+from outrider.tasks.word_problems import WordProblems, asked, is_heldout, solved
 
 STEPS, DRAWN, PROBLEMS, SAMPLES, KNOWN, EXAMPLES = (2, 3, 4), 600, 300, 16, 20_000, (1, 2)
 TOKENS = 180  # of a response: the longest solution of four steps takes 168
@@ -57,7 +57,7 @@ def alike(story: Story, k: int) -> list[str]:
     """Solved problems of the story's shape, told in its manner; none of them held out."""
     draws = (Dice(identity_seed("alike", story.question, attempt)) for attempt in itertools.count())
     told = (tell(draw, story.shape, TASK.aside, RANGES, story.manner) for draw in draws)
-    fit = (asked(one) + answered(one) + "\n\n" for one in told if one and not is_heldout(one))
+    fit = (solved(one) for one in told if one and not is_heldout(one))
     return list(itertools.islice(fit, k))
 
 

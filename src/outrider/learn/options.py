@@ -77,9 +77,7 @@ class SftOptions(Options):
 
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="per step")
-    prompts: bool = Field(
-        False, description="learn a prompt's tokens too, as pretraining does; demonstrations with turns never do"
-    )
+    prompts: bool = Field(False, description="learn a prompt's tokens too, as pretraining does")
     seed: int = Field(0, ge=0, description="of the first weights; the problems' is the task's own")
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(

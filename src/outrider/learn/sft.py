@@ -50,7 +50,7 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Train
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """What trains ``policy`` in place by the likelihood of solutions."""
+    """What trains ``policy`` in place by the likelihood of the tokens to be learnt."""
     use_plans(policy.model)
     return LocalLearner(policy.model, options.learn, ImitationLoss())
 
@@ -69,8 +69,10 @@ def fine_tune(
     A problem that takes more tokens than the model's context, with its solution, is left out and counted: ``too_long``.
 
     Raises:
-        UserError: all problems of a step are too long; a problem has no solution.
+        UserError: all problems of a step are too long; a problem has no solution; ``prompts`` of a task with turns.
     """
+    if options.prompts and isinstance(task, TurnTask):
+        raise UserError(f"prompts=true: task {task.name!r} has demonstrations with turns, whose prompts are not learnt")
     context = int(policy.model.config.max_position_embeddings)
     learner = learner or imitating(policy, options)
     for step in range(done, options.steps):

@@ -32,7 +32,7 @@ _WORDS = {"+": "{a} plus {b} is {v}", "-": "{a} minus {b} is {v}", "*": "{a} tim
 
 class Manner(NamedTuple):
     """How a solution is written: calculations in words or signs, those of two digits in small parts or at once, and
-    whether each sentence is said again before it is worked with."""
+    whether a calculation comes behind the sentence that it follows from. An amount that is given has none."""
 
     words: bool
     in_parts: bool
@@ -65,7 +65,8 @@ class Ranges(NamedTuple):
 
 
 def draw_manner(draw: Dice) -> Manner:
-    """One in three uses words. One in five works in parts and one in two quotes: longer, and less easily wrong."""
+    """One in five works in parts, which takes longer and goes wrong less easily; one in three uses words, one in two
+    quotes."""
     return Manner(draw.below(3) == 0, draw.below(5) == 0, draw.below(2) == 0)
 
 

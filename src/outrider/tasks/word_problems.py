@@ -64,7 +64,8 @@ class WordProblems(Task):
     @property
     def fingerprint(self) -> str:
         numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
-        return f"word_problems/{numbers}/{self.seed}/{self.pool}"
+        # 2: solutions that quote, and Q and A in a prompt
+        return f"word_problems/2/{numbers}/{self.seed}/{self.pool}"
 
     def train(self, index: int) -> Problem:
         """The ``index``-th problem of the stream. With a ``pool`` the first ones return, reordered in every epoch."""
@@ -115,12 +116,13 @@ class WordProblems(Task):
         return draw_story(draw, steps, self.aside, Ranges(self.highest, self.cap))
 
     def _problem(self, story: Story, shown: Sequence[Story] = ()) -> Problem:
-        examples = "".join(f"{asked(one)}{answered(one)}\n\n" for one in shown)
+        examples = "".join(map(solved, shown))
         return Problem(
             id=f"word_problems:{hashlib.blake2b(story.question.encode(), digest_size=8).hexdigest()}",
             prompt=f"{examples}{asked(story)}",
             answer=story.answer,
             level=str(story.steps),
+            # with Q and A, as examples stand in front of the Q
             metadata={"solution": answered(story), "question": asked(story)},
         )
 
@@ -150,6 +152,11 @@ def asked(story: Story) -> str:
 def answered(story: Story) -> str:
     """The solution as it follows. A space before every word, also the first, makes a name the same token anywhere."""
     return f" {story.solution}"
+
+
+def solved(story: Story) -> str:
+    """As an example in front of other questions."""
+    return f"{asked(story)}{answered(story)}\n\n"
 
 
 def is_heldout(story: Story) -> bool:
