@@ -97,18 +97,14 @@ def _noise(found: Results) -> str:
 
 
 def _budgets(found: Results) -> str:
-    grpo = found["recipes"]["grpo"]["points"]
+    others = [recipe["points"] for name, recipe in found["recipes"].items() if name != "grpo"]
     rows = []
-    for i, point in enumerate(grpo):
-        far = [
-            sum(
-                abs(recipe["points"][i][q]["value"] - point[q]["value"]) >= 0.02 for recipe in found["recipes"].values()
-            )
-            for q in ("pass@1", "pass@64")
-        ]
-        others = len(found["recipes"]) - 1
-        counts = (f"{count} of {others}" for count in far)
-        rows.append([f"{point['tokens']['value'] / 1e6:.1f} M", _at(point["pass@1"]), _at(point["pass@64"]), *counts])
+    for i, point in enumerate(found["recipes"]["grpo"]["points"]):
+        row = [f"{point['tokens']['value'] / 1e6:.1f} M", _at(point["pass@1"]), _at(point["pass@64"])]
+        for q in ("pass@1", "pass@64"):
+            far = sum(abs(points[i][q]["value"] - point[q]["value"]) >= 0.02 for points in others)
+            row.append(f"{far} of {len(others)}")
+        rows.append(row)
     return markdown(["tokens", "GRPO's pass@1", "pass@64", "recipes 0.02 from it", "in pass@64"], rows)
 
 

@@ -14,7 +14,7 @@ import pytest
 from outrider.record import Outcome, Problem
 from outrider.tasks import WordProblems
 from outrider.tasks.dice import Dice
-from outrider.tasks.stories import Manner, Ranges, calculation, draw_shape, draw_story, tell
+from outrider.tasks.stories import Manner, Ranges, calculation, draw_shape, draw_story, tell, wording
 
 TASK = WordProblems()
 PROBLEMS = [TASK.train(i) for i in range(1500)]
@@ -48,6 +48,7 @@ EVENTS = {
 PRICES = (r"The I cost # cents each", r"Each of the I is worth # cents")
 # what a calculation follows from; amounts that are given are only numbers in it
 QUOTED = [*(form for form, says in GRAMMAR.items() if says != "x = {0}"), *EVENTS, *PRICES]
+NAME = re.compile(rf"\b(?:{'|'.join(wording()['names'])})\b")
 QUESTIONS = {
     r"How many I does N have": "x",
     r"What is the number of I that N has": "x",
@@ -189,8 +190,11 @@ def test_half_of_the_solutions_quote_what_each_calculation_follows_from() -> Non
         if not quoted:
             continue
         quoting += 1
-        # each right before a calculation, and once
+        # each right before a calculation, for somebody that it names, and once
         assert all(one or other for one, other in itertools.pairwise([*worked, False]))
+        for quote, thought in itertools.pairwise(thoughts):
+            if quote in quoted:
+                assert {*NAME.findall(thought)} <= {*NAME.findall(quote)}, (quote, thought)
         assert len(quoted) == len({*quoted})
         told = sentences(problem.metadata["question"])
         assert {*quoted} <= {*told}

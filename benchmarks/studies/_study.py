@@ -77,9 +77,9 @@ def _rounded(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def outrider_command(*words: object) -> None:
-    """A command of ``outrider`` in a process of its own, with one thread."""
-    here = os.environ | {"OMP_NUM_THREADS": "1"}
+def outrider_command(*words: object, one_thread: bool = False) -> None:
+    """A command of ``outrider`` in a process of its own."""
+    here = os.environ | ({"OMP_NUM_THREADS": "1"} if one_thread else {})
     subprocess.run([sys.executable, "-m", "outrider", *map(str, words)], check=True, env=here)
 
 

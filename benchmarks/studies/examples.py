@@ -9,7 +9,7 @@ of words, as the recipe ``xrpo`` takes them. *Alike* are of the task's own makin
 the same manner, with other numbers, names and words. Intervals draw problems; changes are paired by problem.
 
 Command: ``python benchmarks/studies/examples.py --model MODEL [--runs DIR]`` (minutes of two cores where DIR holds
-nothing). Seed 0; see ``README.md``.
+nothing). Seed 0.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ def bench(setting: str, runs: Path) -> dict[str, Any]:
     """Table 3 at our scale; what is finished is taken as it is."""
     place = runs / "bench"
     asked = ["bench", *METHODS, "--seeds", str(len(SEEDS)), "--tokens", str(TOKENS), "--points", "2"]
-    outrider_command(*asked, "--tune", "learn.lr=5e-5,1e-4,2e-4", "--out", place, "--setting", setting, *MEASURED)
+    outrider_command(
+        *asked, "--tune", "learn.lr=5e-5,1e-4,2e-4", "--out", place, "--setting", setting, *MEASURED, one_thread=True
+    )
     found: dict[str, Any] = json.loads((place / "results.json").read_bytes())
     return found
 
@@ -60,7 +62,7 @@ def trained(run: Path, model: Path | str, rate: float, setting: str, seed: int) 
     again = ["--resume"] if (run / "config.yaml").exists() else []
     told = [f"model={model}", f"learn.lr={rate}", f"seed={seed + 100}", f"task.countdown.seed={seed + 100}"]
     told += [f"train.tokens={TOKENS}", "train.ranks=1", "train.evaluate_at=[0.5]", "evaluate.before=true"]
-    outrider_command("train", RL, *told, "--setting", setting, *MEASURED, "--out", run, *again)
+    outrider_command("train", RL, *told, "--setting", setting, *MEASURED, "--out", run, *again, one_thread=True)
 
 
 def together(jobs: Sequence[tuple[Any, ...]]) -> None:

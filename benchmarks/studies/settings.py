@@ -42,7 +42,8 @@ def evaluated(setting: str, runs: Path) -> Evaluation:
 def long_run(setting: str, runs: Path) -> list[dict[str, float]]:
     """Tokens, pass@1 and pass@64 of GRPO at equal shares of its budget, from before training on; means over seeds."""
     out = runs / f"{setting}-long"
-    outrider_command("bench", "grpo", "--setting", setting, "--seeds", 2, "--tokens", LONG, "--points", 8, "--out", out)
+    asked = ["grpo", "--setting", setting, "--seeds", 2, "--tokens", LONG, "--points", 8, "--out", out]
+    outrider_command("bench", *asked, one_thread=True)
     found = json.loads((out / "results.json").read_bytes())
     points = [{"tokens": {"value": 0.0}} | found["before"], *found["recipes"]["grpo"]["points"]]
     return [{name: point[name]["value"] for name in ("tokens", "pass@1", "pass@64")} for point in points]

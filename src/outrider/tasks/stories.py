@@ -139,14 +139,13 @@ class _Teller:
         m, n = 2 + self._draw.below(min(8, most - 1)), 2 + self._draw.below(min(11, most - 1))
         self._numbers += [m, n]
         boxes = self._draw.one_of(wording()["boxes"])
-        said = self._phrase("says", kind, who=(who := self._name()), m=m, n=n, boxes=boxes)
-        self._said.append(said)
+        said = self._say(self._said, kind, who=(who := self._name()), m=m, n=n, boxes=boxes)
         return self._step("step", kind, who, m, n, said)
 
     def _given(self) -> str:
         n = 2 + self._draw.below(self._ranges.highest - 1)
         self._numbers.append(n)
-        self._said.append(self._phrase("says", "given", who=(who := self._name()), n=n))
+        self._say(self._said, "given", who=(who := self._name()), n=n)
         self._amounts[who] = n
         return who
 
@@ -155,20 +154,17 @@ class _Teller:
         other = self._last
         if kind in ("together", "gap"):
             third = self._another()
-            said = self._phrase("says", kind, who=(who := self._name()), other=other, third=third)
-            self._said.append(said)
+            said = self._say(self._said, kind, who=(who := self._name()), other=other, third=third)
             return self._step("step", kind, who, self._amounts[other], self._amounts[third], said)
         n = 2 + self._draw.below(4 if kind in ("times", "part") else self._ranges.highest // 2)
         self._numbers.append(n)
-        said = self._phrase("says", kind, who=(who := self._name()), other=other, n=n)
-        self._said.append(said)
+        said = self._say(self._said, kind, who=(who := self._name()), other=other, n=n)
         return self._step("step", kind, who, self._amounts[other], n, said)
 
     def _event(self, kind: str) -> bool:
         n = 2 + self._draw.below(self._ranges.highest // 2)
         self._numbers.append(n)
-        said = self._phrase("says", kind, who=(who := self._last), n=n)
-        self._events.append(said)
+        said = self._say(self._events, kind, who=(who := self._last), n=n)
         return self._step("event", kind, who, self._amounts[who], n, said)
 
     def _ask(self, kind: str) -> bool:
@@ -180,8 +176,7 @@ class _Teller:
         if kind == "price":
             n = 2 + self._draw.below(4)
             self._numbers.append(n)
-            said = self._phrase("says", kind, n=n)
-            self._events.append(said)
+            said = self._say(self._events, kind, n=n)
             self._question = self._phrase("asks", kind, who=who)
             return self._step(kind, kind, "", self.value, n, said)
         other = self._another()
@@ -193,7 +188,7 @@ class _Teller:
         n, who = 2 + self._draw.below(self._ranges.highest - 1), self._name()
         kind = self._draw.one_of(("given", "age", "more"))
         other = self._draw.one_of([*self._amounts])
-        self._said.append(self._phrase("says", kind, who=who, other=other, n=n))
+        self._say(self._said, kind, who=who, other=other, n=n)
         return True
 
     def _another(self) -> str:
@@ -228,6 +223,11 @@ class _Teller:
 
     def _name(self) -> str:
         return self._names.pop(self._draw.below(len(self._names)))
+
+    def _say(self, behind: list[str], kind: str, **words: Any) -> str:
+        """A sentence of the question, which it returns."""
+        behind.append(said := self._phrase("says", kind, **words))
+        return said
 
     def _phrase(self, part: str, kind: str, **words: Any) -> str:
         """One of the texts of a kind. Some relations have words for small numbers."""
