@@ -132,6 +132,15 @@ def test_what_is_learnt_of_a_text(prompts: bool) -> None:
         assert learnt == problem.prompt + solution if prompts else learnt == solution
 
 
+@pytest.mark.parametrize("init", [0.02, 0.07])
+def test_the_first_weights_are_as_large_as_asked(tmp_path: Path, init: float) -> None:
+    sft = load_sft("countdown", ["steps=1", "problems=2", "learn.lr=1e-9", f"model.init={init}"])
+    assert sft_command(sft, tmp_path / "m") == 0
+    for name, matrix in load_policy(str(tmp_path / "m")).model.named_parameters():
+        if matrix.ndim == 2:  # 4,864 numbers at least: a hundredth off by chance
+            assert matrix.std().item() == pytest.approx(init, rel=0.05), name
+
+
 def test_prompts_are_learnt_where_that_is_asked_for(tmp_path: Path) -> None:
     missed = {}
     for prompts in ("true", "false"):

@@ -77,7 +77,7 @@ def untrained(seed: int, tokenizer: Qwen2Tokenizer, size: NewModel) -> Policy:
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        initializer_range=0.02,
+        initializer_range=size.init,
     )
     torch.manual_seed(seed)
     return Policy(Qwen2ForCausalLM(config).eval(), tokenizer)
