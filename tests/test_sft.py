@@ -63,8 +63,8 @@ def test_what_is_too_long_for_the_context_is_left_out_and_counted(
     assert json.loads((tmp_path / "m" / "outrider.json").read_text())["too_long"] == expected
     printed = capsys.readouterr()
     said = " ".join(f"{printed.err} {printed.out}".split())
-    assert said.count("left out: a problem with more tokens than model.context=80") == 1
-    assert f"{expected / 24:.1%} of the problems left out, too long for model.context=80" in said
+    assert said.count("left out: a problem with more tokens than its context, 80") == 1
+    assert f"{expected / 24:.1%} of the problems left out, too long for its context, 80" in said
     with pytest.raises(UserError, match="step 1: all problems and solutions have more than 8 tokens, the context"):
         sft_command(load_sft("countdown", [*short, "model.context=8"]), tmp_path / "n")
 
@@ -130,6 +130,37 @@ def test_what_is_learnt_of_a_text(prompts: bool) -> None:
         learnt = encode.decode(row.token_ids[row.trainable_N])
         solution = problem.metadata["solution"] + encode.eos_token
         assert learnt == problem.prompt + solution if prompts else learnt == solution
+
+
+def test_a_model_goes_on_from_what_it_has_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In two calls with constant rates the first loss of the second is near the last of the first, and it is not in a
+    model from nothing; the first model stays as it was."""
+    told = ["steps=120", "problems=8", "learn.schedule=constant"]
+    assert sft_command(load_sft("countdown", told), tmp_path / "one") == 0
+    before = load_policy(str(tmp_path / "one")).model.state_dict()
+    more = [*told, f"base={tmp_path / 'one'}", "learn.lr=2e-3", "task.countdown.seed=1"]
+    capsys.readouterr()
+    assert sft_command(load_sft("countdown", more), tmp_path / "two") == 0
+    assert "on the packed path" in capsys.readouterr().err
+    one, two = (json.loads((tmp_path / name / "outrider.json").read_text()) for name in ("one", "two"))
+    assert two["settings"]["base"] == str(tmp_path / "one")
+    assert two["loss"]["0"] == pytest.approx(one["loss"]["114"], rel=0.15)
+    assert two["loss"]["0"] < 0.6 * one["loss"]["0"]
+    after = load_policy(str(tmp_path / "one")).model.state_dict()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ([], r"^base=base:hops has learnt already: say learn\.lr=\.\.\. too; the default, 0\.002, is for new models$"),
+        (["learn.lr=1e-3", "model.layers=4"], "^model.layers is of a new model, and base=base:hops is none$"),
+        (["learn.lr=1e-3", "seed=0"], "^seed is of a new model, and base=base:hops is none$"),
+    ],
+)
+def test_what_is_of_new_models_is_not_said_of_others(told: list[str], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        load_sft("countdown", ["base=base:hops", *told])
 
 
 @pytest.mark.parametrize("init", [0.02, 0.07])

@@ -7,18 +7,15 @@ What lies in the folder of runs is taken as it is, the rest is made by ``outride
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-from _study import arguments
+from _study import arguments, outrider_command
 
 from outrider.analyse.folder import AnalysisFolder
 from outrider.cli import main
-from outrider.learn.options import SftOptions
-from outrider.learn.sft import fine_tune
-from outrider.model.load import load_policy, save_policy
 from outrider.tasks.countdown import Countdown
 
 BASE = "base:countdown"
@@ -56,11 +53,9 @@ def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | N
     its own task, or on another one."""
     model = runs / "sft"
     if not model.exists():
-        torch.set_num_threads(1)
-        policy, losses = load_policy(BASE), []
-        options = SftOptions(steps=steps, learn={"lr": 1e-3, "warmup": "50 updates", "schedule": "cosine"})
-        fine_tune(policy, task or Countdown(seed=seed), options, lambda _, metrics: losses.append(metrics["loss"]))
-        save_policy(policy, model, {"from": BASE, "seed": seed, "loss": losses[:: max(1, steps // 20)]})
+        learnt = {"countdown": (task or Countdown(seed=seed)).model_dump(mode="json")}
+        learn = ("learn.lr=1e-3", "learn.betas=[0.9, 0.999]", "learn.weight_decay=0")
+        outrider_command("sft", json.dumps(learnt), f"base={BASE}", f"steps={steps}", *learn, "--out", model)
     return model
 
 

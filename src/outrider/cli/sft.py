@@ -1,4 +1,4 @@
-"""``outrider sft``: teach a small model from scratch with a task's own solutions, as the shipped base was."""
+"""``outrider sft``: teach a model a task's own solutions, a new one as the shipped bases were, or ``base=FOLDER``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrider.cli.arguments import Commands, add_overrides, folder, interruptibl
 def add_to(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "sft", help="teach a small model a task from scratch", description=__doc__, allow_abbrev=False
+        "sft", help="teach a new or a given model a task's own solutions", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("task", metavar="TASK", help="countdown, or another task with solutions: NAME or JSON")
     add_overrides(parser, "steps=2000 learn.lr=2e-3 seed=1")

@@ -1,4 +1,4 @@
-"""The options of ``outrider sft``: a task whose own solutions train a small model from scratch."""
+"""The options of ``outrider sft``: a task whose own solutions train a small model, a new one or another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field
 
 from outrider.config.load import load_options
 from outrider.config.recipe import AnyTask
+from outrider.errors import UserError
 from outrider.learn.options import SftOptions
 from outrider.model.options import NewModel
 
@@ -17,17 +18,30 @@ class Sft(SftOptions):
     """A task, and how long and how fast to learn from its solutions."""
 
     task: AnyTask
-    model: NewModel = Field(default_factory=NewModel, description="what is made")
+    model: NewModel = Field(default_factory=NewModel, description="the size of a new one")
+    base: str | None = Field(None, description="a model to go on from, as a recipe names it; null: a new one is made")
 
 
 def load_sft(task: Any, overrides: Sequence[str] = ()) -> Sft:
     """The settings of the shipped base model for a task, given as a name or with options, and overrides on them.
 
     Raises:
-        UserError: no such task or key, or a value out of range.
+        UserError: no such task or key, a value out of range, or a base with what is of new models alone.
 
     >>> load_sft("countdown", ["learn.lr=1e-3"]).learn.schedule
     'cosine'
     """
     defaults = SftOptions().model_dump(mode="json")  # as data: an override of one value keeps the others
-    return load_options(Sft, {**defaults, "task": task}, overrides, "sft")
+    sft = load_options(Sft, {**defaults, "task": task}, overrides, "sft")
+    if sft.base is not None:
+        _refuse_what_is_of_new_ones(sft, {override.partition("=")[0] for override in overrides})
+    return sft
+
+
+def _refuse_what_is_of_new_ones(sft: Sft, keys: set[str]) -> None:
+    if "learn.lr" not in keys:
+        default = f"the default, {sft.learn.lr:g}, is for new models"
+        raise UserError(f"base={sft.base} has learnt already: say learn.lr=... too; {default}")
+    for key in sorted(keys):
+        if key.partition(".")[0] in ("model", "seed"):
+            raise UserError(f"{key} is of a new model, and base={sft.base} is none")

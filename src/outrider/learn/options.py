@@ -78,7 +78,7 @@ class SftOptions(Options):
     steps: int = Field(6339, ge=1)
     problems: int = Field(24, ge=1, description="per step")
     prompts: bool = Field(False, description="learn a prompt's tokens too, as pretraining does")
-    seed: int = Field(0, ge=0, description="of the first weights; the problems' is the task's own")
+    seed: int = Field(0, ge=0, description="of a new model's weights; the problems' is the task's own")
     learn: LearnOptions = Field(
         default_factory=lambda: LearnOptions(
             lr=2e-3, warmup="50 updates", schedule="cosine", betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0

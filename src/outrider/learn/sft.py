@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a task's own solutions: how the embedded base model is made."""
+"""Supervised fine-tuning on a task's own solutions: how the embedded base models are made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import SftOptions
 from outrider.model.attention import use_plans
-from outrider.model.load import Policy
+from outrider.model.load import Policy, context_length
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Problem
 from outrider.record.row import TrainingRow, imitation_row
@@ -50,9 +50,10 @@ def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> Train
 
 
 def imitating(policy: Policy, options: SftOptions) -> LocalLearner:
-    """What trains ``policy`` in place by the likelihood of the tokens to be learnt."""
-    use_plans(policy.model)
-    return LocalLearner(policy.model, options.learn, ImitationLoss())
+    """What trains ``policy`` in place, on its path, by the likelihood of the tokens to be learnt."""
+    if policy.path.name != "plain":
+        use_plans(policy.model)
+    return LocalLearner(policy.model, options.learn, ImitationLoss(), path=policy.path)
 
 
 def fine_tune(
@@ -73,7 +74,7 @@ def fine_tune(
     """
     if options.prompts and isinstance(task, TurnTask):
         raise UserError(f"prompts=true: task {task.name!r} has demonstrations with turns, whose prompts are not learnt")
-    context = int(policy.model.config.max_position_embeddings)
+    context = context_length(policy.model)
     learner = learner or imitating(policy, options)
     for step in range(done, options.steps):
         indices = range(step * options.problems, (step + 1) * options.problems)

@@ -1,4 +1,4 @@
-"""``outrider sft``: make a base model from a task's own solutions and say how good it is."""
+"""``outrider sft``: make a base model from a task's own solutions, or teach one more, and say its loss."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from outrider.config import Sft
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
 from outrider.learn.sft import fine_tune, imitating
-from outrider.model.load import save_policy
+from outrider.model.load import Policy, context_length, load_policy, save_policy
 from outrider.model.tiny import CHARACTERS, character_tokenizer, subword_tokenizer, untrained
 from outrider.runs.checkpoint import Checkpoints
+from outrider.sample.ready import ready
 from outrider.screen.progress import Progress
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
@@ -29,13 +30,13 @@ SAVE_EVERY = 100  # steps; of the shipped bases a save takes as long as a fifth 
 
 
 def sft_command(sft: Sft, out: Path) -> int:
-    """Train the embedded model from scratch on one thread, write it to ``out`` with its settings, return 0.
+    """Train a new model, or one that there is, on one thread, write it to ``out`` with its settings, return 0.
 
     What was cut off goes on from the folder beside it, ``OUT.unfinished``, as if it had never stopped.
 
     Raises:
-        UserError: the folder exists, the task's problems carry no solution, three steps in a row are not finite, or
-            what was cut off had other settings.
+        UserError: the folder exists, the task's problems carry no solution, three steps in a row are not finite, what
+            was cut off had other settings, or there is no such model.
     """
     if out.exists():
         raise UserError(f"{out} exists; choose another output folder")
@@ -45,7 +46,8 @@ def sft_command(sft: Sft, out: Path) -> int:
         raise UserError(f"task {sft.task.name!r} has no worked solutions to learn from (metadata 'solution')")
     # the same sums, and so the same weights, on machines with any number of cores
     torch.set_num_threads(1)
-    policy = untrained(sft.seed, _tokenizer(sft), sft.model)
+    policy = _begun(sft)
+    holds = f"its context, {context_length(policy.model)}"
     learner, losses = imitating(policy, sft), _Losses()
     unfinished = Checkpoints(out.with_name(f"{out.name}.unfinished"), keep=2)
     done = _gone_on(unfinished, sft, learner, losses)
@@ -60,7 +62,7 @@ def sft_command(sft: Sft, out: Path) -> int:
                 unfinished.save(step + 1, state, learner.save)
             progress.advance(1)
             if 0 < losses.too_long == metrics["too_long"]:
-                progress.say(f"left out: a problem with more tokens than model.context={sft.model.context}; counted")
+                progress.say(f"left out: a problem with more tokens than {holds}; counted")
             if "entropy" in metrics:
                 progress.stats({"entropy": metrics["entropy"]})
 
@@ -79,7 +81,7 @@ def sft_command(sft: Sft, out: Path) -> int:
     mean = f"loss {sum(last) / len(last):.4f} over the last {len(last)}" if last else "no loss was finite"
     skipped = f"; {losses.skipped} updates skipped, their loss or gradient was not finite" if losses.skipped else ""
     share = losses.too_long / (sft.steps * sft.problems)
-    left = f"; {share:.1%} of the problems left out, too long for model.context={sft.model.context}" if share else ""
+    left = f"; {share:.1%} of the problems left out, too long for {holds}" if share else ""
     Console().print(f"{sft.steps} steps; {mean}{skipped}{left}; model in {out}")
     return 0
 
@@ -102,6 +104,14 @@ def _gone_on(unfinished: Checkpoints, sft: Sft, learner: LocalLearner, losses: _
     for said in (*troubles, f"going on after step {checkpoint.step}, from {unfinished.folder}"):
         Console(stderr=True).print(said)
     return checkpoint.step
+
+
+def _begun(sft: Sft) -> Policy:
+    if sft.base is not None:
+        policy, sentence = ready(load_policy(sft.base), sampled=False)
+        Console(stderr=True).print(sentence)
+        return policy
+    return untrained(sft.seed, _tokenizer(sft), sft.model)
 
 
 def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
