@@ -22,9 +22,10 @@ problems, and the last point):
 
 All recipes draw from a pool of 2,048 problems, since some need problems that return.
 
-Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, and
-``python benchmarks/map.py draw``, which makes page and picture again from what is committed. On two cores the screen of
-a setting is about two hours, the comparison three.
+Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, here or in what
+is committed; ``python benchmarks/map.py pack``, which puts the finished runs of benches that are not done beside the
+results, for another machine to go on with; and ``python benchmarks/map.py draw``, which makes page and picture again
+from what is committed. On two cores the screen of a setting is one to two hours, the comparison one to three.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ from statistics import fmean
 from typing import Any
 
 import yaml
+from _finished import pack, unpack
 from _map_page import figure, page
 
 from outrider.config import load_recipe
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "map"
+FINISHED = "finished.tar.xz"
+SEEDS = 5
 KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "results.json", "table.md")
 SETTINGS = ("countdown", "frontier", "sparse")
 ASKED = ("grpo", "dars-hw", "deep-grpo", "xrpo")
@@ -68,26 +72,39 @@ POOL = "task.countdown.pool=2048"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("setting", choices=(*SETTINGS, "draw"))
+    parser.add_argument("what", choices=(*SETTINGS, "pack", "draw"))
     parser.add_argument("--runs", type=Path, default=Path("runs/map"), metavar="DIR", help="runs; kept")
     asked = parser.parse_args()
-    if asked.setting != "draw":
-        place = asked.runs / asked.setting
-        tuned = screened(asked.setting, place / "screen")
-        compared(asked.setting, chosen(tuned), tuned, place)
-        for part in ("screen", "compared"):
-            keep(place / part, RESULTS / asked.setting / part)
-    draw(RESULTS)
+    if asked.what in SETTINGS:
+        place = asked.runs / asked.what
+        tuned = screened(asked.what, place / "screen")
+        compared(asked.what, chosen(tuned), tuned, place)
+    if asked.what == "pack":
+        packed(asked.runs)
+    else:
+        draw(RESULTS)
+
+
+def packed(runs: Path) -> None:
+    """What is finished of every bench that is not done."""
+    for part in sorted(runs.glob("*/*/bench.yaml")):
+        out = RESULTS / part.parent.relative_to(runs)
+        if not (out / "results.json").exists():
+            print(f"{out / FINISHED}: {pack(part.parent, out / FINISHED)} runs")
 
 
 def screened(setting: str, out: Path) -> Mapping[str, Any]:
     """The tuning of a bench whose own runs have one step: what was tried of each recipe, and what was best."""
-    asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "1"]
-    asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
-    asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
-    others = [name for name in OTHERS if name not in LEFT_OUT.get(setting, ())]
-    bench([*map(named, (*ASKED, *DESIGNS, *others))], *asked, "--out", out)
-    found: Mapping[str, Any] = json.loads((out / "results.json").read_bytes())["tuning"]
+    kept = RESULTS / setting / "screen"
+    if not (kept / "results.json").exists():
+        unpack(kept / FINISHED, out)
+        asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "1"]
+        asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
+        asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
+        others = [name for name in OTHERS if name not in LEFT_OUT.get(setting, ())]
+        bench([*map(named, (*ASKED, *DESIGNS, *others))], *asked, "--out", out)
+        keep(out, kept)
+    found: Mapping[str, Any] = json.loads((kept / "results.json").read_bytes())["tuning"]
     return found
 
 
@@ -103,7 +120,13 @@ def chosen(tuned: Mapping[str, Any]) -> list[str]:
 
 
 def compared(setting: str, names: Sequence[str], tuned: Mapping[str, Any], place: Path) -> None:
-    """The bench of the chosen recipes, each as a file that says its tuned settings."""
+    """The bench of the chosen recipes, each as a file that says its tuned settings, one seed after another.
+
+    So every seed that is finished has its measurement on the untouched problems, and needs its policies no more.
+    """
+    kept = RESULTS / setting / "compared"
+    if (kept / "results.json").exists():
+        return
     files = []
     for name in names:
         values = {key.removeprefix("learn."): value for key, value in tuned[name]["chosen"].items()}
@@ -113,9 +136,13 @@ def compared(setting: str, names: Sequence[str], tuned: Mapping[str, Any], place
         learn = load_recipe(str(file), setting=setting).learn
         assert (learn.lr, learn.minibatches) == (values["lr"], values["minibatches"]), file
         files.append(str(file))
-    asked = ["--setting", setting, POOL, "--seeds", "5", "--tokens", "3600000", "--points", "4"]
+    unpack(kept / FINISHED, place / "compared")
+    asked = ["--setting", setting, POOL, "--tokens", "3600000", "--points", "4"]
     asked += ["--untouched", "300", "--untouched-skip", "600"]
-    bench(files, *asked, "--out", place / "compared")
+    done = len(list((place / "compared" / "cells" / "grpo").glob("*/untouched/table.md")))
+    for seeds in range(max(done, 1), SEEDS + 1):
+        bench(files, *asked, "--seeds", seeds, "--out", place / "compared")
+    keep(place / "compared", kept)
 
 
 def named(recipe: str) -> str:
@@ -137,13 +164,14 @@ def keep(found: Path, out: Path) -> None:
     results["environment"]["command"][0] = "outrider"
     (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     shutil.copytree(found / "recipes", out / "recipes", dirs_exist_ok=True)
+    (out / FINISHED).unlink(missing_ok=True)
 
 
 def draw(out: Path) -> None:
     """The page and the picture of all settings that are done."""
     results = {}
     for setting in SETTINGS:
-        if (out / setting).exists():
+        if (out / setting / "compared" / "results.json").exists():
             screen, comparison = (
                 json.loads((out / setting / part / "results.json").read_bytes()) for part in ("screen", "compared")
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import multiprocessing
@@ -9,6 +10,7 @@ import os
 import shlex
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -257,6 +259,23 @@ def test_interrupted_killed_and_begun_again_it_ends_the_same(whole: Path, tmp_pa
     assert bench(out) == 0
     assert {path: path.stat().st_mtime_ns for path in finished} == finished
     assert untimed(out) == untimed(whole)
+
+
+def test_what_is_packed_of_it_goes_on_elsewhere(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the policies: only the run whose last policy was still to be measured is run again."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    finished = importlib.import_module("_finished")
+    there, here = tmp_path / "there", tmp_path / "here"
+    shutil.copytree(whole, there)
+    (there / "cells/grpo/1/untouched/table.md").unlink()
+    assert finished.pack(there, tmp_path / "packed.tar.xz") == len(cells(whole)) - 2
+    finished.unpack(tmp_path / "packed.tar.xz", here)
+    taken = {path: path.stat().st_mtime_ns for path in here.glob("*/**/table.md")}
+    monkeypatch.setattr(sys, "argv", ["outrider", "bench", "again"])
+    assert bench(here) == 0
+    assert {path: path.stat().st_mtime_ns for path in taken} == taken
+    assert untimed(here) == untimed(whole)
+    assert "```\noutrider bench again\n```" in (here / "page.md").read_text()  # it makes all of it again
 
 
 def test_a_run_that_fails_stops_no_other_and_is_told(

@@ -71,18 +71,27 @@ def test_all_runs_of_a_recipe_count_not_its_best(code: ModuleType) -> None:
     assert code.chosen(found)[-2:] == ["dapo", "greso"]
 
 
+def asked_for(code: ModuleType, monkeypatch: pytest.MonkeyPatch, results: Path) -> list[list[str]]:
+    """The benches that will have been asked for, where none is run and nothing is committed yet."""
+    asked: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda words, **rest: asked.append([str(word) for word in words]))
+    monkeypatch.setattr(code, "RESULTS", results)
+    monkeypatch.setattr(code, "keep", lambda found, out: None)
+    return asked
+
+
 @pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse"])
 def test_what_was_best_in_the_screen_is_what_is_compared(
     code: ModuleType, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a recipe has values of its own for the setting, or lies beside the studies."""
-    asked: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda words, **rest: asked.append(words))
+    asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = [*code.ASKED, *code.DESIGNS, *code.OTHERS]
     assert len(names) == len({*names}) == 27
     means = {name.replace("-", "_"): 0.5 for name in names}
     code.compared(setting, names, tuned(**means), tmp_path)
-    [words] = asked
+    assert [words[words.index("--seeds") + 1] for words in asked] == ["1", "2", "3", "4", "5"]
+    words = asked[-1]
     files = [word for word in words if word.endswith(".yaml")]
     assert [Path(file).stem for file in files] == names
     for file in files:
@@ -96,15 +105,49 @@ def test_the_bench_takes_what_it_is_asked_for(
     code: ModuleType, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its dry run, of the screen and of the comparison: a refusal would come after hours."""
-    asked: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda words, **rest: asked.append([str(word) for word in words]))
+    asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = code.chosen(tuned(**ASKED, invest=0.1, choose_pass4=0.2, choose_prefix=0.3, dapo=0.1, vip=0.1))
     code.compared(setting, names, tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5)), tmp_path)
     with pytest.raises(FileNotFoundError):  # it would read what the bench has left
         code.screened(setting, tmp_path / "screen")
-    assert len(asked) == 2
+    assert len(asked) == code.SEEDS + 1
     for words in asked:
         assert main([*words[words.index("bench") :], "--dry-run"]) == 0
+
+
+def test_what_is_committed_is_not_run_again(code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, found = asked_for(code, monkeypatch, tmp_path), tuned(grpo=0.2)
+    for part in ("screen", "compared"):
+        (tmp_path / "sparse" / part).mkdir(parents=True)
+        (tmp_path / "sparse" / part / "results.json").write_text(json.dumps({"tuning": found}))
+    assert code.screened("sparse", tmp_path / "runs") == found
+    code.compared("sparse", ["grpo"], found, tmp_path / "runs")
+    assert not asked
+
+
+def test_a_comparison_goes_on_with_the_seeds_that_another_machine_has_measured(
+    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = tmp_path / "there" / "sparse" / "compared", tmp_path / "here" / "sparse"
+    for name in ("environment.json", "recipes/grpo.yaml"):
+        (there / name).parent.mkdir(parents=True, exist_ok=True)
+        (there / name).write_text("{}")
+    (there / "bench.yaml").write_text("untouched: {problems: 300}")
+    for run in (*(f"cells/grpo/{seed}{part}" for seed in "0123" for part in ("", "/untouched")), "before"):
+        for name in ("config.yaml", "environment.json", "metrics.jsonl", "table.md", "timing.jsonl", "model/weights"):
+            (there / run / name).parent.mkdir(parents=True, exist_ok=True)
+            (there / run / name).write_text("x")
+        (there / run / "evaluations").mkdir()
+    (there / "cells/grpo/2/untouched/table.md").unlink()  # its policy is still needed
+    for part in ("", "/untouched"):
+        (there / f"cells/grpo/3{part}/table.md").unlink()  # cut off
+    asked = asked_for(code, monkeypatch, tmp_path / "results")
+    code.packed(tmp_path / "there")
+    code.compared("sparse", ["grpo"], tuned(grpo=0.2), here)
+    assert [words[words.index("--seeds") + 1] for words in asked] == ["2", "3", "4", "5"]
+    tables = {str(table.parent.relative_to(here / "compared")) for table in here.glob("**/table.md")}
+    assert tables == {"before", *(f"cells/grpo/{seed}{part}" for seed in "01" for part in ("", "/untouched"))}
+    assert not [*here.glob("**/model")]
 
 
 def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType, tmp_path: Path) -> None:

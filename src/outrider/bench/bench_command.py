@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -112,8 +113,11 @@ def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
         began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
         if differences := _differences(began, bench, recipes, out):
             raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
+        about = json.loads((out / _ENVIRONMENT).read_bytes())
     else:
-        write_atomically(out / _ENVIRONMENT, json.dumps(environment(), indent=1).encode() + b"\n")
+        about = environment()
+    # the page names the command that makes all of it again: the last, which may ask for more seeds and recipes
+    write_atomically(out / _ENVIRONMENT, json.dumps(about | {"command": sys.argv}, indent=1).encode() + b"\n")
     for name, recipe in recipes.items():
         if not recipe_file(out, name).exists():
             write_atomically(recipe_file(out, name), dump_yaml(recipe.resolved()).encode())
