@@ -39,8 +39,9 @@ _OPENING = (
 )
 _UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
 _CLASSES = (
-    "Change of pass@1 from GRPO's at the end, on the problems that none of the base's 64 samples solved (never), up to "
-    "an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of problems."
+    "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
+    "as the largest k), up to an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of "
+    "problems."
 )
 
 
@@ -48,32 +49,33 @@ def _sentence(setting: str, found: Results) -> str:
     before, bench = found["before"], found["bench"]
     after = found["recipes"]["grpo"]["points"][-1]
     told = f"[The bench]({setting}/compared/page.md), [the screen]({setting}/screen/page.md)."
+    many = _many(found)
     return (
-        f"The base has pass@1 {_at(before['pass@1'])} and pass@64 {_at(before['pass@64'])}; GRPO takes them to "
-        f"{_at(after['pass@1'])} and {_at(after['pass@64'])} with {bench['tokens']:,} tokens. {told}"
+        f"The base has pass@1 {_at(before['pass@1'])} and {many} {_at(before[many])}; GRPO takes them to "
+        f"{_at(after['pass@1'])} and {_at(after[many])} with {bench['tokens']:,} tokens. {told}"
     )
 
 
 def _ends(found: Results) -> str:
-    rows = []
+    rows, many = [], _many(found)
     for name, recipe in found["recipes"].items():
         end, tuned = recipe["points"][-1], found["tuned"][name]["chosen"]
         reached = recipe["reached_pass@1_of_base"]["tokens"]
-        changes = [_change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", "pass@64")]
+        changes = [_change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", many)]
         changes += [_change(recipe["pass@1_on_the_way_minus_base"])]
-        changes += [_change(recipe["minus_base_at_equal_pass@1"]["pass@64"])]
+        changes += [_change(recipe["minus_base_at_equal_pass@1"][many])]
         told = [NONE] * 5 if name == "grpo" else changes
         there = NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
         turned, rate = recipe["problems_turned"], f"{tuned['learn.lr']:.0e}".replace("e-0", "e-")
         values = [rate, str(tuned["learn.minibatches"]), f"{end['steps']['value']:.0f}"]
         rows.append([name, *values, _at(end["pass@1"]), *told, there, _at(turned["solved"]), _at(turned["lost"])])
-    headings = ["recipe", "lr", "updates", "steps", "pass@1", "change", "pass@8", "pass@64", "on the way"]
-    headings += ["pass@64 at equal pass@1", "GRPO's pass@1 after", "newly solved", "lost"]
+    headings = ["recipe", "lr", "updates", "steps", "pass@1", "change", "pass@8", many, "on the way"]
+    headings += [f"{many} at equal pass@1", "GRPO's pass@1 after", "newly solved", "lost"]
     return markdown(headings, rows)
 
 
 def _untouched(found: Results) -> str:
-    quantities = ("pass@1", "pass@8", "pass@64")
+    quantities = ("pass@1", "pass@8", _many(found))
     rows = [["*base*", *(_at(found["before"][q]) for q in quantities)]]
     for name, recipe in found["recipes"].items():
         grpo = name == "grpo"
@@ -86,7 +88,7 @@ def _noise(found: Results) -> str:
     """How small a change shows, by the median of the recipes' own intervals."""
     changes = [recipe["minus_base"] for name, recipe in found["recipes"].items() if name != "grpo"]
     told = []
-    for quantity in ("pass@1", "pass@64"):
+    for quantity in ("pass@1", _many(found)):
         read = [_read(change[quantity]) for change in changes]
         halves = [(each.high - each.low) / 2 for each in read if not math.isnan(each.low)]
         told.append(f"±{median(halves):.3f} in {quantity}" if halves else f"none in {quantity}")
@@ -98,14 +100,14 @@ def _noise(found: Results) -> str:
 
 def _budgets(found: Results) -> str:
     others = [recipe["points"] for name, recipe in found["recipes"].items() if name != "grpo"]
-    rows = []
+    rows, many = [], _many(found)
     for i, point in enumerate(found["recipes"]["grpo"]["points"]):
-        row = [f"{point['tokens']['value'] / 1e6:.1f} M", _at(point["pass@1"]), _at(point["pass@64"])]
-        for q in ("pass@1", "pass@64"):
+        row = [f"{point['tokens']['value'] / 1e6:.1f} M", _at(point["pass@1"]), _at(point[many])]
+        for q in ("pass@1", many):
             far = sum(abs(points[i][q]["value"] - point[q]["value"]) >= 0.02 for points in others)
             row.append(f"{far} of {len(others)}")
         rows.append(row)
-    return markdown(["tokens", "GRPO's pass@1", "pass@64", "recipes 0.02 from it", "in pass@64"], rows)
+    return markdown(["tokens", "GRPO's pass@1", many, "recipes 0.02 from it", f"in {many}"], rows)
 
 
 def _classes(setting: str, found: Results) -> str:
@@ -130,9 +132,9 @@ def figure(results: Mapping[str, Results]) -> Figure:
         above, below = axes[0][column], axes[1][column]
         for number, name in enumerate(others):
             recipe, (colour, marker) = found["recipes"][name], styles[name]
-            one, many = recipe["minus_base"]["pass@1"], recipe["minus_base"]["pass@64"]
-            bars = {"xerr": _bar(one), "yerr": _bar(many), "color": colour, "label": name}
-            above.errorbar([one["value"]], [many["value"]], fmt=marker, lw=1, **bars)
+            one, most = recipe["minus_base"]["pass@1"], recipe["minus_base"][_many(found)]
+            bars = {"xerr": _bar(one), "yerr": _bar(most), "color": colour, "label": name}
+            above.errorbar([one["value"]], [most["value"]], fmt=marker, lw=1, **bars)
             shift = (number - (len(others) - 1) / 2) * 0.8 / len(others)
             for place, each in enumerate(recipe["by_rate_before_minus_base"][c] for c in CLASSES):
                 if each["value"] is not None:
@@ -140,6 +142,7 @@ def figure(results: Mapping[str, Results]) -> Figure:
                     below.errorbar([place + shift], [each["value"]], fmt=marker, ms=4, lw=1, color=colour, **height)
         above.set_title(loc="left", label=setting)
         above.set_xlabel("change of pass@1 from GRPO")
+        above.set_ylabel(f"change of {_many(found)} from GRPO")
         above.axvline(0, color="#cccccc", lw=1, zorder=0)
         above.legend(frameon=False, fontsize=7)
         below.set_xticks(range(len(CLASSES)), CLASSES)
@@ -147,13 +150,21 @@ def figure(results: Mapping[str, Results]) -> Figure:
         for each in (above, below):
             each.axhline(0, color="#cccccc", lw=1, zorder=0)
             each.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel("change of pass@64 from GRPO")
     axes[1][0].set_ylabel("change of pass@1 from GRPO")
     return made
 
 
 def _bar(estimate: Results) -> list[list[float]]:
     return [[estimate["value"] - estimate["low"]], [estimate["high"] - estimate["value"]]]
+
+
+def _many(found: Results) -> str:
+    """The name of pass@k with all samples of an evaluation.
+
+    >>> _many({"before": {"pass@1": 0.1, "pass@8": 0.4, "pass@64": 0.8, "entropy": 0.2}})
+    'pass@64'
+    """
+    return max((name for name in found["before"] if name.startswith("pass@")), key=lambda name: int(name[5:]))
 
 
 def _at(estimate: Results) -> str:

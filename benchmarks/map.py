@@ -10,6 +10,9 @@ problems, and the last point):
    five seeds already (``results/explore``, ``results/methods``): of these only the four with the largest mean are
    screened, at one learning rate where that was measured, and those that the benches lack (written on 2026-11-24,
    before its run).
+   On ``prose``, whose runs cost four times as much, only those asked after are screened and, of designs and others,
+   the two each with the largest mean over the screens of ``frontier`` and ``sparse``; its largest k is 16 instead of
+   64, since with 64 tries a third of its problems are solved by luck (written on 2026-11-24, before its first run).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``), two of the
    five designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
    of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
@@ -52,8 +55,9 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "map"
 FINISHED = "finished.tar.xz"
 SEEDS = 5
-KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "results.json", "table.md")
-SETTINGS = ("countdown", "frontier", "sparse")
+KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "table.md")
+SETTINGS = ("countdown", "frontier", "sparse", "prose")
+BEFORE = ("frontier", "sparse")  # whose screens say whom that of prose tries
 ASKED = ("grpo", "dars-hw", "deep-grpo", "xrpo")
 DESIGNS = ("invest", "choose", "choose-pass2", "choose-pass4", "choose-prefix")
 OTHERS = (
@@ -67,7 +71,7 @@ LEFT_OUT = {  # of the screen: not among the four with the largest mean in bench
     )
 }
 BEST = 2
-POOL = "task.countdown.pool=2048"
+POOL = "task.pool=2048"
 
 
 def main() -> None:
@@ -101,22 +105,40 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
         asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "1"]
         asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
         asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
-        others = [name for name in OTHERS if name not in LEFT_OUT.get(setting, ())]
-        bench([*map(named, (*ASKED, *DESIGNS, *others))], *asked, "--out", out)
+        bench([*map(named, candidates(setting))], *asked, "--out", out)
         keep(out, kept)
     found: Mapping[str, Any] = json.loads((kept / "results.json").read_bytes())["tuning"]
     return found
 
 
+def candidates(setting: str) -> list[str]:
+    """Whom the screen of a setting tries, by the rule."""
+    if setting == "prose":
+        files = {each: RESULTS / each / "screen" / "results.json" for each in BEFORE}
+        if missing := [each for each, file in files.items() if not file.exists()]:
+            sys.exit(f"prose tries what was best elsewhere: first python benchmarks/map.py {missing[0]}")
+        screens = [json.loads(file.read_bytes())["tuning"] for file in files.values()]
+        return [*ASKED, *best({name: fmean(usual(each[name]) for each in screens) for name in (*DESIGNS, *OTHERS)})]
+    return [*ASKED, *DESIGNS, *(name for name in OTHERS if name not in LEFT_OUT.get(setting, ()))]
+
+
 def chosen(tuned: Mapping[str, Any]) -> list[str]:
     """By the rule: those asked after, the best designs and the best others; one with a failed run comes last."""
+    return [*ASKED, *best({name: usual(tuned[name]) for name in (*DESIGNS, *OTHERS) if name in tuned})]
 
-    def usual(name: str) -> float:
-        tried = tuned[name]["tried"]
-        return fmean(each["scores"]["criterion"]["value"] if each["scores"] else -inf for each in tried)
 
-    ranked = [sorted((name for name in names if name in tuned), key=usual, reverse=True) for names in (DESIGNS, OTHERS)]
-    return [*ASKED, *(name for names in ranked for name in names[:BEST])]
+def usual(choice: Mapping[str, Any]) -> float:
+    """The mean of the criterion over all runs of a recipe's tuning."""
+    return fmean(each["scores"]["criterion"]["value"] if each["scores"] else -inf for each in choice["tried"])
+
+
+def best(worth: Mapping[str, float]) -> list[str]:
+    """The best of the designs, and the best of the others."""
+    ranked = [
+        sorted((name for name in names if name in worth), key=worth.__getitem__, reverse=True)
+        for names in (DESIGNS, OTHERS)
+    ]
+    return [name for names in ranked for name in names[:BEST]]
 
 
 def compared(setting: str, names: Sequence[str], tuned: Mapping[str, Any], place: Path) -> None:
@@ -139,8 +161,9 @@ def compared(setting: str, names: Sequence[str], tuned: Mapping[str, Any], place
     unpack(kept / FINISHED, place / "compared")
     asked = ["--setting", setting, POOL, "--tokens", "3600000", "--points", "4"]
     asked += ["--untouched", "300", "--untouched-skip", "600"]
-    done = len(list((place / "compared" / "cells" / "grpo").glob("*/untouched/table.md")))
-    for seeds in range(max(done, 1), SEEDS + 1):
+    begun = place / "compared" / "bench.yaml"
+    first = yaml.safe_load(begun.read_text("utf-8"))["seeds"] if begun.is_file() else 1  # a bench takes no fewer
+    for seeds in range(first, SEEDS + 1):
         bench(files, *asked, "--seeds", seeds, "--out", place / "compared")
     keep(place / "compared", kept)
 
@@ -160,10 +183,11 @@ def keep(found: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name in KEPT:
         shutil.copy(found / name, out / name)
-    results = json.loads((out / "results.json").read_bytes())
-    results["environment"]["command"][0] = "outrider"
-    (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     shutil.copytree(found / "recipes", out / "recipes", dirs_exist_ok=True)
+    results = json.loads((found / "results.json").read_bytes())
+    results["environment"]["command"][0] = "outrider"
+    # last: where it is, the bench is done
+    (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     (out / FINISHED).unlink(missing_ok=True)
 
 
@@ -183,8 +207,11 @@ def draw(out: Path) -> None:
 
 
 def bench(recipes: Sequence[str], *words: object) -> None:
+    """A bench in a process of its own. One with runs that failed is a result, which says so."""
     here = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "outrider", "bench", *recipes, *map(str, words)], check=True, env=here)
+    status = subprocess.call([sys.executable, "-m", "outrider", "bench", *recipes, *map(str, words)], env=here)
+    if status > 1 or status < 0:
+        sys.exit(status)
 
 
 if __name__ == "__main__":

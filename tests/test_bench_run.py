@@ -271,11 +271,18 @@ def test_what_is_packed_of_it_goes_on_elsewhere(whole: Path, tmp_path: Path, mon
     assert finished.pack(there, tmp_path / "packed.tar.xz") == len(cells(whole)) - 2
     finished.unpack(tmp_path / "packed.tar.xz", here)
     taken = {path: path.stat().st_mtime_ns for path in here.glob("*/**/table.md")}
+    about = json.loads((here / "environment.json").read_bytes())
+    other = about | {"platform": "a board", "versions": {"numpy": "0"}}
+    (here / "environment.json").write_text(json.dumps(other))
     monkeypatch.setattr(sys, "argv", ["outrider", "bench", "again"])
     assert bench(here) == 0
     assert {path: path.stat().st_mtime_ns for path in taken} == taken
     assert untimed(here) == untimed(whole)
-    assert "```\noutrider bench again\n```" in (here / "page.md").read_text()  # it makes all of it again
+    page = (here / "page.md").read_text()
+    assert "```\noutrider bench again\n```" in page  # it makes all of it again
+    assert "Begun " in page
+    assert "on a board; numpy 0" in page
+    assert page.count("Gone on with ") == 1
 
 
 def test_a_run_that_fails_stops_no_other_and_is_told(

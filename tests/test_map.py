@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
@@ -74,13 +75,40 @@ def test_all_runs_of_a_recipe_count_not_its_best(code: ModuleType) -> None:
 def asked_for(code: ModuleType, monkeypatch: pytest.MonkeyPatch, results: Path) -> list[list[str]]:
     """The benches that will have been asked for, where none is run and nothing is committed yet."""
     asked: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda words, **rest: asked.append([str(word) for word in words]))
+    monkeypatch.setattr(subprocess, "call", lambda words, **rest: asked.append([str(word) for word in words]) or 0)
     monkeypatch.setattr(code, "RESULTS", results)
+    for setting in code.BEFORE:
+        (results / setting / "screen").mkdir(parents=True, exist_ok=True)
+        found = {
+            "tuning": tuned(**{name.replace("-", "_"): 0.1 for name in (*code.ASKED, *code.DESIGNS, *code.OTHERS)})
+        }
+        (results / setting / "screen" / "results.json").write_text(json.dumps(found))
     monkeypatch.setattr(code, "keep", lambda found, out: None)
     return asked
 
 
-@pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse"])
+def test_on_prose_those_are_tried_that_had_the_largest_mean_elsewhere(
+    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By both screens together: dapo is best in one and far behind in the other."""
+    behind = {name.replace("-", "_"): -1.0 for name in (*code.DESIGNS, *code.OTHERS)}
+    screens = {
+        "frontier": {"grpo": 0.2, "invest": 0.3, "choose": 0.25, "dapo": 0.5, "vip": 0.4, "cures": 0.3, "greso": 0.2},
+        "sparse": {"grpo": 0.6, "invest": 0.6, "choose": 0.7, "dapo": 0.1, "vip": 0.6, "cures": 0.6, "greso": 0.65},
+    }
+    for setting, means in screens.items():
+        (tmp_path / setting / "screen").mkdir(parents=True)
+        found = {"tuning": tuned(**behind | ASKED | means)}
+        (tmp_path / setting / "screen" / "results.json").write_text(json.dumps(found))
+    monkeypatch.setattr(code, "RESULTS", tmp_path / "none")
+    with pytest.raises(SystemExit, match=r"first python benchmarks/map\.py frontier$"):
+        code.candidates("prose")
+    monkeypatch.setattr(code, "RESULTS", tmp_path)
+    found = code.candidates("prose")
+    assert found == ["grpo", "dars-hw", "deep-grpo", "xrpo", "choose", "invest", "vip", "cures"]
+
+
+@pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse", "prose"])
 def test_what_was_best_in_the_screen_is_what_is_compared(
     code: ModuleType, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +128,7 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
         assert recipe.explore == load_recipe(code.named(Path(file).stem), setting=setting).explore
 
 
-@pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse"])
+@pytest.mark.parametrize("setting", ["countdown", "prose"])
 def test_the_bench_takes_what_it_is_asked_for(
     code: ModuleType, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +146,7 @@ def test_the_bench_takes_what_it_is_asked_for(
 def test_what_is_committed_is_not_run_again(code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, found = asked_for(code, monkeypatch, tmp_path), tuned(grpo=0.2)
     for part in ("screen", "compared"):
-        (tmp_path / "sparse" / part).mkdir(parents=True)
+        (tmp_path / "sparse" / part).mkdir(parents=True, exist_ok=True)
         (tmp_path / "sparse" / part / "results.json").write_text(json.dumps({"tuning": found}))
     assert code.screened("sparse", tmp_path / "runs") == found
     code.compared("sparse", ["grpo"], found, tmp_path / "runs")
@@ -132,7 +160,7 @@ def test_a_comparison_goes_on_with_the_seeds_that_another_machine_has_measured(
     for name in ("environment.json", "recipes/grpo.yaml"):
         (there / name).parent.mkdir(parents=True, exist_ok=True)
         (there / name).write_text("{}")
-    (there / "bench.yaml").write_text("untouched: {problems: 300}")
+    (there / "bench.yaml").write_text("{seeds: 4, untouched: {problems: 300}}")
     for run in (*(f"cells/grpo/{seed}{part}" for seed in "0123" for part in ("", "/untouched")), "before"):
         for name in ("config.yaml", "environment.json", "metrics.jsonl", "table.md", "timing.jsonl", "model/weights"):
             (there / run / name).parent.mkdir(parents=True, exist_ok=True)
@@ -144,21 +172,42 @@ def test_a_comparison_goes_on_with_the_seeds_that_another_machine_has_measured(
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     code.packed(tmp_path / "there")
     code.compared("sparse", ["grpo"], tuned(grpo=0.2), here)
-    assert [words[words.index("--seeds") + 1] for words in asked] == ["2", "3", "4", "5"]
+    # the bench there had been asked for four seeds, and takes no fewer
+    assert [words[words.index("--seeds") + 1] for words in asked] == ["4", "5"]
     tables = {str(table.parent.relative_to(here / "compared")) for table in here.glob("**/table.md")}
     assert tables == {"before", *(f"cells/grpo/{seed}{part}" for seed in "01" for part in ("", "/untouched"))}
     assert not [*here.glob("**/model")]
 
 
+def test_a_pack_that_holds_more_than_the_bench_is_left_as_it_is(code: ModuleType, tmp_path: Path) -> None:
+    """As where a folder of runs is older than what came with the repository."""
+    finished = sys.modules["_finished"]
+    bench, file = tmp_path / "bench", tmp_path / "packed.tar.xz"
+    for run in ("before", "tuning/grpo/1e-4/1000"):
+        for name in (*finished.OF_BENCH, *(f"{run}/{name}" for name in finished.OF_RUN)):
+            (bench / name).parent.mkdir(parents=True, exist_ok=True)
+            (bench / name).write_text("untouched: null")
+    assert code.pack(bench, file) == 2
+    packed = file.read_bytes()
+    (bench / "before" / "table.md").unlink()
+    with pytest.raises(SystemExit, match=r"holds runs that .* lacks, before for one"):
+        code.pack(bench, file)
+    assert file.read_bytes() == packed
+    code.unpack(file, bench)
+    assert not (bench / "before" / "table.md").exists(), "what is there is gone on with"
+    code.unpack(file, tmp_path / "elsewhere")
+    assert (tmp_path / "elsewhere" / "before" / "table.md").exists()
+
+
 def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "bench" / "recipes").mkdir(parents=True)
-    for name in code.KEPT:
+    for name in (*code.KEPT, "results.json"):
         (tmp_path / "bench" / name).write_text("x")
     command = ["/home/ada/src/outrider/__main__.py", "bench", "grpo"]
     (tmp_path / "bench" / "results.json").write_text(json.dumps({"environment": {"command": command}}))
     code.keep(tmp_path / "bench", tmp_path / "kept")
     assert json.loads((tmp_path / "kept" / "results.json").read_bytes())["environment"]["command"][0] == "outrider"
-    assert {path.name for path in (tmp_path / "kept").iterdir()} == {*code.KEPT, "recipes"}
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {*code.KEPT, "recipes", "results.json"}
 
 
 def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) -> None:
@@ -169,7 +218,7 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     kept = tuple(arm(name, [[wins] * 4] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
     found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, kept, {}, ()))
     for part, results in (("compared", found.to_json()), ("screen", {"tuning": tuned(grpo=0.1, vip=0.2)})):
-        (tmp_path / "sparse" / part).mkdir(parents=True)
+        (tmp_path / "sparse" / part).mkdir(parents=True, exist_ok=True)
         (tmp_path / "sparse" / part / "results.json").write_text(json.dumps(results, allow_nan=False))
     code.draw(tmp_path)
     text = (tmp_path / "page.md").read_text()

@@ -314,13 +314,6 @@ def test_examples_stand_in_front_in_the_solutions_own_style() -> None:
             assert not (in_words and " = " in solution)
 
 
-def test_a_pool_returns_in_another_order() -> None:
-    pool = WordProblems(pool=5)
-    epochs = [[pool.train(5 * e + i).id for i in range(5)] for e in range(3)]
-    assert all(set(epoch) == set(epochs[0]) for epoch in epochs)
-    assert len({tuple(epoch) for epoch in epochs}) > 1
-
-
 def test_every_draw_is_the_same_everywhere() -> None:
     """The first problem: 23 and 40 are Ada's, less 11 is Finn's, who sells 2. A change of the stream changes every
     result."""

@@ -8,7 +8,7 @@ each at temperature 1, with one and with two solved problems in front, of 20,000
 of words, as the recipe ``xrpo`` takes them. *Alike* are of the task's own making: the same steps in the same order, in
 the same manner, with other numbers, names and words. Intervals draw problems; changes are paired by problem.
 
-Command: ``python benchmarks/studies/examples.py --model MODEL [--runs DIR]`` (minutes of two cores where DIR holds
+Command: ``python benchmarks/studies/examples.py [--model MODEL] [--runs DIR]`` (minutes of two cores where DIR holds
 nothing). Seed 0.
 """
 
@@ -27,6 +27,7 @@ from _study import BLACK, BLUE, GREEN, ORANGE, keep, panels
 from tokenizers import Tokenizer
 
 from outrider.arrays import Floats
+from outrider.config import load_recipe
 from outrider.explore.embed import Tfidf
 from outrider.measure.bootstrap import bootstrap_difference, bootstrap_mean
 from outrider.measure.evaluation import Evaluation
@@ -36,10 +37,13 @@ from outrider.tasks.dice import Dice
 from outrider.tasks.stories import Ranges, Story, draw_story, tell
 from outrider.tasks.word_problems import WordProblems, asked, is_heldout, solved
 
+_TASK = load_recipe("grpo", setting="prose").task
+assert isinstance(_TASK, WordProblems)
 STEPS, DRAWN, PROBLEMS, SAMPLES, KNOWN, EXAMPLES = (2, 3, 4), 600, 300, 16, 20_000, (1, 2)
 TOKENS = 180  # of a response: the longest solution of four steps takes 168
 COLOURS = {"none": BLACK, "random": ORANGE, "nearest": BLUE, "alike": GREEN}
-TASK = WordProblems(seed=2, steps=STEPS)  # neither the stream of the base nor that of training
+# seed 2: neither the stream of the base nor that of training
+TASK = _TASK.model_copy(update={"seed": 2, "steps": STEPS})
 RANGES = Ranges(TASK.highest, TASK.cap)
 
 
@@ -113,7 +117,7 @@ def pass_rates(runs: Path, name: str, model: str, stories: Sequence[Story], show
 
 def main() -> None:
     parser = arguments_with_runs(__doc__)
-    parser.add_argument("--model", required=True, help="one that was taught word problems with examples")
+    parser.add_argument("--model", default="base:prose", help="one that was taught word problems with examples")
     said = parser.parse_args()
     drawn = asked_stories()
     every = examples(drawn)

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -113,15 +114,25 @@ def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
         began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
         if differences := _differences(began, bench, recipes, out):
             raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
-        about = json.loads((out / _ENVIRONMENT).read_bytes())
+        about = _gone_on_with(json.loads((out / _ENVIRONMENT).read_bytes()))
     else:
         about = environment()
-    # the page names the command that makes all of it again: the last, which may ask for more seeds and recipes
-    write_atomically(out / _ENVIRONMENT, json.dumps(about | {"command": sys.argv}, indent=1).encode() + b"\n")
+    write_atomically(out / _ENVIRONMENT, json.dumps(about, indent=1).encode() + b"\n")
     for name, recipe in recipes.items():
         if not recipe_file(out, name).exists():
             write_atomically(recipe_file(out, name), dump_yaml(recipe.resolved()).encode())
     write_atomically(out / _SPEC, dump_yaml(bench.model_dump(mode="json")).encode())
+
+
+def _gone_on_with(about: dict[str, Any]) -> dict[str, Any]:
+    """The environment of a bench's start, with the command that makes all of it again, the last, which may ask for more
+    seeds and recipes; and every later environment that differs from the one before it."""
+    now, later = environment(), about.get("later", [])
+    parts = ("versions", "platform", "git")
+    before = [about, *later][-1]
+    if any(before[part] != now[part] for part in parts):
+        later = [*later, {part: now[part] for part in ("started", *parts)}]
+    return about | {"command": sys.argv, "later": later}
 
 
 def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> list[str]:

@@ -269,15 +269,23 @@ _CRITERIA = {
 
 
 def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     seeds = f"Seeds: {', '.join(map(str, range(report.bench.seeds)))}, each of the draws and of the order of problems."
     command = shlex.join(["outrider", *environment["command"][1:]])
+    begun = [
+        f"Begun {_where(environment)}.",
+        *(f"Gone on with {_where(each)}." for each in environment.get("later", [])),
+    ]
     return (
-        f"```\n{command}\n```\n\nBegun {environment['started']} on {environment['platform']}; {versions}; commit "
-        f"{environment['git'] or 'unknown'}. {seeds}\n\n"
+        f"```\n{command}\n```\n\n{' '.join([*begun, seeds])}\n\n"
         "Each run is a folder of its own under `cells/`, with its rollouts, metrics and log; `recipes/` has the "
         "recipes as they were run, `numbers.csv` every evaluation of every run, `results.json` every number above."
     )
+
+
+def _where(environment: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+    commit = environment["git"] or "unknown"
+    return f"{environment['started']} on {environment['platform']}; {versions}; commit {commit}"
 
 
 def _plain(value: float) -> str:

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
 from outrider.tasks.dice import Dice
-from outrider.tasks.epochs import permutation
+from outrider.tasks.epochs import in_pool
 from outrider.tasks.task import Task
 
 Operation = tuple[int, str, int, int]  # a, operator, b, result
@@ -70,9 +70,7 @@ class Countdown(Task):
 
         With a ``pool``, the stream's first problems return in another order in every epoch.
         """
-        if self.pool is not None:
-            epoch, position = divmod(index, self.pool)
-            index = int(permutation(self.seed, epoch, self.pool)[position])
+        index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             # a generator of its own for each draw, so a problem depends on its index and on nothing drawn before
             draw = Dice(identity_seed(self.seed, "train", index, attempt))

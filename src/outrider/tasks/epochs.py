@@ -16,3 +16,15 @@ def permutation(seed: int, epoch: int, n: int) -> NDArray[np.intp]:
     # sorted by our own random numbers: NumPy's shuffles may change with its version
     keys = uniforms(np.array([identity_seed(seed, "epoch", epoch)]), np.arange(n))[0]
     return np.argsort(keys, kind="stable")
+
+
+def in_pool(seed: int, index: int, pool: int | None) -> int:
+    """Which problem of a stream comes ``index``-th: of a pool each once an epoch, in another order; null: all new.
+
+    >>> [in_pool(0, index, None) for index in range(4)], sorted(in_pool(0, index, 2) for index in range(4))
+    ([0, 1, 2, 3], [0, 0, 1, 1])
+    """
+    if pool is None:
+        return index
+    epoch, position = divmod(index, pool)
+    return int(permutation(seed, epoch, pool)[position])

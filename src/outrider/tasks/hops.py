@@ -28,6 +28,7 @@ from pydantic import Field
 
 from outrider.environments.environment import Environment, Reply
 from outrider.record import Problem, correct, identity_seed, incorrect, unparseable
+from outrider.tasks.epochs import in_pool
 from outrider.tasks.turn_task import TurnTask
 
 ENTITIES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -61,6 +62,7 @@ class Hops(TurnTask):
         (1, 2, 3, 4, 5, 6), min_length=1, description="how many relations a question follows; each is a level"
     )
     astray: float = Field(0.5, ge=0, le=1, description="chance that a hop leads to another entity too")
+    pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
     careless: float = Field(0.0, ge=0, le=0.9, description="chance that a demonstration takes a turn without thought")
 
@@ -70,9 +72,11 @@ class Hops(TurnTask):
 
     @property
     def fingerprint(self) -> str:
-        return f"hops/{','.join(map(str, self.hops))}/{self.astray:g}/{self.seed}"
+        pool = "" if self.pool is None else f"/{self.pool}"
+        return f"hops/{','.join(map(str, self.hops))}/{self.astray:g}/{self.seed}{pool}"
 
     def train(self, index: int) -> Problem:
+        index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Random(identity_seed(self.seed, "hops", index, attempt)).random
             problem = self._draw(draw, self.hops[int(draw() * len(self.hops))])

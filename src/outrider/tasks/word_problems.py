@@ -22,7 +22,7 @@ from pydantic import Field
 
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
 from outrider.tasks.dice import Dice
-from outrider.tasks.epochs import permutation
+from outrider.tasks.epochs import in_pool
 from outrider.tasks.stories import TRIES, Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
 
@@ -69,9 +69,7 @@ class WordProblems(Task):
 
     def train(self, index: int) -> Problem:
         """The ``index``-th problem of the stream. With a ``pool`` the first ones return, reordered in every epoch."""
-        if self.pool is not None:
-            epoch, position = divmod(index, self.pool)
-            index = int(permutation(self.seed, epoch, self.pool)[position])
+        index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Dice(identity_seed(self.seed, "word problem", index, attempt))
             story = self._story(draw, draw.one_of(self.steps))
