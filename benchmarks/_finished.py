@@ -36,10 +36,13 @@ def pack(bench: Path, into: Path) -> int:
             sys.exit(f"{into} holds runs that {bench} lacks, {lost[0]} for one: move one of the two elsewhere")
     into.parent.mkdir(parents=True, exist_ok=True)
     partly = into.with_name(f".{into.name}.tmp")
-    with tarfile.open(partly, "w:xz") as archive:
-        for place in [*(bench / name for name in OF_BENCH), *(run / name for run in runs for name in OF_RUN)]:
-            archive.add(place, place.relative_to(bench), filter=_nobodys)
-    partly.replace(into)
+    try:
+        with tarfile.open(partly, "w:xz") as archive:
+            for place in [*(bench / name for name in OF_BENCH), *(run / name for run in runs for name in OF_RUN)]:
+                archive.add(place, place.relative_to(bench), filter=_nobodys)
+        partly.replace(into)
+    finally:
+        partly.unlink(missing_ok=True)
     return len(runs)
 
 

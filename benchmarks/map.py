@@ -10,7 +10,7 @@ problems, and the last point):
    five seeds already (``results/explore``, ``results/methods``): of these only the four with the largest mean are
    screened, at one learning rate where that was measured, and those that the benches lack (written on 2026-11-24,
    before its run).
-   On ``prose``, whose runs cost four times as much, only those asked after are screened and, of designs and others,
+   On ``prose``, whose model is three times as large and whose responses are twice as long, only those asked after are screened and, of designs and others,
    the two each with the largest mean over the screens of ``frontier`` and ``sparse``; its largest k is 16 instead of
    64, since with 64 tries a third of its problems are solved by luck (written on 2026-11-24, before its first run).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``), two of the
@@ -91,10 +91,12 @@ def main() -> None:
 
 def packed(runs: Path) -> None:
     """What is finished of every bench that is not done."""
-    for part in sorted(runs.glob("*/*/bench.yaml")):
-        out = RESULTS / part.parent.relative_to(runs)
-        if not (out / "results.json").exists():
-            print(f"{out / FINISHED}: {pack(part.parent, out / FINISHED)} runs")
+    places = {file.parent: RESULTS / file.parent.relative_to(runs) for file in sorted(runs.glob("*/*/bench.yaml"))}
+    unfinished = {found: out for found, out in places.items() if not (out / "results.json").exists()}
+    if not unfinished:
+        sys.exit(f"{runs} holds no bench that is not done (--runs)")
+    for found, out in unfinished.items():
+        print(f"{out / FINISHED}: {pack(found, out / FINISHED)} runs")
 
 
 def screened(setting: str, out: Path) -> Mapping[str, Any]:
