@@ -10,9 +10,10 @@ problems, and the last point):
    five seeds already (``results/explore``, ``results/methods``): of these only the four with the largest mean are
    screened, at one learning rate where that was measured, and those that the benches lack (written on 2026-11-24,
    before its run).
-   On ``prose``, whose model is three times as large and whose responses are twice as long, only those asked after are screened and, of designs and others,
-   the two each with the largest mean over the screens of ``frontier`` and ``sparse``; its largest k is 16 instead of
-   64, since with 64 tries a third of its problems are solved by luck (written on 2026-11-24, before its first run).
+   On ``prose``, whose model is three times as large and whose responses are twice as long, only those asked after are
+   screened and, of designs and others, the two each with the largest mean over the screens of ``frontier`` and
+   ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
+   (written on 2026-11-24, before its first run).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``), two of the
    five designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
    of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
