@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
+from _map_claims import claims
+from _map_read import Results, at, change, largest, read
 from matplotlib.figure import Figure
 
-from outrider.bench.crossed import Estimate
 from outrider.bench.rates import CLASSES
-from outrider.bench.tables import NONE, as_change, as_number, markdown
+from outrider.bench.tables import NONE, markdown
 
-Results = Mapping[str, Any]
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
 MARKERS = "os^D"
 
@@ -26,8 +25,9 @@ def page(results: Mapping[str, Results]) -> str:
         if found["untouched"] is not None:
             kept = found["untouched"]
             parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept)]
-        parts += [_noise(found), _budgets(found)]
+        parts += [_STEPS, _steps(found), _noise(found), _budgets(found)]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
+    parts += ["## What the papers report", _CLAIMS, claims(results)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -38,6 +38,14 @@ _OPENING = (
     "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
 )
 _UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
+_STEPS = (
+    "After equally many steps instead, the fewer of the two, whatever they cost, on the problems of the first table:"
+)
+_CLAIMS = (
+    "Their headlines, as changes from GRPO, and what the same recipe shows in each setting, on the untouched problems. "
+    "That DARS needs a quarter to 60 % fewer rollouts than naive depth is [a study](../../studies/README.md), and so "
+    "is what STILL chooses among right responses."
+)
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
     "as the largest k), up to an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of "
@@ -49,48 +57,59 @@ def _sentence(setting: str, found: Results) -> str:
     before, bench = found["before"], found["bench"]
     after = found["recipes"]["grpo"]["points"][-1]
     told = f"[The bench]({setting}/compared/page.md), [the screen]({setting}/screen/page.md)."
-    many = _many(found)
+    many = largest(found)
     return (
-        f"The base has pass@1 {_at(before['pass@1'])} and {many} {_at(before[many])}; GRPO takes them to "
-        f"{_at(after['pass@1'])} and {_at(after[many])} with {bench['tokens']:,} tokens. {told}"
+        f"The base has pass@1 {at(before['pass@1'])} and {many} {at(before[many])}; GRPO takes them to "
+        f"{at(after['pass@1'])} and {at(after[many])} with {bench['tokens']:,} tokens. {told}"
     )
 
 
 def _ends(found: Results) -> str:
-    rows, many = [], _many(found)
+    rows, many = [], largest(found)
     for name, recipe in found["recipes"].items():
         end, tuned = recipe["points"][-1], found["tuned"][name]["chosen"]
         reached = recipe["reached_pass@1_of_base"]["tokens"]
-        changes = [_change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", many)]
-        changes += [_change(recipe["pass@1_on_the_way_minus_base"])]
-        changes += [_change(recipe["minus_base_at_equal_pass@1"][many])]
+        changes = [change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", many)]
+        changes += [change(recipe["pass@1_on_the_way_minus_base"])]
+        changes += [change(recipe["minus_base_at_equal_pass@1"][many])]
         told = [NONE] * 5 if name == "grpo" else changes
         there = NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
         turned, rate = recipe["problems_turned"], f"{tuned['learn.lr']:.0e}".replace("e-0", "e-")
         values = [rate, str(tuned["learn.minibatches"]), f"{end['steps']['value']:.0f}"]
-        rows.append([name, *values, _at(end["pass@1"]), *told, there, _at(turned["solved"]), _at(turned["lost"])])
+        rows.append([name, *values, at(end["pass@1"]), *told, there, at(turned["solved"]), at(turned["lost"])])
     headings = ["recipe", "lr", "updates", "steps", "pass@1", "change", "pass@8", many, "on the way"]
     headings += [f"{many} at equal pass@1", "GRPO's pass@1 after", "newly solved", "lost"]
     return markdown(headings, rows)
 
 
 def _untouched(found: Results) -> str:
-    quantities = ("pass@1", "pass@8", _many(found))
-    rows = [["*base*", *(_at(found["before"][q]) for q in quantities)]]
+    quantities = ("pass@1", "pass@8", largest(found))
+    rows = [["*base*", *(at(found["before"][q]) for q in quantities)]]
     for name, recipe in found["recipes"].items():
         grpo = name == "grpo"
-        cells = (_at(recipe["end"][q]) if grpo else _change(recipe["minus_base"][q]) for q in quantities)
+        cells = (at(recipe["end"][q]) if grpo else change(recipe["minus_base"][q]) for q in quantities)
         rows.append(["*grpo*" if grpo else name, *cells])
     return markdown(["change from grpo", *quantities], rows)
 
 
+def _steps(found: Results) -> str:
+    quantities, rows = ("pass@1", "pass@8", largest(found)), []
+    for name, recipe in found["recipes"].items():
+        if name != "grpo":
+            there = recipe["minus_base_at_equal_steps"]
+            steps = there["pass@1"]["at_steps"]
+            place = NONE if steps is None else f"{steps:.0f}"
+            rows.append([name, place, *(change(there[q]) for q in quantities)])
+    return markdown(["change from grpo", "steps", *quantities], rows)
+
+
 def _noise(found: Results) -> str:
     """How small a change shows, by the median of the recipes' own intervals."""
-    changes = [recipe["minus_base"] for name, recipe in found["recipes"].items() if name != "grpo"]
+    others = [recipe["minus_base"] for name, recipe in found["recipes"].items() if name != "grpo"]
     told = []
-    for quantity in ("pass@1", _many(found)):
-        read = [_read(change[quantity]) for change in changes]
-        halves = [(each.high - each.low) / 2 for each in read if not math.isnan(each.low)]
+    for quantity in ("pass@1", largest(found)):
+        estimates = [read(changes[quantity]) for changes in others]
+        halves = [(each.high - each.low) / 2 for each in estimates if not math.isnan(each.low)]
         told.append(f"±{median(halves):.3f} in {quantity}" if halves else f"none in {quantity}")
     return (
         f"The usual interval of a change at the end with {found['bench']['seeds']} seeds: {', '.join(told)}. How many "
@@ -100,9 +119,9 @@ def _noise(found: Results) -> str:
 
 def _budgets(found: Results) -> str:
     others = [recipe["points"] for name, recipe in found["recipes"].items() if name != "grpo"]
-    rows, many = [], _many(found)
+    rows, many = [], largest(found)
     for i, point in enumerate(found["recipes"]["grpo"]["points"]):
-        row = [f"{point['tokens']['value'] / 1e6:.1f} M", _at(point["pass@1"]), _at(point[many])]
+        row = [f"{point['tokens']['value'] / 1e6:.1f} M", at(point["pass@1"]), at(point[many])]
         for q in ("pass@1", many):
             far = sum(abs(points[i][q]["value"] - point[q]["value"]) >= 0.02 for points in others)
             row.append(f"{far} of {len(others)}")
@@ -114,10 +133,10 @@ def _classes(setting: str, found: Results) -> str:
     first = found["by_rate_before"]
     grpo = found["recipes"]["grpo"]["by_rate_before"]
     headings = [setting, *(f"{name} ({first[name]['problems']})" for name in CLASSES)]
-    rows = [["*base*", *(_at(first[name]) for name in CLASSES)], ["*grpo*", *(_at(grpo[name]) for name in CLASSES)]]
+    rows = [["*base*", *(at(first[name]) for name in CLASSES)], ["*grpo*", *(at(grpo[name]) for name in CLASSES)]]
     for recipe, numbers in found["recipes"].items():
         if recipe != "grpo":
-            rows.append([recipe, *(_change(numbers["by_rate_before_minus_base"][name]) for name in CLASSES)])
+            rows.append([recipe, *(change(numbers["by_rate_before_minus_base"][name]) for name in CLASSES)])
     return markdown(headings, rows)
 
 
@@ -132,7 +151,7 @@ def figure(results: Mapping[str, Results]) -> Figure:
         above, below = axes[0][column], axes[1][column]
         for number, name in enumerate(others):
             recipe, (colour, marker) = found["recipes"][name], styles[name]
-            one, most = recipe["minus_base"]["pass@1"], recipe["minus_base"][_many(found)]
+            one, most = recipe["minus_base"]["pass@1"], recipe["minus_base"][largest(found)]
             bars = {"xerr": _bar(one), "yerr": _bar(most), "color": colour, "label": name}
             above.errorbar([one["value"]], [most["value"]], fmt=marker, lw=1, **bars)
             shift = (number - (len(others) - 1) / 2) * 0.8 / len(others)
@@ -142,7 +161,7 @@ def figure(results: Mapping[str, Results]) -> Figure:
                     below.errorbar([place + shift], [each["value"]], fmt=marker, ms=4, lw=1, color=colour, **height)
         above.set_title(loc="left", label=setting)
         above.set_xlabel("change of pass@1 from GRPO")
-        above.set_ylabel(f"change of {_many(found)} from GRPO")
+        above.set_ylabel(f"change of {largest(found)} from GRPO")
         above.axvline(0, color="#cccccc", lw=1, zorder=0)
         above.legend(frameon=False, fontsize=7)
         below.set_xticks(range(len(CLASSES)), CLASSES)
@@ -156,26 +175,3 @@ def figure(results: Mapping[str, Results]) -> Figure:
 
 def _bar(estimate: Results) -> list[list[float]]:
     return [[estimate["value"] - estimate["low"]], [estimate["high"] - estimate["value"]]]
-
-
-def _many(found: Results) -> str:
-    """The name of pass@k with all samples of an evaluation.
-
-    >>> _many({"before": {"pass@1": 0.1, "pass@8": 0.4, "pass@64": 0.8, "entropy": 0.2}})
-    'pass@64'
-    """
-    return max((name for name in found["before"] if name.startswith("pass@")), key=lambda name: int(name[5:]))
-
-
-def _at(estimate: Results) -> str:
-    """The value alone: which of these differ is said by the changes."""
-    return as_number(_read(estimate)._replace(low=math.nan, high=math.nan), "")
-
-
-def _change(estimate: Results) -> str:
-    return as_change(_read(estimate))
-
-
-def _read(estimate: Results) -> Estimate:
-    """As the bench had it, where JSON has null for NaN."""
-    return Estimate._make(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields)

@@ -14,8 +14,9 @@ problems, and the last point):
    screened and, of designs and others, the two each with the largest mean over the screens of ``frontier`` and
    ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
    (written on 2026-11-24, before its first run).
-2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``), two of the
-   five designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
+2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``; and
+   ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the five
+   designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
    of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
    joined on 2026-11-24, when the screen of the frontier, still running, had shown ``choose`` ahead of GRPO in pass@1
    alone and ``choose-pass4`` in pass@64 alone.
@@ -59,10 +60,10 @@ SEEDS = 5
 KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "table.md")
 SETTINGS = ("countdown", "frontier", "sparse", "prose")
 BEFORE = ("frontier", "sparse")  # whose screens say whom that of prose tries
-ASKED = ("grpo", "dars-hw", "deep-grpo", "xrpo")
+ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
 DESIGNS = ("invest", "choose", "choose-pass2", "choose-pass4", "choose-prefix")
 OTHERS = (
-    *("dapo", "dars-et", "dars-et-breadth", "dars-hw-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
+    *("dapo", "dars-et", "dars-et-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
     "rft-entropy",
 )
