@@ -8,7 +8,7 @@ import pytest
 
 import outrider
 from outrider.cli import main
-from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
+from outrider.config import Recipe, dump_yaml, list_settings, load_recipe, read_yaml
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +46,25 @@ def test_a_setting_is_shown_as_it_is_written(capsys):
 
 def test_recipes_are_listed_one_a_line(capsys):
     assert main(["recipes"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()
     names = [line.split()[0] for line in lines]
     assert names == sorted(names)
     grpo = lines[names.index("grpo")]
     assert grpo.split("  ")[-1].strip() == "Group-relative policy optimisation, the baseline of everything here."
     assert "arXiv 2402.03300" in grpo
+
+
+def test_who_was_ahead_in_a_setting_is_said(capsys):
+    ahead = {info.name: info.recommended for info in list_settings() if info.recommended}
+    assert main(["settings"]) == 0
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert {name for name, line in listed.items() if "Ahead there:" in line} == ahead.keys()
+    assert main(["recipes"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    for name, recipe in ahead.items():
+        assert listed[name].endswith(f" Ahead there: {recipe}.")
+        assert f"{recipe} in {name}" in last
+        assert load_recipe(recipe, setting=name).from_setting == name
 
 
 def test_a_recipe_is_shown_as_it_was_written_with_its_setting(capsys):

@@ -17,10 +17,13 @@ from arms import arm, before
 from outrider.bench.report import BenchReport
 from outrider.bench.spec import Bench
 from outrider.cli import main
-from outrider.config import load_recipe
+from outrider.config import list_settings, load_recipe
+from outrider.config.load import SettingInfo
 from study_code import study_code
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+RESULTS = BENCHMARKS / "results" / "map"
+MAPPED = {file.parent.parent.name for file in RESULTS.glob("*/compared/results.json")}
 
 
 @pytest.fixture(scope="module")
@@ -256,3 +259,32 @@ def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> 
         ("xrpo", "2.2", "not reached"),
     ]
     assert rows[2][4].startswith("**-0.125**")
+
+
+@pytest.mark.parametrize(
+    ("changes", "best"),
+    [
+        ({"vip": [(0.04, 0.01), (0.0, 0.03)], "dapo": [(0.02, 0.01), (0.03, 0.04)]}, "dapo"),  # 0.04 and 0.05
+        ({"vip": [(0.09, 0.01), (-0.04, 0.03)], "dapo": [(0.02, 0.01), (-0.01, 0.02)]}, "dapo"),  # vip narrows
+        ({"vip": [(0.04, 0.05), (0.03, 0.04)]}, "grpo"),  # by less than the noise
+        ({"vip": [(-0.01, 0.02), (0.06, 0.02)]}, "vip"),
+    ],
+)
+def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
+    code: ModuleType, changes: dict[str, list[tuple[float, float]]], best: str
+) -> None:
+    def estimate(value: float, half: float) -> dict[str, float]:
+        return {"value": value, "low": value - half, "high": value + half, "seeds": 5, "problems": 300, "error": half}
+
+    recipes = {
+        name: {"minus_base": dict(zip(("pass@1", "pass@64"), (estimate(*each) for each in both), strict=True))}
+        for name, both in changes.items()
+    }
+    found = {"before": {"pass@1": {}, "pass@64": {}}, "untouched": {"recipes": {"grpo": {}} | recipes}}
+    assert sys.modules["_map_read"].recommended(found) == best
+
+
+@pytest.mark.parametrize("info", [info for info in list_settings() if info.name in MAPPED], ids=lambda info: info.name)
+def test_a_setting_recommends_who_was_ahead_in_it(code: ModuleType, info: SettingInfo) -> None:
+    found = json.loads((RESULTS / info.name / "compared" / "results.json").read_bytes())
+    assert info.recommended == sys.modules["_map_read"].recommended(found)

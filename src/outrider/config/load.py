@@ -24,10 +24,11 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """A shipped setting in one line."""
+    """A shipped setting in one line, and the recipe that was ahead in it, empty where none were compared."""
 
     name: str
     summary: str
+    recommended: str
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str | None = None) -> Recipe:
@@ -83,7 +84,11 @@ def list_recipes() -> list[RecipeInfo]:
 
 def list_settings() -> list[SettingInfo]:
     """The shipped settings, by name."""
-    return [SettingInfo(name, str(read("setting", name).values.get("summary", ""))) for name in shipped("setting")]
+    infos = []
+    for name in shipped("setting"):
+        values = read("setting", name).values
+        infos.append(SettingInfo(name, str(values.get("summary", "")), str(values.get("recommended", ""))))
+    return infos
 
 
 def setting_texts(name_or_path: str, setting: str | None = None) -> list[tuple[str, str]]:

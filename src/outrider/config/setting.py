@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 from outrider.config.merge import Origin
@@ -10,6 +10,7 @@ from outrider.config.shipped import Written, is_file, mapping, read, shipped
 from outrider.errors import UserError, nearest
 
 DEFAULT = "countdown"
+_ABOUT = frozenset({"summary", "recommended"})  # for who chooses a setting; no value of a run
 _METHOD = {"name", "paper", "settings", "explore", "credit", "objective", "reward"}  # recipes lie over their setting
 
 
@@ -68,12 +69,12 @@ def layers(recipes: Sequence[Written], steps: Sequence[Step]) -> list[Layer]:
     extends it: its values, and then its values for this setting under ``settings``. So the values of a recipe hold in
     every setting, and no file's values are replaced by those of a file that it extends.
     """
-    result = [_layer(step.file.values, "summary", Origin(step.file.where)) for step in steps if step.file]
+    result = [_layer(step.file.values, _ABOUT, Origin(step.file.where)) for step in steps if step.file]
     for file in recipes:
-        result.append(_layer(file.values, "settings", Origin(file.where)))
+        result.append(_layer(file.values, {"settings"}, Origin(file.where)))
         for step in steps:
             place = Origin(file.where, f"settings.{step.name}.")
-            result.append(_layer(step.by_recipe.get(file.where, {}), "extends", place))
+            result.append(_layer(step.by_recipe.get(file.where, {}), {"extends"}, place))
     return result
 
 
@@ -92,8 +93,8 @@ def _file(name: str) -> Written | None:
     return file
 
 
-def _layer(values: dict[str, Any], without: str, origin: Origin) -> Layer:
-    return Layer({key: value for key, value in values.items() if key != without}, origin)
+def _layer(values: dict[str, Any], without: Set[str], origin: Origin) -> Layer:
+    return Layer({key: value for key, value in values.items() if key not in without}, origin)
 
 
 def _of_recipes(recipes: Sequence[Written], whole: bool) -> dict[str, dict[str, dict[str, Any]]]:
