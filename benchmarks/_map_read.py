@@ -22,22 +22,6 @@ def largest(found: Results) -> str:
     return max(names, key=lambda name: int(name[5:]))
 
 
-def recommended(found: Results) -> str:
-    """Who is ahead of GRPO at one end of pass@k and behind at neither, the farthest; GRPO where there is none."""
-    ends = ("pass@1", largest(found))
-    changes = {
-        name: [read(recipe["minus_base"][end]) for end in ends]
-        for name, recipe in found["untouched"]["recipes"].items()
-        if name != "grpo"
-    }
-    ahead = {
-        name: sum(each.value for each in both)
-        for name, both in changes.items()
-        if all(each.high >= 0 for each in both) and any(each.low > 0 for each in both)
-    }
-    return max(ahead, key=ahead.__getitem__, default="grpo")
-
-
 def at(estimate: Results) -> str:
     """The value alone: which of these differ is said by the changes."""
     return as_number(read(estimate)._replace(low=math.nan, high=math.nan), "")

@@ -8,7 +8,8 @@ import pytest
 
 import outrider
 from outrider.cli import main
-from outrider.config import Recipe, dump_yaml, list_settings, load_recipe, read_yaml
+from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
+from outrider.config.load import SettingInfo
 
 
 @pytest.fixture(autouse=True)
@@ -54,17 +55,16 @@ def test_recipes_are_listed_one_a_line(capsys):
     assert "arXiv 2402.03300" in grpo
 
 
-def test_who_was_ahead_in_a_setting_is_said(capsys):
-    ahead = {info.name: info.recommended for info in list_settings() if info.recommended}
+def test_what_is_recommended_in_a_setting_is_said(capsys, monkeypatch):
+    settings = [SettingInfo("hard", "Hard ones.", "dapo"), SettingInfo("easy", "Easy ones.", "")]
+    monkeypatch.setattr("outrider.config.list_settings", lambda: settings)
     assert main(["settings"]) == 0
-    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert {name for name, line in listed.items() if "Ahead there:" in line} == ahead.keys()
+    assert capsys.readouterr().out == "hard  Hard ones. Recommended there: dapo.\neasy  Easy ones.\n"
     assert main(["recipes"]) == 0
-    *_, last = capsys.readouterr().out.splitlines()
-    for name, recipe in ahead.items():
-        assert listed[name].endswith(f" Ahead there: {recipe}.")
-        assert f"{recipe} in {name}" in last
-        assert load_recipe(recipe, setting=name).from_setting == name
+    assert capsys.readouterr().out.endswith("\n\nRecommended where recipes were compared, each tuned: dapo in hard\n")
+    monkeypatch.setattr("outrider.config.list_settings", lambda: settings[1:])
+    assert main(["recipes"]) == 0
+    assert "Recommended" not in capsys.readouterr().out
 
 
 def test_a_recipe_is_shown_as_it_was_written_with_its_setting(capsys):

@@ -22,8 +22,6 @@ from outrider.config.load import SettingInfo
 from study_code import study_code
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-RESULTS = BENCHMARKS / "results" / "map"
-MAPPED = {file.parent.parent.name for file in RESULTS.glob("*/compared/results.json")}
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +215,9 @@ def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType,
 def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) -> None:
     """Of 64 samples: GRPO solves all problems in half of them, vip the one that was never solved in 16 more."""
     start = before([0, 6, 20, 50], samples=64)
-    arms = (arm("grpo", [[32] * 4] * 2, samples=64), arm("vip", [[48, 32, 32, 32]] * 2, samples=64))
+    # once after as many steps as GRPO, and once more after twice as many, by when it has lost something
+    vip = arm("vip", [[56, 32, 32, 32]] * 2, [[48, 32, 32, 32]] * 2, samples=64)
+    arms = (arm("grpo", [[32] * 4] * 2, samples=64), vip)
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
     kept = tuple(arm(name, [[wins] * 4] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
     found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, kept, {}, ()))
@@ -228,10 +228,9 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     text = (tmp_path / "page.md").read_text()
     assert "The base has pass@1 0.297 and pass@64 0.750; GRPO takes them to 0.500 and 1.000" in text
     ends, untouched, steps, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
-    assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "10", "0.562", "+0.062"]
+    assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "20", "0.562", "+0.062"]
     assert untouched[1].split()[0] == "**+0.125**"
-    # both took ten steps
-    assert [steps[1], *(cell.split()[0] for cell in steps[2:5:2])] == ["10", "+0.062", "+0.000"]
+    assert [steps[1], *(cell.split()[0] for cell in steps[2:5:2])] == ["10", "+0.094", "+0.000"]  # a quarter of 0.375
     # vip's changes of 0.25, 0, 0, 0 have a standard error of 0.0625; t with three degrees of freedom goes to 3.18
     assert "a change at the end with 2 seeds: ±0.199 in pass@1, ±0.000 in pass@64." in text
     assert "| 0.0 M | 0.500 | 1.000 | 1 of 1 | 0 of 1 |" in text
@@ -240,25 +239,33 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
 
 
 def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> None:
-    """In tries of 64 on the untouched problems XRPO has 8 more than GRPO; of DARS and DEEP-GRPO there is nothing."""
+    """Of 64 tries on the untouched problems XRPO has 8 more than GRPO; of DARS and DEEP-GRPO there is nothing."""
     start = before([0, 6, 20, 50], samples=64)
-    bench = Bench(recipes=["grpo", "xrpo"], base="grpo", seeds=2, tokens=100, points=1)
+    bench = Bench(recipes=["grpo", "xrpo"], base="grpo", seeds=2, tokens=100, points=2)
 
-    def report(*wins: int, untouched: BenchReport | None = None) -> BenchReport:
-        arms = (arm(name, [[n] * 4] * 2, samples=64) for name, n in zip(bench.recipes, wins, strict=True))
+    def report(grpo: tuple[int, ...], xrpo: tuple[int, ...], untouched: BenchReport | None = None) -> BenchReport:
+        """By how many of 64 tries are right in both evaluations of a run."""
+        arms = [
+            arm(name, *([[wins] * 4] * 2 for wins in points), samples=64)
+            for name, points in (("grpo", grpo), ("xrpo", xrpo))
+        ]
         return BenchReport(bench, start, start, tuple(arms), {}, (), untouched)
 
     claims = sys.modules["_map_claims"].claims
-    ahead = report(32, 48, untouched=report(32, 40)).to_json()
-    behind = report(32, 24).to_json()  # its untouched problems were not measured
-    rows = [line.strip("| ").split(" | ") for line in claims({"frontier": ahead, "sparse": behind}).splitlines()]
-    assert rows[0] == ["recipe", "of", "reported", "frontier", "sparse"]
-    # from 0.297 to 0.75 in ten steps, on a line: GRPO's 0.5 after 0.448 of them; the other never came there
-    assert [(row[0], row[3].split()[0], row[4]) for row in rows[2:]] == [
-        ("xrpo", "**+0.125**", rows[2][4]),
-        ("xrpo", "2.2", "not reached"),
-    ]
-    assert rows[2][4].startswith("**-0.125**")
+    found = {
+        # from 19 in steps: GRPO is at 32 with its last, XRPO with its first
+        "frontier": report((26, 32), (32, 48), untouched=report((32, 32), (40, 40))),
+        "sparse": report((26, 32), (20, 24)),  # its untouched problems were not measured
+        "prose": report((32, 32), (32, 32)),  # GRPO, too, is there with its first
+        "countdown": report((16, 10), (16, 16)),  # it fell, so anybody has what it has before any step
+    }
+    table = claims({name: each.to_json() for name, each in found.items()})
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    assert rows[0][3:] == [*found]
+    assert [row[0] for row in rows[2:]] == ["xrpo", "xrpo"]
+    assert rows[2][3].split()[0] == "**+0.125**"
+    assert rows[2][4:] == ["—"] * 3
+    assert rows[3][3:] == ["2.0 times", "not reached", "1.0 times", "—"]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +273,7 @@ def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> 
     [
         ({"vip": [(0.04, 0.01), (0.0, 0.03)], "dapo": [(0.02, 0.01), (0.03, 0.04)]}, "dapo"),  # 0.04 and 0.05
         ({"vip": [(0.09, 0.01), (-0.04, 0.03)], "dapo": [(0.02, 0.01), (-0.01, 0.02)]}, "dapo"),  # vip narrows
-        ({"vip": [(0.04, 0.05), (0.03, 0.04)]}, "grpo"),  # by less than the noise
+        ({"vip": [(0.04, 0.05), (0.03, 0.04)]}, ""),  # by less than the noise
         ({"vip": [(-0.01, 0.02), (0.06, 0.02)]}, "vip"),
     ],
 )
@@ -281,10 +288,14 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         for name, both in changes.items()
     }
     found = {"before": {"pass@1": {}, "pass@64": {}}, "untouched": {"recipes": {"grpo": {}} | recipes}}
-    assert sys.modules["_map_read"].recommended(found) == best
+    assert sys.modules["_map_rule"].recommended(found) == best
+    assert sys.modules["_map_rule"].recommended(found | {"untouched": None}) == ""
 
 
-@pytest.mark.parametrize("info", [info for info in list_settings() if info.name in MAPPED], ids=lambda info: info.name)
-def test_a_setting_recommends_who_was_ahead_in_it(code: ModuleType, info: SettingInfo) -> None:
-    found = json.loads((RESULTS / info.name / "compared" / "results.json").read_bytes())
-    assert info.recommended == sys.modules["_map_read"].recommended(found)
+@pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
+def test_a_setting_recommends_whom_the_map_does(code: ModuleType, info: SettingInfo) -> None:
+    file = BENCHMARKS / "results" / "map" / info.name / "compared" / "results.json"
+    found = json.loads(file.read_bytes()) if file.exists() else {"untouched": None}
+    assert info.recommended == sys.modules["_map_rule"].recommended(found)
+    if info.recommended:
+        assert load_recipe(info.recommended, setting=info.name)

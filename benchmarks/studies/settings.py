@@ -7,7 +7,7 @@ mixed, and easy (above 15/16, mostly groups without a failure). *Long run*: GRPO
 methods' benches, two seeds, by ``outrider bench``, which takes 64 samples, and 16 on ``prose``.
 
 Command: ``python benchmarks/studies/settings.py [--runs DIR]`` (five hours of two cores where DIR holds nothing);
-what is finished is taken as it is. Seed 0 of the evaluation. See ``README.md``.
+what is finished is taken as it is. Seed 0 of the evaluation.
 """
 
 from __future__ import annotations

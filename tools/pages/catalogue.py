@@ -12,7 +12,8 @@ def page() -> str:
         for one in list_recipes()
     ]
     settings = [
-        f"| [`{one.name}`](../../src/outrider/settings/{one.name}.yaml) | {one.summary} |" for one in list_settings()
+        f"| [`{one.name}`](../../src/outrider/settings/{one.name}.yaml) | {one.summary} | {one.recommended} |"
+        for one in list_settings()
     ]
     return "\n".join(
         [
@@ -20,7 +21,7 @@ def page() -> str:
             "Any recipe can be tried in any setting: `outrider train RECIPE --setting SETTING`.\n",
             f"## {len(recipes)} recipes\n\n| recipe | paper | what it does |\n|---|---|---|",
             *recipes,
-            f"\n## {len(settings)} settings\n\n| setting | what it is |\n|---|---|",
+            f"\n## {len(settings)} settings\n\n| setting | what it is | recommended, if compared |\n|---|---|---|",
             *settings,
             "",
         ]

@@ -22,18 +22,17 @@ def add_to(commands: Commands) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Name, paper and summary of every shipped recipe, one line each, and which were ahead where they were compared."""
+    """Name, paper and summary of every shipped recipe, one line each, and which are recommended where."""
     from outrider.config import list_recipes, list_settings
 
     recipes = list_recipes()
     name_width, paper_width = max(len(r.name) for r in recipes), max(len(r.paper) for r in recipes)
     for recipe in recipes:
         sys.stdout.write(f"{recipe.name:<{name_width}}  {recipe.paper:<{paper_width}}  {recipe.summary}\n")
-    ahead = [f"{setting.recommended} in {setting.name}" for setting in list_settings() if setting.recommended]
-    if ahead:
-        sys.stdout.write(
-            f"\nAhead where recipes were compared, tuned alike (docs/which-method.md): {', '.join(ahead)}\n"
-        )
+    settings = [setting for setting in list_settings() if setting.recommended]
+    if settings:
+        named = ", ".join(f"{setting.recommended} in {setting.name}" for setting in settings)
+        sys.stdout.write(f"\nRecommended where recipes were compared, each tuned: {named}\n")
     return 0
 
 

@@ -29,12 +29,12 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Name and summary of every shipped setting, and the recipe that was ahead in it, one line each."""
+    """Name and summary of every shipped setting, and the recipe that is recommended in it, one line each."""
     from outrider.config import list_settings
 
     settings = list_settings()
     width = max(len(setting.name) for setting in settings)
     for setting in settings:
-        ahead = f" Ahead there: {setting.recommended}." if setting.recommended else ""
-        sys.stdout.write(f"{setting.name:<{width}}  {setting.summary}{ahead}\n")
+        recommended = f" Recommended there: {setting.recommended}." if setting.recommended else ""
+        sys.stdout.write(f"{setting.name:<{width}}  {setting.summary}{recommended}\n")
     return 0

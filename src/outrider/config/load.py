@@ -24,7 +24,7 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """A shipped setting in one line, and the recipe that was ahead in it, empty where none were compared."""
+    """A shipped setting in one line, and the recipe that a comparison recommends there; empty where none does."""
 
     name: str
     summary: str
@@ -87,7 +87,7 @@ def list_settings() -> list[SettingInfo]:
     infos = []
     for name in shipped("setting"):
         values = read("setting", name).values
-        infos.append(SettingInfo(name, str(values.get("summary", "")), str(values.get("recommended", ""))))
+        infos.append(SettingInfo(name, str(values.get("summary", "")), str(values.get("recommended") or "")))
     return infos
 
 
