@@ -15,11 +15,13 @@ problems, and the last point):
    ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
    (written on 2026-11-24, before its first run).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``; and
-   ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the five
+   ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the
    designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
    of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
    joined on 2026-11-24, when the screen of the frontier, still running, had shown ``choose`` ahead of GRPO in pass@1
-   alone and ``choose-pass4`` in pass@64 alone.
+   alone and ``choose-pass4`` in pass@64 alone. ``choose-pass3`` joins from the next screen on, since four seeds of
+   the frontier, on its first 300 problems, had ``choose-pass2`` ahead at one end and ``choose-pass4`` at the other
+   (written that evening, before its first run); on the frontier it is not compared.
 3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, four evaluations along the way, on the first
    300 held-out problems, by which neither ``choose`` nor a setting was chosen.
 4. *Confirm*: the last policies, once, on held-out problems 600 to 899, which nothing has been measured on before.
@@ -65,7 +67,7 @@ KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "table.md")
 SETTINGS = ("countdown", "frontier", "sparse", "prose")
 BEFORE = ("frontier", "sparse")  # whose screens say whom that of prose tries
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
-DESIGNS = ("invest", "choose", "choose-pass2", "choose-pass4", "choose-prefix")
+DESIGNS = ("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix")
 OTHERS = (
     *("dapo", "dars-et", "dars-et-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
@@ -126,7 +128,8 @@ def candidates(setting: str) -> list[str]:
         if missing := [each for each, file in files.items() if not file.exists()]:
             sys.exit(f"prose tries what was best elsewhere: first python benchmarks/map.py {missing[0]}")
         screens = [json.loads(file.read_bytes())["tuning"] for file in files.values()]
-        return [*ASKED, *best({name: fmean(usual(each[name]) for each in screens) for name in (*DESIGNS, *OTHERS)})]
+        both = [name for name in (*DESIGNS, *OTHERS) if all(name in each for each in screens)]
+        return [*ASKED, *best({name: fmean(usual(each[name]) for each in screens) for name in both})]
     return [*ASKED, *DESIGNS, *(name for name in OTHERS if name not in LEFT_OUT.get(setting, ()))]
 
 
