@@ -71,6 +71,11 @@ def test_a_setting_with_servers_computes_as_they_do(setting):
     assert not getattr(recipe.engine.sampler, "servers", []) or recipe.policy.dtype == "bfloat16"
 
 
+def test_what_a_setting_says_of_itself_is_no_value_of_a_run(write):
+    about = write("extends: frontier\nsummary: Mine.\nrecommended: dapo\n")
+    assert load_recipe("grpo", setting=about).learn == load_recipe("grpo", setting="frontier").learn
+
+
 def test_no_recipe_makes_a_setting_of_a_shipped_ones_name_and_every_one_it_makes_extends_another():
     for name in shipped("recipe"):
         made = [key for file in chain(name) for key in (file.values.get("settings") or {})]
