@@ -26,7 +26,8 @@ def page(results: Mapping[str, Results]) -> str:
         if found["untouched"] is not None:
             kept = found["untouched"]
             parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept)]
-            parts += [_RULE.format(who=f"`{best}`" if (best := recommended(found)) else "nobody")]
+            best = recommended(found)
+            parts += [_RULE.format(who=f"`{_command(setting, best, found)}`" if best else "nobody")]
         parts += [_STEPS, _steps(found), _noise(found), _budgets(found)]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
     parts += ["## What the papers report", _CLAIMS, claims(results)]
@@ -54,12 +55,23 @@ _CLAIMS = (
     "instead of 24. That DARS takes 25 to 60 % fewer rollouts than naive depth, and which right responses STILL "
     "keeps, are [studies](../../studies/README.md)."
 )
-_RULE = "Recommended by the rule: {who}. By chance alone, somebody of eight would be in about every fourth setting."
+_RULE = (
+    "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every fourth "
+    "setting."
+)
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
     "as the largest k), up to an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of "
     "problems."
 )
+
+
+def _command(setting: str, recipe: str, found: Results) -> str:
+    """What trains it as it was compared."""
+    tuned = [f"{key}={value}" for key, value in found["tuned"][recipe]["chosen"].items()]
+    overrides = [word for word in found["environment"]["command"] if "=" in word]
+    values = [*overrides, *tuned, f"train.tokens={found['bench']['tokens']}"]
+    return " ".join(["outrider train", recipe, "--setting", setting, *values])
 
 
 def _sentence(setting: str, found: Results) -> str:
@@ -172,13 +184,15 @@ def figure(results: Mapping[str, Results]) -> Figure:
         above.set_xlabel("change of pass@1 from GRPO")
         above.set_ylabel(f"change of {largest(found)} from GRPO")
         above.axvline(0, color="#cccccc", lw=1, zorder=0)
-        above.legend(frameon=False, fontsize=7)
         below.set_xticks(range(len(CLASSES)), CLASSES)
         below.set_xlabel("solved by the base")
         for each in (above, below):
             each.axhline(0, color="#cccccc", lw=1, zorder=0)
             each.spines[["top", "right"]].set_visible(False)
     axes[1][0].set_ylabel("change of pass@1 from GRPO")
+    shown = {name: bars for above in axes[0] for bars, name in zip(*above.get_legend_handles_labels(), strict=True)}
+    columns = 3 * len(results)  # beside the axes: inside it covers somebody's interval
+    made.legend(shown.values(), shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     return made
 
 

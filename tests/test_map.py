@@ -221,7 +221,8 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
     kept = tuple(arm(name, [[wins] * 4] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
     found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, kept, {}, ()))
-    for part, results in (("compared", found.to_json()), ("screen", {"tuning": tuned(grpo=0.1, vip=0.2)})):
+    compared = found.to_json() | {"environment": {"command": ["outrider", "bench", "grpo", "vip", "task.pool=2048"]}}
+    for part, results in (("compared", compared), ("screen", {"tuning": tuned(grpo=0.1, vip=0.2)})):
         (tmp_path / "sparse" / part).mkdir(parents=True, exist_ok=True)
         (tmp_path / "sparse" / part / "results.json").write_text(json.dumps(results, allow_nan=False))
     code.draw(tmp_path)
@@ -230,6 +231,8 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     ends, untouched, steps, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
     assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "20", "0.562", "+0.062"]
     assert untouched[1].split()[0] == "**+0.125**"
+    values = "task.pool=2048 learn.lr=0.0002 learn.minibatches=4 train.tokens=100"
+    assert f"Recommended by the rule: `outrider train vip --setting sparse {values}`." in text
     assert [steps[1], *(cell.split()[0] for cell in steps[2:5:2])] == ["10", "+0.094", "+0.000"]  # a quarter of 0.375
     # vip's changes of 0.25, 0, 0, 0 have a standard error of 0.0625; t with three degrees of freedom goes to 3.18
     assert "a change at the end with 2 seeds: ±0.199 in pass@1, ±0.000 in pass@64." in text
