@@ -8,7 +8,7 @@ from statistics import median
 
 from _map_claims import claims
 from _map_read import Results, at, change, largest, read
-from _map_rule import recommended
+from _map_rule import ahead
 from matplotlib.figure import Figure
 
 from outrider.bench.rates import CLASSES
@@ -21,16 +21,21 @@ MARKERS = "os^D"
 def page(results: Mapping[str, Results]) -> str:
     """Markdown: for each setting the recipes beside GRPO, then all of them by the base's pass rate of a problem."""
     parts = [_OPENING, "![what each recipe changes, and of which problems](map.png)"]
-    for setting, found in results.items():
-        parts += [f"## {setting}", _sentence(setting, found), _ends(found)]
+    for title, found in results.items():
+        parts += [f"## {title}", _sentence(found), _ends(found)]
         if found["untouched"] is not None:
             kept = found["untouched"]
             parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept)]
-            best = recommended(found)
-            parts += [_RULE.format(who=f"`{_command(setting, best, found)}`" if best else "nobody")]
+            rule, ends = (_RULE, any) if found["part"] == "compared" else (_LATER, all)
+            best = ahead(found, ends)
+            parts += [rule.format(who=f"`{_command(best, found)}`" if best else "nobody")]
         parts += [_STEPS, _steps(found), _noise(found), _budgets(found)]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
-    parts += ["## What the papers report", _CLAIMS, claims(results)]
+    parts += [
+        "## What the papers report",
+        _CLAIMS,
+        claims({t: found for t, found in results.items() if found["part"] == "compared"}),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -55,6 +60,7 @@ _CLAIMS = (
     "instead of 24. That DARS takes 25 to 60 % fewer rollouts than naive depth, and which right responses STILL "
     "keeps, are [studies](../../studies/README.md)."
 )
+_LATER = "Ahead at both ends, by which a design that came later is recommended before all others: {who}."
 _RULE = (
     "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every fourth "
     "setting."
@@ -66,18 +72,18 @@ _CLASSES = (
 )
 
 
-def _command(setting: str, recipe: str, found: Results) -> str:
+def _command(recipe: str, found: Results) -> str:
     """What trains it as it was compared."""
     tuned = [f"{key}={value}" for key, value in found["tuned"][recipe]["chosen"].items()]
     overrides = [word for word in found["environment"]["command"] if "=" in word]
     values = [*overrides, *tuned, f"train.tokens={found['bench']['tokens']}"]
-    return " ".join(["outrider train", recipe, "--setting", setting, *values])
+    return " ".join(["outrider train", recipe, "--setting", found["setting"], *values])
 
 
-def _sentence(setting: str, found: Results) -> str:
-    before, bench = found["before"], found["bench"]
+def _sentence(found: Results) -> str:
+    setting, before, bench = found["setting"], found["before"], found["bench"]
     after = found["recipes"]["grpo"]["points"][-1]
-    told = f"[The bench]({setting}/compared/page.md), [the screen]({setting}/screen/page.md)."
+    told = f"[The bench]({setting}/{found['part']}/page.md), [the screen]({setting}/screen/page.md)."
     many = largest(found)
     return (
         f"The base has pass@1 {at(before['pass@1'])} and {many} {at(before[many])}; GRPO takes them to "

@@ -1,27 +1,34 @@
-"""Whom the map recommends in a setting, by step 5 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 and 6 of its rule (``map.py``)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 from _map_read import Results, largest, read
 
 
-def recommended(found: Results) -> str:
-    """Who is ahead of GRPO at one end of pass@k and behind at neither, the farthest; nothing where there is none.
+def recommended(found: Results, later: Results | None = None) -> str:
+    """Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end."""
+    return (ahead(later, all) if later else "") or ahead(found, any)
 
-    By intervals on the untouched problems; a recipe without a value there is left out. Nothing for a bench that has
+
+def ahead(found: Results, ends: Callable[[Iterable[bool]], bool]) -> str:
+    """Who is ahead of GRPO at any or at all ends of pass@k and behind at none, the farthest; "" where there is none.
+
+    By intervals on the untouched problems; a recipe without a value there is left out. Nobody for a bench that has
     not measured them.
     """
     if found["untouched"] is None:
         return ""
-    ends = ("pass@1", largest(found))
+    names = ("pass@1", largest(found))
     changes = {
-        name: [read(recipe["minus_base"][end]) for end in ends]
+        name: [read(recipe["minus_base"][end]) for end in names]
         for name, recipe in found["untouched"]["recipes"].items()
         if name != "grpo"
     }
-    ahead = {
+    sums = {
         name: sum(each.value for each in both)
         for name, both in changes.items()
-        if all(each.high >= 0 for each in both) and any(each.low > 0 for each in both)
+        if all(each.high >= 0 for each in both) and ends(each.low > 0 for each in both)
     }
-    return max(ahead, key=ahead.__getitem__, default="")
+    return max(sums, key=sums.__getitem__, default="")

@@ -49,6 +49,33 @@ def test_what_is_worth_enough_is_as_good_as_the_best() -> None:
         assert stage.chance(Problem("b", "?", level="long")) == pytest.approx(chance)
 
 
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_worth_follows_the_slope_of_the_best_of_k(k: int) -> None:
+    """By the integral over a grid of pass rates; what is mostly solved loses more than what is seldom solved."""
+    p = (np.arange(20_000) + 0.5) / 20_000
+
+    def by_grid(a: float, b: float) -> float:
+        density = p ** (a - 1) * (1 - p) ** (b - 1)
+        slope = k * (1 - p) ** (k - 1)
+        return float((density * slope * p * (1 - p)).sum() / density.sum())
+
+    for a, b in ((8.0, 2.0), (2.0, 8.0), (1.0, 1.0)):
+        assert k * worth(Expected(Rate(a, b), 4.0, 0.5), k) == pytest.approx(by_grid(a, b) / 2, rel=1e-4)
+    mostly, seldom = (worth(Expected(Rate(*ends), 4.0, 0.5), k) for ends in ((8.0, 2.0), (2.0, 8.0)))
+    assert (mostly < seldom) == (k > 1)
+
+
+def test_a_stage_goes_by_its_k() -> None:
+    """Of levels of which 7 of 8 and 1 of 8 are solved, larger k refuses the first."""
+    chances = {}
+    for k in (1, 4):
+        stage = Choose(enough=1.0, floor=0.001, k=k)
+        stage.observe([seen("mostly", "11111110", tokens=4), seen("seldom", "00000001", tokens=4)])
+        chances[k] = stage.chance(Problem("a", "?", level="mostly"))
+    assert chances[1] == pytest.approx(1.0)
+    assert chances[4] < 0.5
+
+
 def test_what_is_out_of_reach_waits_but_stays_in_view() -> None:
     stage = Choose(floor=0.05)
     stage.observe([seen("easy", "10", 4), *(seen("hard", "0000", 4, name=str(i)) for i in range(200))])

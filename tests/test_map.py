@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 from arms import arm, before
 from outrider.bench.report import BenchReport
@@ -117,7 +118,7 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
     """Also where a recipe has values of its own for the setting, or lies beside the studies."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = [*code.ASKED, *code.DESIGNS, *code.OTHERS]
-    assert len(names) == len({*names}) == 28
+    assert len(names) == len({*names}) == 29
     means = {name.replace("-", "_"): 0.5 for name in names}
     code.compared(setting, names, tuned(**means), tmp_path)
     assert [words[words.index("--seeds") + 1] for words in asked] == ["1", "2", "3", "4", "5"]
@@ -179,6 +180,30 @@ def test_a_comparison_goes_on_with_the_seeds_that_another_machine_has_measured(
     tables = {str(table.parent.relative_to(here / "compared")) for table in here.glob("**/table.md")}
     assert tables == {"before", *(f"cells/grpo/{seed}{part}" for seed in "01" for part in ("", "/untouched"))}
     assert not [*here.glob("**/model")]
+
+
+def test_designs_that_came_later_have_problems_of_their_own(
+    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against GRPO as it was tuned, each at the rate at which it was chosen."""
+    asked = asked_for(code, monkeypatch, tmp_path / "results")
+    monkeypatch.setattr(sys, "argv", ["map.py", "frontier", "--runs", str(tmp_path / "runs")])
+    monkeypatch.setattr(code, "draw", lambda out: None)
+    code.main()
+    first, later = (words for words in asked if words[words.index("--seeds") + 1] == "5")
+    names = [[Path(word).stem for word in words if word.endswith(".yaml")] for words in (first, later)]
+    assert names[0][: len(code.ASKED)] == list(code.ASKED)
+    assert names[1] == ["grpo", *code.LATER["frontier"]]
+    assert [words[words.index("--untouched-skip") + 1] for words in (first, later)] == ["600", "900"]
+    rates = {
+        name: yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())["settings"]
+        for name in names[1]
+    }
+    assert {name: each["frontier"]["learn"]["lr"] for name, each in rates.items()} == {
+        "grpo": 1e-4,
+        "choose-pass3": 2e-4,
+        "choose-slope3": 2e-4,
+    }
 
 
 def test_a_pack_that_holds_more_than_the_bench_is_left_as_it_is(code: ModuleType, tmp_path: Path) -> None:
@@ -302,14 +327,20 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         for name, both in changes.items()
     }
     found = {"before": {"pass@1": {}, "pass@64": {}}, "untouched": {"recipes": {"grpo": {}} | recipes}}
-    assert sys.modules["_map_rule"].recommended(found) == best
-    assert sys.modules["_map_rule"].recommended(found | {"untouched": None}) == ""
+    rule = sys.modules["_map_rule"]
+    assert rule.recommended(found) == best
+    assert rule.recommended(found | {"untouched": None}) == ""
+    # a design that came later has to be ahead at both ends
+    for both, later in (((0.02, 0.01), (0.03, 0.02)), "late"), (((0.09, 0.01), (0.01, 0.02)), best):
+        ends = dict(zip(("pass@1", "pass@64"), (estimate(*each) for each in both), strict=True))
+        designs = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}}
+        assert rule.recommended(found, designs) == later
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
 def test_a_setting_recommends_whom_the_map_does(code: ModuleType, info: SettingInfo) -> None:
-    file = BENCHMARKS / "results" / "map" / info.name / "compared" / "results.json"
-    found = json.loads(file.read_bytes()) if file.exists() else {"untouched": None}
-    assert info.recommended == sys.modules["_map_rule"].recommended(found)
+    files = [BENCHMARKS / "results" / "map" / info.name / part / "results.json" for part in ("compared", "later")]
+    found, later = (json.loads(file.read_bytes()) if file.exists() else {"untouched": None} for file in files)
+    assert info.recommended == sys.modules["_map_rule"].recommended(found, later)
     if info.recommended:
         assert load_recipe(info.recommended, setting=info.name)

@@ -17,7 +17,7 @@ from outrider.record import Group, Problem, SampleRequest, identity_seed
 class Choose(Stage):
     r"""Takes a problem that comes up with a chance in proportion to what a token of it is worth.
 
-    .. math:: \mathrm{worth} = \frac{\mathrm{E}[p (1 - p)]}{F c}, \qquad
+    .. math:: \mathrm{worth} = \frac{\mathrm{E}[p (1 - p)^k]}{F c}, \qquad
         \mathrm{chance} = \max\left(\mathrm{floor}, \min\left(1,
         \frac{\mathrm{worth}}{\mathrm{enough} \cdot \mathrm{best}}\right)\right)
 
@@ -31,6 +31,10 @@ class Choose(Stage):
     everywhere. So ``benchmarks/studies/worth.py`` found C: it goes with :math:`p (1 - p)` and not with the length; N
     departs, as about :math:`p^{0.7} (1 - p)^{0.5}` and the length to the power 0.8 [0.3, 1.1]. Taking the best alone
     would move the policy where only they improve, so what is worth ``enough`` is taken as they are.
+
+    Credit for the best of k tries weighs a problem by :math:`k (1 - p)^{k-1}`, the slope of :math:`1 - (1 - p)^k`: a
+    token on what is nearly solved then moves little, and is worth so much less. So ``k`` is that of the credit; more
+    than 1 where it has none takes what is seldom solved before what is solved every second time.
 
     So this is no estimate of the mean problem's gradient: short problems that are solved now and then come up most
     often, and what is out of reach waits until what they teach brings it nearer. The ``floor`` keeps everything in
@@ -47,6 +51,7 @@ class Choose(Stage):
     """
 
     enough: float = Field(0.3, gt=0, le=1, description="share of the best level's worth from which on all are taken")
+    k: int = Field(1, ge=1, description="tries of which the best counts, in the goal")
     floor: float = Field(0.02, gt=0, le=1, description="least chance of any problem")
 
     _belief: Belief = PrivateAttr(default_factory=Belief)
@@ -63,8 +68,8 @@ class Choose(Stage):
 
     def chance(self, problem: Problem) -> float:
         """Of being taken."""
-        best = max(map(worth, self._belief.levels()), default=0.0)
-        share = worth(self._belief.expected(problem)) / best if best else 1.0
+        best = max((worth(level, self.k) for level in self._belief.levels()), default=0.0)
+        share = worth(self._belief.expected(problem), self.k) / best if best else 1.0
         return max(min(share / self.enough, 1.0), self.floor)
 
     def admits(self, problem: Problem, step: int) -> bool:
@@ -90,11 +95,11 @@ class Choose(Stage):
         self._belief.load_state_dict(state["belief"])
 
 
-def worth(expected: Expected) -> float:
+def worth(expected: Expected, k: int = 1) -> float:
     """Of a token, but for a factor that all share.
 
     >>> from outrider.explore.rate import Rate
     >>> worth(Expected(Rate(1.0, 2.0), price=2.0, noise=0.5))
     0.16666666666666666
     """
-    return expected.rate.moment(1, 1) / (expected.noise * expected.price) if expected.noise else 0.0
+    return expected.rate.moment(1, k) / (expected.noise * expected.price) if expected.noise else 0.0
