@@ -248,6 +248,20 @@ CASES = {
         ],
         exact=True,
     ),
+    # E[p (1 - p)^2] of Beta(a, b) is a b (b + 1) / (n (n + 1) (n + 2)) with n = a + b: with Beta(1/2, 1/2) for d 1/16,
+    # Beta(5/2, 5/2) for a 5/48, Beta(1/2, 9/2) for b 33/560, and Beta(9/2, 1/2) for c 9/560
+    "choose, best of two": Case(
+        lambda: Choose(enough=1.0, k=2),
+        lambda sizes: 0,
+        [
+            Worked(
+                dict.fromkeys("abcd", ""),
+                passes={"a": 1.0, "b": 33 / 35, "c": 9 / 35, "d": 1.0},
+                earlier=[{"a": "1100", "b": "0000", "c": "1111"}],
+            )
+        ],
+        exact=True,
+    ),
     # One of two, so 1 (3 + 2) / (1 + 1) = 2.5 new problems to be expected; then no attempts are left. A quarter and
     # three quarters are within the band
     "commit": Case(

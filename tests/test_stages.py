@@ -452,7 +452,12 @@ MISTAKES = {
     "choose: the chance of success for its variance": (
         "choose",
         "outrider.explore.choose.worth",
-        lambda expected: expected.rate.mean / (expected.noise * expected.price),
+        lambda expected, k: expected.rate.mean / (expected.noise * expected.price),
+    ),
+    "choose: the same for the best of any k": (
+        "choose, best of two",
+        "outrider.explore.choose.worth",
+        lambda expected, k: expected.rate.moment(1, 1) / (expected.noise * expected.price),
     ),
     "choose: no floor": (
         "choose, seldom",
