@@ -62,7 +62,7 @@ _CLAIMS = (
 )
 _LATER = "Ahead at both ends, by which a design that came later is recommended before all others: {who}."
 _RULE = (
-    "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every fourth "
+    "Recommended by step 5 of the rule: {who}. By chance alone, somebody of eight would be recommended in about every fourth "
     "setting."
 )
 _CLASSES = (

@@ -21,7 +21,7 @@ problems, and the last point):
    joined on 2026-11-24, when the screen of the frontier, still running, had shown ``choose`` ahead of GRPO in pass@1
    alone and ``choose-pass4`` in pass@64 alone. ``choose-pass3`` joins from the next screen on, since four seeds of
    the frontier, on its first 300 problems, had ``choose-pass2`` ahead at one end and ``choose-pass4`` at the other
-   (written that evening, before its first run); on the frontier it is not compared.
+   (written that evening, before its first run); on the frontier it is compared later, by 6.
 3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, four evaluations along the way, on the first
    300 held-out problems, by which neither ``choose`` nor a setting was chosen.
 4. *Confirm*: the last policies, once, on held-out problems 600 to 899, which nothing has been measured on before.
@@ -34,8 +34,9 @@ problems, and the last point):
    own, as in 3, and measured on held-out problems 900 to 1199, which nothing has been measured on before. One that is
    ahead there at both ends, by intervals, is recommended before all others. On the frontier these are
    ``choose-slope3`` and, to tell what of it is the credit's, ``choose-pass3``, both with 2e-4 and one update a step:
-   chosen on 2026-11-25 after two seeds of 1,800,000 tokens on the first 300 problems, in which it had 0.03 more than
-   GRPO at both ends; of k = 2, 3 and 4 the best, and the only rate that was tried. Two of its five seeds are those.
+   chosen on 2026-11-25 after two seeds of 1,800,000 tokens on the first 300 problems, in which ``choose-slope3`` had
+   0.03 more than GRPO at both ends; of k = 2, 3 and 4 the best, and the only rate that was tried. Two of its five
+   seeds are those, so the log tells the other three alone, too.
    Elsewhere ``choose-slope3`` is screened with the others.
 
 All recipes draw from a pool of 2,048 problems, since some need problems that return.

@@ -253,7 +253,7 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "20", "0.562", "+0.062"]
     assert untouched[1].split()[0] == "**+0.125**"
     values = "task.pool=2048 learn.lr=0.0002 learn.minibatches=4 train.tokens=100"
-    assert f"Recommended by the rule: `outrider train vip --setting sparse {values}`." in text
+    assert f"Recommended by step 5 of the rule: `outrider train vip --setting sparse {values}`." in text
     assert [steps[1], *(cell.split()[0] for cell in steps[2:5:2])] == ["10", "+0.094", "+0.000"]  # a quarter of 0.375
     # vip's changes of 0.25, 0, 0, 0 have a standard error of 0.0625; t with three degrees of freedom goes to 3.18
     assert "a change at the end with 2 seeds: ±0.199 in pass@1, ±0.000 in pass@64." in text
