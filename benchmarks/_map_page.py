@@ -62,8 +62,8 @@ _CLAIMS = (
 )
 _LATER = "Ahead at both ends, by which a design that came later is recommended before all others: {who}."
 _RULE = (
-    "Recommended by step 5 of the rule: {who}. By chance alone, somebody of eight would be recommended in about every fourth "
-    "setting."
+    "Recommended by step 5 of the rule: {who}. By chance alone, somebody of eight would be recommended in about every "
+    "fourth setting."
 )
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "

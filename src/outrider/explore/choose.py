@@ -32,9 +32,9 @@ class Choose(Stage):
     departs, as about :math:`p^{0.7} (1 - p)^{0.5}` and the length to the power 0.8 [0.3, 1.1]. Taking the best alone
     would move the policy where only they improve, so what is worth ``enough`` is taken as they are.
 
-    With ``k`` above 1 this is multiplied by :math:`k (1 - p)^{k-1}`, the slope of :math:`1 - (1 - p)^k`, by which credit
-    for the best of k tries weighs a problem (``passk``'s ``training`` over a deviation as well): a token on what is
-    nearly solved then moves little. That is a choice, and does not follow from the above, where weights cancel.
+    With ``k`` above 1 this is multiplied by :math:`k (1 - p)^{k-1}`, the slope of :math:`1 - (1 - p)^k`, by which
+    credit for the best of k tries weighs a problem (``passk``'s ``training`` over a deviation as well): a token on what
+    is nearly solved then moves little. That is a choice, and does not follow from the above, where weights cancel.
 
     So this is no estimate of the mean problem's gradient: short problems that are solved now and then come up most
     often, and what is out of reach waits until what they teach brings it nearer. The ``floor`` keeps everything in
