@@ -8,7 +8,7 @@ from statistics import median
 
 from _map_claims import claims
 from _map_read import Results, at, change, largest, read
-from _map_rule import ahead
+from _map_rule import ahead, recommended
 from matplotlib.figure import Figure
 
 from outrider.bench.rates import CLASSES
@@ -26,22 +26,18 @@ def page(results: Mapping[str, Results]) -> str:
         if found["untouched"] is not None:
             kept = found["untouched"]
             parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept)]
-            rule, ends = (_RULE, any) if found["part"] == "compared" else (_LATER, all)
-            best = ahead(found, ends)
-            parts += [rule.format(who=f"`{_command(best, found)}`" if best else "nobody")]
+            parts += [_told(found, results)]
         parts += [_STEPS, _steps(found), _noise(found), _budgets(found)]
     parts += ["## Which method for which problems", _CLASSES, *(_classes(*each) for each in results.items())]
-    parts += [
-        "## What the papers report",
-        _CLAIMS,
-        claims({t: found for t, found in results.items() if found["part"] == "compared"}),
-    ]
+    compared = {title: found for title, found in results.items() if found["part"] == "compared"}
+    parts += ["## What the papers report", _CLAIMS, claims(compared)]
     return "\n\n".join(parts) + "\n"
 
 
 _OPENING = (
     "# Which method when\n\nEvery recipe below was screened with learning rates and updates a step of its own; these "
-    "are the ones that the [rule](../../map.py) took to five seeds. Changes are from GRPO, tuned alike, paired by seed "
+    "are the ones that the [rule](../../map.py) took to five seeds, and designs that came later, at the one rate at "
+    "which they were chosen. Changes are from GRPO, tuned alike, paired by seed "
     "and problem; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty "
     "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
 )
@@ -62,7 +58,7 @@ _CLAIMS = (
 )
 _LATER = "Ahead at both ends, by which a design that came later is recommended before all others: {who}."
 _RULE = (
-    "Recommended by step 5 of the rule: {who}. By chance alone, somebody of eight would be recommended in about every "
+    "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every "
     "fourth setting."
 )
 _CLASSES = (
@@ -70,6 +66,18 @@ _CLASSES = (
     "as the largest k), up to an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of "
     "problems."
 )
+
+
+def _told(found: Results, results: Mapping[str, Results]) -> str:
+    """Whom the rule recommends, or of designs that came later who is ahead at both ends."""
+    if found["part"] == "later":
+        best = ahead(found, all)
+        return _LATER.format(who=f"`{_command(best, found)}`" if best else "nobody")
+    of_setting = (each for each in results.values() if each["setting"] == found["setting"])
+    later = next((each for each in of_setting if each["part"] == "later"), None)
+    best = recommended(found, later)
+    there = found if later is None or best in found["recipes"] else later
+    return _RULE.format(who=f"`{_command(best, there)}`" if best else "nobody")
 
 
 def _command(recipe: str, found: Results) -> str:

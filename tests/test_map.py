@@ -253,13 +253,39 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "20", "0.562", "+0.062"]
     assert untouched[1].split()[0] == "**+0.125**"
     values = "task.pool=2048 learn.lr=0.0002 learn.minibatches=4 train.tokens=100"
-    assert f"Recommended by step 5 of the rule: `outrider train vip --setting sparse {values}`." in text
+    assert f"Recommended by the rule: `outrider train vip --setting sparse {values}`." in text
     assert [steps[1], *(cell.split()[0] for cell in steps[2:5:2])] == ["10", "+0.094", "+0.000"]  # a quarter of 0.375
     # vip's changes of 0.25, 0, 0, 0 have a standard error of 0.0625; t with three degrees of freedom goes to 3.18
     assert "a change at the end with 2 seeds: ±0.199 in pass@1, ±0.000 in pass@64." in text
     assert "| 0.0 M | 0.500 | 1.000 | 1 of 1 | 0 of 1 |" in text
     assert [cell.split()[0] for cell in classes[1:5]] == ["**+0.250**", "+0.000", "+0.000", "+0.000"]
     assert (tmp_path / "map.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("late", "best"), [(40, "choose-slope3"), (0, "vip")])
+def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
+    code: ModuleType, tmp_path: Path, late: int, best: str
+) -> None:
+    """Beside it GRPO solves nothing; in the comparison vip solves all in 8 tries more."""
+    start = before([0, 6, 20, 50], samples=64)
+    parts = {"compared": ("vip", 32, 40), "later": ("choose-slope3", 0, late)}
+    for part, (name, grpo, wins) in parts.items():
+        arms = (arm("grpo", [[grpo] * 4] * 2, samples=64), arm(name, [[wins] * 4] * 2, samples=64))
+        bench = Bench(recipes=["grpo", name], base="grpo", seeds=2, tokens=100, points=1)
+        found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, arms, {}, ()))
+        (tmp_path / "frontier" / part).mkdir(parents=True)
+        told = found.to_json() | {"environment": {"command": ["outrider", "bench", "task.pool=2048"]}}
+        (tmp_path / "frontier" / part / "results.json").write_text(json.dumps(told))
+    (tmp_path / "frontier" / "screen").mkdir()
+    screen = json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)})
+    (tmp_path / "frontier" / "screen" / "results.json").write_text(screen)
+    code.draw(tmp_path)
+    text = (tmp_path / "page.md").read_text()
+    assert "## frontier, later designs" in text
+    assert "(frontier/later/page.md)" in text
+    assert f"Recommended by the rule: `outrider train {best} " in text
+    told = "nobody" if best == "vip" else f"`outrider train {best} "
+    assert f"is recommended before all others: {told}" in text
 
 
 def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> None:
