@@ -8,7 +8,7 @@ from statistics import median
 
 from _map_claims import claims
 from _map_read import Results, at, change, largest, read
-from _map_rule import ahead, recommended
+from _map_rule import ahead, recommendations
 from matplotlib.figure import Figure
 
 from outrider.bench.rates import CLASSES
@@ -73,10 +73,7 @@ def _told(found: Results, results: Mapping[str, Results]) -> str:
     if found["part"] == "later":
         best = ahead(found, all)
         return _LATER.format(who=f"`{_command(best, found)}`" if best else "nobody")
-    of_setting = (each for each in results.values() if each["setting"] == found["setting"])
-    later = next((each for each in of_setting if each["part"] == "later"), None)
-    best = recommended(found, later)
-    there = found if later is None or best in found["recipes"] else later
+    best, there = recommendations(results).get(found["setting"], ("", found))
     return _RULE.format(who=f"`{_command(best, there)}`" if best else "nobody")
 
 

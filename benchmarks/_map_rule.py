@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from _map_read import Results, largest, read
 
@@ -10,6 +10,19 @@ from _map_read import Results, largest, read
 def recommended(found: Results, later: Results | None = None) -> str:
     """Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end."""
     return (ahead(later, all) if later else "") or ahead(found, any)
+
+
+def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Results]]:
+    """By setting whom the map recommends there and the bench that says so; without those where it is nobody."""
+    parts: dict[str, dict[str, Results]] = {}
+    for found in results.values():
+        parts.setdefault(found["setting"], {})[found["part"]] = found
+    told = {}
+    for setting, benches in parts.items():
+        later = benches.get("later")
+        if name := recommended(benches["compared"], later):
+            told[setting] = (name, later if later and name == ahead(later, all) else benches["compared"])
+    return told
 
 
 def ahead(found: Results, ends: Callable[[Iterable[bool]], bool]) -> str:

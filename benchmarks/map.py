@@ -13,7 +13,8 @@ problems, and the last point):
    On ``prose``, whose model is three times as large and whose responses are twice as long, only those asked after are
    screened and, of designs and others, the two each with the largest mean over the screens of ``frontier`` and
    ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
-   (written on 2026-11-24, before its first run).
+   (written on 2026-11-24, before its first run). Whoever is recommended in these two settings is screened as well,
+   since a design may have come later than a screen (written on 2026-11-25, before its first run).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``; and
    ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the
    designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
@@ -64,7 +65,10 @@ from typing import Any
 
 import yaml
 from _finished import pack, unpack
+from _map_best import best_figure
 from _map_page import figure, page
+from _map_read import Results
+from _map_rule import recommendations
 
 from outrider.config import load_recipe
 
@@ -137,12 +141,14 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
 def candidates(setting: str) -> list[str]:
     """Whom the screen of a setting tries, by the rule."""
     if setting == "prose":
-        files = {each: RESULTS / each / "screen" / "results.json" for each in BEFORE}
+        files = {each: RESULTS / each / "compared" / "results.json" for each in BEFORE}
         if missing := [each for each, file in files.items() if not file.exists()]:
             sys.exit(f"prose tries what was best elsewhere: first python benchmarks/map.py {missing[0]}")
-        screens = [json.loads(file.read_bytes())["tuning"] for file in files.values()]
+        screens = [json.loads((RESULTS / each / "screen" / "results.json").read_bytes())["tuning"] for each in BEFORE]
         both = [name for name in (*DESIGNS, *OTHERS) if all(name in each for each in screens)]
-        return [*ASKED, *best({name: fmean(usual(each[name]) for each in screens) for name in both})]
+        ranked = best({name: fmean(usual(each[name]) for each in screens) for name in both})
+        there = {setting: name for setting, (name, _) in recommendations(done(RESULTS)).items() if setting in BEFORE}
+        return [*dict.fromkeys([*ASKED, *ranked, *there.values()])]
     return [*ASKED, *DESIGNS, *(name for name in OTHERS if name not in LEFT_OUT.get(setting, ()))]
 
 
@@ -228,7 +234,17 @@ def keep(found: Path, out: Path) -> None:
 
 
 def draw(out: Path) -> None:
-    """The page and the picture of all settings that are done."""
+    """The page and the pictures of all settings that are done."""
+    if not (results := done(out)):
+        sys.exit(f"{out} holds no setting yet: python benchmarks/map.py {SETTINGS[0]}")
+    (out / "page.md").write_text(page(results))
+    figure(results).savefig(out / "map.png")
+    if told := recommendations(results):
+        best_figure(told).savefig(out / "best.png")
+
+
+def done(out: Path) -> dict[str, Results]:
+    """What the finished benches found, each with what was tuned for it."""
     results = {}
     for setting, part in product(SETTINGS, ("compared", "later")):
         if (out / setting / part / "results.json").exists():
@@ -236,10 +252,7 @@ def draw(out: Path) -> None:
             tuned = screen["tuning"] if part == "compared" else later(screen["tuning"])
             title = setting if part == "compared" else f"{setting}, later designs"
             results[title] = found | {"tuned": tuned, "setting": setting, "part": part}
-    if not results:
-        sys.exit(f"{out} holds no setting yet: python benchmarks/map.py {SETTINGS[0]}")
-    (out / "page.md").write_text(page(results))
-    figure(results).savefig(out / "map.png")
+    return results
 
 
 def bench(recipes: Sequence[str], *words: object) -> None:

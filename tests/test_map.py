@@ -90,7 +90,18 @@ def asked_for(code: ModuleType, monkeypatch: pytest.MonkeyPatch, results: Path) 
     return asked
 
 
-def test_on_prose_those_are_tried_that_had_the_largest_mean_elsewhere(
+def measured(place: Path, name: str, wins: int, grpo: int = 32) -> None:
+    """A bench of two seeds that is done: how many of 64 tries at each problem are right, of GRPO and of a recipe."""
+    start = before([0, 6, 20, 50], samples=64)
+    arms = (arm("grpo", [[grpo] * 4] * 2, samples=64), arm(name, [[wins] * 4] * 2, samples=64))
+    bench = Bench(recipes=["grpo", name], base="grpo", seeds=2, tokens=100, points=1)
+    found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, arms, {}, ()))
+    place.mkdir(parents=True, exist_ok=True)
+    told = found.to_json() | {"environment": {"command": ["outrider", "bench", "task.pool=2048"]}}
+    (place / "results.json").write_text(json.dumps(told))
+
+
+def test_on_prose_those_are_tried_that_had_the_largest_mean_elsewhere_or_are_recommended_there(
     code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By both screens together: dapo is best in one and far behind in the other."""
@@ -107,8 +118,14 @@ def test_on_prose_those_are_tried_that_had_the_largest_mean_elsewhere(
     with pytest.raises(SystemExit, match=r"first python benchmarks/map\.py frontier$"):
         code.candidates("prose")
     monkeypatch.setattr(code, "RESULTS", tmp_path)
-    found = code.candidates("prose")
-    assert found == [*code.ASKED, "choose", "invest", "vip", "cures"]
+    with pytest.raises(SystemExit, match=r"first python benchmarks/map\.py frontier$"):  # nobody is recommended yet
+        code.candidates("prose")
+    measured(tmp_path / "frontier" / "compared", "vip", 40)
+    measured(tmp_path / "sparse" / "compared", "greso", 40)
+    measured(tmp_path / "countdown" / "compared", "dapo", 40)
+    (tmp_path / "countdown" / "screen").mkdir()
+    (tmp_path / "countdown" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(**ASKED, dapo=0.1)}))
+    assert code.candidates("prose") == [*code.ASKED, "choose", "invest", "vip", "cures", "greso"]
 
 
 @pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse", "prose"])
@@ -139,7 +156,9 @@ def test_the_bench_takes_what_it_is_asked_for(
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = code.chosen(tuned(**ASKED, invest=0.1, choose_pass4=0.2, choose_prefix=0.3, dapo=0.1, vip=0.1))
     code.compared(setting, names, tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5)), tmp_path)
-    with pytest.raises(FileNotFoundError):  # it would read what the bench has left
+    for other in code.BEFORE:
+        measured(tmp_path / "results" / other / "compared", "vip", 40)
+    with pytest.raises(FileNotFoundError, match=f"{setting}/screen"):  # it would read what the bench has left
         code.screened(setting, tmp_path / "screen")
     assert len(asked) == code.SEEDS + 1
     for words in asked:
@@ -267,15 +286,8 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     code: ModuleType, tmp_path: Path, late: int, best: str
 ) -> None:
     """Beside it GRPO solves nothing; in the comparison vip solves all in 8 tries more."""
-    start = before([0, 6, 20, 50], samples=64)
-    parts = {"compared": ("vip", 32, 40), "later": ("choose-slope3", 0, late)}
-    for part, (name, grpo, wins) in parts.items():
-        arms = (arm("grpo", [[grpo] * 4] * 2, samples=64), arm(name, [[wins] * 4] * 2, samples=64))
-        bench = Bench(recipes=["grpo", name], base="grpo", seeds=2, tokens=100, points=1)
-        found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, arms, {}, ()))
-        (tmp_path / "frontier" / part).mkdir(parents=True)
-        told = found.to_json() | {"environment": {"command": ["outrider", "bench", "task.pool=2048"]}}
-        (tmp_path / "frontier" / part / "results.json").write_text(json.dumps(told))
+    measured(tmp_path / "frontier" / "compared", "vip", 40)
+    measured(tmp_path / "frontier" / "later", "choose-slope3", late, grpo=0)
     (tmp_path / "frontier" / "screen").mkdir()
     screen = json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)})
     (tmp_path / "frontier" / "screen" / "results.json").write_text(screen)
@@ -286,6 +298,15 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     assert f"Recommended by the rule: `outrider train {best} " in text
     told = "nobody" if best == "vip" else f"`outrider train {best} "
     assert f"is recommended before all others: {told}" in text
+    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(code.done(tmp_path)))
+    one, _, untouched = drawn.axes
+    heights = {line.get_label(): list(line.get_ydata()) for line in one.lines if not line.get_label().startswith("_")}
+    grpo = 0 if best == "choose-slope3" else 0.5
+    start = 76 / 256
+    assert heights == {"grpo": [start, grpo], best: [start, 0.625]}
+    assert untouched.lines[0].get_ydata()[0] == start
+    assert [text.get_text() for text in untouched.get_legend().get_texts()] == ["before", "grpo", best]
+    assert (tmp_path / "best.png").stat().st_size > 10_000
 
 
 def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> None:
