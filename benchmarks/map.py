@@ -149,7 +149,8 @@ def candidates(setting: str) -> list[str]:
         ranked = best({name: fmean(usual(each[name]) for each in screens) for name in both})
         there = {setting: name for setting, (name, _) in recommendations(done(RESULTS)).items() if setting in BEFORE}
         return [*dict.fromkeys([*ASKED, *ranked, *there.values()])]
-    return [*ASKED, *DESIGNS, *(name for name in OTHERS if name not in LEFT_OUT.get(setting, ()))]
+    left_out = {*LEFT_OUT.get(setting, ()), *LATER.get(setting, ())}
+    return [*ASKED, *(name for name in (*DESIGNS, *OTHERS) if name not in left_out)]
 
 
 def chosen(tuned: Mapping[str, Any]) -> list[str]:

@@ -6,17 +6,20 @@ rate, as groups of eight see it: out of reach (no success in 1,024), rare (below
 mixed, and easy (above 15/16, mostly groups without a failure). *Long run*: GRPO with eight times the tokens of the
 methods' benches, two seeds, by ``outrider bench``, which takes 64 samples, and 16 on ``prose``.
 
-Command: ``python benchmarks/studies/settings.py [--runs DIR]`` (five hours of two cores where DIR holds nothing);
-what is finished is taken as it is. Seed 0 of the evaluation.
+Command: ``python benchmarks/studies/settings.py [SETTING ...] [--runs DIR]``, about an hour of two cores for a setting,
+more for ``prose``; what is finished, in DIR or in ``settings.json``, is taken as it is. Seed 0 of the evaluation.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, keep, outrider_command, panels
+from matplotlib.figure import Figure
 
 from outrider.config import load_recipe
 from outrider.measure.evaluation import Evaluation
@@ -62,33 +65,38 @@ def spread(evaluation: Evaluation) -> dict[str, float]:
     return {name: found[name] / len(rates) for name in SHARES}
 
 
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--runs", type=Path, default=Path("runs/study-settings"), metavar="DIR", help="kept")
-    asked = parser.parse_args()
+def measured(setting: str, runs: Path) -> dict[str, Any]:
+    """All that is kept of a setting; plain data."""
+    found = evaluated(setting, runs)
+    of_k = found.overall.pass_at
+    return {
+        "date": datetime.date.today().isoformat(),
+        "pass_at": {str(k): {"value": of_k[k].value, "low": of_k[k].low, "high": of_k[k].high} for k in of_k},
+        "problems": spread(found),
+        "by_level": {
+            each.level: {"pass@1": each.pass_at[1].value, f"pass@{SAMPLES}": each.pass_at[SAMPLES].value}
+            for each in found.levels
+        },
+        "tokens": found.overall.length,
+        "long": long_run(setting, runs),
+    }
+
+
+def draw(numbers: Mapping[str, Any]) -> Figure:
+    """Curves, spreads and long runs of the settings there are."""
     titles = ["the base's pass@k", "problems by the base's pass rate", "a long run of GRPO"]
     figure, (curve, shares, long) = panels(titles, (14, 4))
-    numbers: dict[str, Any] = {}
-    for setting, colour in SETTINGS.items():
-        found = evaluated(setting, asked.runs)
-        of_k = found.overall.pass_at
-        numbers[setting] = {
-            "pass_at": {k: {"value": of_k[k].value, "low": of_k[k].low, "high": of_k[k].high} for k in of_k},
-            "problems": spread(found),
-            "by_level": {
-                each.level: {"pass@1": each.pass_at[1].value, f"pass@{SAMPLES}": each.pass_at[SAMPLES].value}
-                for each in found.levels
-            },
-            "tokens": found.overall.length,
-            "long": (points := long_run(setting, asked.runs)),
-        }
+    for setting, found in numbers.items():
+        colour, points = SETTINGS[setting], found["long"]
         for name, line in zip([name for name in points[0] if name != "tokens"], ("-", "--"), strict=True):
             millions = [point["tokens"] / 1e6 for point in points]
             long.plot(millions, [point[name] for point in points], line, color=colour, marker="o", ms=3)
-        curve.plot([*of_k], [of_k[k].value for k in of_k], color=colour, label=setting)
-        curve.fill_between([*of_k], [of_k[k].low for k in of_k], [of_k[k].high for k in of_k], color=colour, alpha=0.2)
+        ks = [int(k) for k in found["pass_at"]]
+        value, low, high = ([each[end] for each in found["pass_at"].values()] for end in ("value", "low", "high"))
+        curve.plot(ks, value, color=colour, label=setting)
+        curve.fill_between(ks, low, high, color=colour, alpha=0.2)
     curve.set_xscale("log", base=2)
-    curve.set_xticks(ks := [4**i for i in range(6)], map(str, ks))
+    curve.set_xticks(ticks := [4**i for i in range(6)], map(str, ticks))
     curve.set_xlabel("k")
     curve.set_ylim(0, 1)
     curve.legend(frameon=False, fontsize=8)
@@ -96,13 +104,33 @@ def main() -> None:
     long.set_ylim(0, 1)
     left = [0.0] * len(numbers)
     for name, colour in SHARES.items():
-        widths = [numbers[setting]["problems"][name] for setting in numbers]
+        widths = [found["problems"][name] for found in numbers.values()]
         shares.barh([*numbers], widths, left=left, color=colour, label=name)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     shares.invert_yaxis()
     shares.set_xlim(0, 1)
     shares.legend(frameon=False, fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.1))
-    keep("settings", numbers, figure, asked.out, seeds=[0, 1])
+    return figure
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument(
+        "settings", nargs="*", default=[*SETTINGS], metavar="SETTING", help="all, unless some are named"
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs/study-settings"), metavar="DIR", help="kept")
+    asked = parser.parse_args()
+    if unknown := {*asked.settings} - {*SETTINGS}:
+        parser.error(f"no such setting: {', '.join(sorted(unknown))}; there are {', '.join(SETTINGS)}")
+    kept = asked.out / "settings.json"
+    found = json.loads(kept.read_bytes()) if kept.exists() else {}
+    numbers = {setting: found[setting] for setting in SETTINGS if setting in found}
+    for setting in SETTINGS:
+        if setting in asked.settings and setting not in numbers:
+            numbers[setting] = measured(setting, asked.runs)
+            numbers = {each: numbers[each] for each in SETTINGS if each in numbers}
+            keep("settings", numbers, draw(numbers), asked.out, seeds=[0, 1])  # the machine may not outlive them all
+    draw(numbers).savefig(asked.out / "settings.png")
 
 
 if __name__ == "__main__":
