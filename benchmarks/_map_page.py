@@ -175,7 +175,7 @@ def _classes(setting: str, found: Results) -> str:
 def figure(results: Mapping[str, Results]) -> Figure:
     """A column for each setting: above both ends of pass@k, below pass@1 by the base's pass rate; from GRPO's."""
     made = Figure(figsize=(4.6 * len(results), 8), dpi=130, layout="constrained")
-    axes = made.subplots(2, len(results), squeeze=False)
+    axes = made.subplots(2, len(results), squeeze=False, sharex="row", sharey="row")
     names = dict.fromkeys(name for found in results.values() for name in found["recipes"] if name != "grpo")
     styles = {name: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, name in enumerate(names)}
     for column, (setting, found) in enumerate(results.items()):
