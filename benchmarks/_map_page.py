@@ -70,7 +70,7 @@ _CLASSES = (
 
 def _told(found: Results, results: Mapping[str, Results]) -> str:
     """Whom the rule recommends, or of designs that came later who is ahead at both ends."""
-    if found["part"] == "later":
+    if found["part"] != "compared":
         best = ahead(found, all)
         return _LATER.format(who=f"`{_command(best, found)}`" if best else "nobody")
     best, there = recommendations(results).get(found["setting"], ("", found))

@@ -1,4 +1,4 @@
-"""Whom the map recommends in a setting, by steps 5 and 6 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 to 7 of its rule (``map.py``)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from _map_read import Results, largest, read
 
 
-def recommended(found: Results, later: Results | None = None) -> str:
-    """Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end."""
-    return (ahead(later, all) if later else "") or ahead(found, any)
-
-
 def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Results]]:
-    """By setting whom the map recommends there and the bench that says so; without those where it is nobody."""
-    parts: dict[str, dict[str, Results]] = {}
-    for found in results.values():
-        parts.setdefault(found["setting"], {})[found["part"]] = found
-    told = {}
-    for setting, benches in parts.items():
-        later = benches.get("later")
-        if name := recommended(benches["compared"], later):
-            told[setting] = (name, later if later and name == ahead(later, all) else benches["compared"])
+    """By setting whom the map recommends there and the bench that says so; without those where it is nobody.
+
+    Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end.
+    """
+    told: dict[str, tuple[str, Results]] = {}
+    for setting in dict.fromkeys(found["setting"] for found in results.values()):
+        benches = [found for found in results.values() if found["setting"] == setting]
+        for found in sorted(benches, key=lambda found: found["part"] == "compared"):
+            if name := ahead(found, any if found["part"] == "compared" else all):
+                told[setting] = (name, found)
+                break
     return told
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.bench.bench_command import _differences
+from outrider.bench.cell import cells_of, recipe_file
 from outrider.bench.spec import Bench, Tune, load_recipes, settle
 from outrider.cli import main
 from outrider.config import Recipe, dump_yaml, load_recipe, read_yaml
@@ -35,7 +36,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["bench", "seed=1", "--out", "x"], "bench needs at least one recipe, as in `outrider bench grpo dr-grpo"),
         (["bench", "gropo", "--out", "x"], "there is no recipe 'gropo' (did you mean 'grpo'?)"),
-        ([*TWO, "seed=3"], "seed=3: seed is set by the bench; use --seeds"),
+        ([*TWO, "seed=3"], "seed=3: seed is set by the bench; use --seeds and --first-seed"),
         ([*TWO, "train.tokens=5"], "train.tokens=5: train.tokens is set by the bench; use --tokens"),
         (
             [*TWO, "train={problems: 2, steps: 5}"],
@@ -44,6 +45,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*TWO, "lr=1e-4"], "lr=1e-4: lr is not a key (did you mean 'learn.lr'?)"),
         ([*TWO, "twin.yaml"], "two recipes are called 'grpo'; give one of the files another `name`"),
         ([*TWO, "--seeds", "0"], "bench: seeds is 0, but should be at least 1"),
+        ([*TWO, "--first-seed", "-1"], "bench: first_seed is -1, but should be at least 0"),
+        (
+            [*TWO, "--first-seed", "996"],
+            "bench: first_seed 996 and 5 seeds go beyond 999; from 1000 on they are those of",
+        ),
         ([*TWO, "--tokens", "0"], "bench: tokens is 0, but should be at least 1"),
         ([*TWO, "--points", "0"], "bench: points is 0, but should be at least 1"),
         ([*TWO, "--base", "drgrpo"], "bench: base is 'drgrpo', which is not compared (did you mean 'dr-grpo'?)"),
@@ -125,6 +131,11 @@ def test_a_dry_run_counts_the_tokens_and_writes_nothing(capsys: pytest.CaptureFi
     assert not Path("there").exists()
 
 
+def test_a_dry_run_tells_where_the_seeds_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TWO, "--seeds", "3", "--first-seed", "5", "--dry-run"]) == 0
+    assert "training: 6 runs (grpo, dr-grpo; 3 seeds from 5 on), " in capsys.readouterr().out
+
+
 def test_a_bench_of_one_tuned_key_is_read_as_it_was_written() -> None:
     old = {"key": "learn.lr", "values": [1e-4, 4e-4], "tokens": 10}
     assert Bench(recipes=["grpo"], base="grpo", tokens=9, tune=old).tune == Tune(
@@ -156,6 +167,15 @@ def test_every_recipe_gets_the_same_budget_and_points(budget: dict, limits: tupl
         assert Recipe.model_validate(settled.resolved()) == settled
 
 
+def test_a_bench_begins_with_the_seed_that_it_is_asked_for(tmp_path: Path) -> None:
+    recipe_file(tmp_path, "grpo").parent.mkdir()
+    recipe_file(tmp_path, "grpo").write_text(dump_yaml(load_recipe("grpo").resolved()))
+    bench = Bench(recipes=["grpo"], base="grpo", seeds=3, first_seed=5, tokens=100)
+    cells = cells_of(tmp_path, bench, "grpo", {})
+    assert [(cell.seed, cell.path.name) for cell in cells] == [(5, "5"), (6, "6"), (7, "7")]
+    assert all(f"seed={cell.seed}" in cell.overrides for cell in cells)
+
+
 def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
     tune = {"values": {"learn.lr": [1e-4, 4e-4]}, "tokens": 10}
     began = Bench(recipes=["grpo"], base="grpo", seeds=3, tokens=100, tune=tune)
@@ -174,6 +194,7 @@ def test_a_bench_may_grow_and_not_shrink(tmp_path: Path) -> None:
     for other in (None, kept | {"problems": 10}, kept | {"skip": 500}):
         assert [line.split(":")[0] for line in differences(untouched=other)] == ["untouched"]
     assert differences(seeds=2) == ["seeds: 3 -> 2"]
+    assert differences(first_seed=1) == ["first_seed: 0 -> 1"]
     assert differences(recipes=["dapo"], base="dapo") == ["base: grpo -> dapo", "without grpo"]
     for other in (tune | more(1e-4, 2e-4), tune | {"tokens": 20}, None):
         assert [line.split(":")[0] for line in differences(tune=other)] == ["tune"]

@@ -137,7 +137,7 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
     names = [*code.ASKED, *code.DESIGNS, *code.OTHERS]
     assert len(names) == len({*names}) == 29
     means = {name.replace("-", "_"): 0.5 for name in names}
-    code.compared(setting, names, tuned(**means), tmp_path)
+    code.compared(setting, "compared", code.Part((*names,)), tuned(**means), tmp_path)
     assert [words[words.index("--seeds") + 1] for words in asked] == ["1", "2", "3", "4", "5"]
     words = asked[-1]
     files = [word for word in words if word.endswith(".yaml")]
@@ -155,12 +155,13 @@ def test_the_bench_takes_what_it_is_asked_for(
     """Its dry run, of the screen and of the comparison: a refusal would come after hours."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = code.chosen(tuned(**ASKED, invest=0.1, choose_pass4=0.2, choose_prefix=0.3, dapo=0.1, vip=0.1))
-    code.compared(setting, names, tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5)), tmp_path)
+    found = tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5))
+    code.compared(setting, "compared", code.Part((*names,)), found, tmp_path)
     for other in code.BEFORE:
         measured(tmp_path / "results" / other / "compared", "vip", 40)
     with pytest.raises(FileNotFoundError, match=f"{setting}/screen"):  # it would read what the bench has left
         code.screened(setting, tmp_path / "screen")
-    assert len(asked) == code.SEEDS + 1
+    assert len(asked) == code.Part(()).seeds + 1
     for words in asked:
         assert main([*words[words.index("bench") :], "--dry-run"]) == 0
 
@@ -171,7 +172,7 @@ def test_what_is_committed_is_not_run_again(code: ModuleType, tmp_path: Path, mo
         (tmp_path / "sparse" / part).mkdir(parents=True, exist_ok=True)
         (tmp_path / "sparse" / part / "results.json").write_text(json.dumps({"tuning": found}))
     assert code.screened("sparse", tmp_path / "runs") == found
-    code.compared("sparse", ["grpo"], found, tmp_path / "runs")
+    code.compared("sparse", "compared", code.Part(("grpo",)), found, tmp_path / "runs")
     assert not asked
 
 
@@ -193,7 +194,7 @@ def test_a_comparison_goes_on_with_the_seeds_that_another_machine_has_measured(
         (there / f"cells/grpo/3{part}/table.md").unlink()  # cut off
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     code.packed(tmp_path / "there")
-    code.compared("sparse", ["grpo"], tuned(grpo=0.2), here)
+    code.compared("sparse", "compared", code.Part(("grpo",)), tuned(grpo=0.2), here)
     # the bench there had been asked for four seeds, and takes no fewer
     assert [words[words.index("--seeds") + 1] for words in asked] == ["4", "5"]
     tables = {str(table.parent.relative_to(here / "compared")) for table in here.glob("**/table.md")}
@@ -209,13 +210,19 @@ def test_designs_that_came_later_have_problems_of_their_own(
     monkeypatch.setattr(sys, "argv", ["map.py", "frontier", "--runs", str(tmp_path / "runs")])
     monkeypatch.setattr(code, "draw", lambda out: None)
     code.main()
-    first, later = (words for words in asked if words[words.index("--seeds") + 1] == "5")
-    names = [[Path(word).stem for word in words if word.endswith(".yaml")] for words in (first, later)]
-    assert names[0][: len(code.ASKED)] == list(code.ASKED)
-    assert names[1] == ["grpo", *code.LATER["frontier"]]
-    assert [words[words.index("--untouched-skip") + 1] for words in (first, later)] == ["600", "900"]
+    benches: dict[str, list[str]] = {Path(words[words.index("--out") + 1]).name: words for words in asked}  # the last
+    told = {
+        part: [int(words[words.index(word) + 1]) for word in ("--first-seed", "--seeds", "--untouched-skip")]
+        for part, words in benches.items()
+    }
+    # from the first on; the seeds of the first two are the same, and one looked at those when the design was chosen
+    assert told == {"compared": [0, 5, 600], "later": [0, 5, 900], "again": [5, 10, 1200]}
+    names = {part: [Path(word).stem for word in words if word.endswith(".yaml")] for part, words in benches.items()}
+    assert names["compared"][: len(code.ASKED)] == list(code.ASKED)
+    assert names["later"] == ["grpo", "choose-pass3", "choose-slope3"]
+    assert names["again"] == ["grpo", "choose-slope3"]
     chosen = {}
-    for name in names[1]:
+    for name in names["later"]:
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = [*recipe["settings"]["frontier"]["learn"].values()]
     assert chosen == {"grpo": [2e-4, 4], "choose-pass3": [2e-4, 1], "choose-slope3": [2e-4, 1]}  # its screen says 4
@@ -370,20 +377,25 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         for name, both in changes.items()
     }
     found = {"before": {"pass@1": {}, "pass@64": {}}, "untouched": {"recipes": {"grpo": {}} | recipes}}
-    rule = sys.modules["_map_rule"]
-    assert rule.recommended(found) == best
-    assert rule.recommended(found | {"untouched": None}) == ""
+    found |= {"setting": "frontier", "part": "compared"}
+
+    def recommended(*benches: dict[str, Any]) -> str:
+        told = sys.modules["_map_rule"].recommendations({bench["part"]: bench for bench in benches})
+        return told["frontier"][0] if told else ""
+
+    assert recommended(found) == best
+    assert recommended(found | {"untouched": None}) == ""
     # a design that came later has to be ahead at both ends
     for both, later in (((0.02, 0.01), (0.03, 0.02)), "late"), (((0.09, 0.01), (0.01, 0.02)), best):
         ends = dict(zip(("pass@1", "pass@64"), (estimate(*each) for each in both), strict=True))
         designs = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}}
-        assert rule.recommended(found, designs) == later
+        assert recommended(found, designs | {"part": "later"}) == later
+        assert recommended(found, designs | {"untouched": None, "part": "later"}, designs | {"part": "again"}) == later
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
 def test_a_setting_recommends_whom_the_map_does(code: ModuleType, info: SettingInfo) -> None:
-    files = [BENCHMARKS / "results" / "map" / info.name / part / "results.json" for part in ("compared", "later")]
-    found, later = (json.loads(file.read_bytes()) if file.exists() else {"untouched": None} for file in files)
-    assert info.recommended == sys.modules["_map_rule"].recommended(found, later)
+    best, _ = sys.modules["_map_rule"].recommendations(code.done(code.RESULTS)).get(info.name, ("", None))
+    assert info.recommended == best
     if info.recommended:
         assert load_recipe(info.recommended, setting=info.name)

@@ -115,7 +115,7 @@ def cells_of(out: Path, bench: Bench, name: str, chosen: Mapping[str, Any]) -> l
             unit=bench.unit,
             budget=bench.budget,
         )
-        for seed in range(bench.seeds)
+        for seed in bench.compared_seeds
     ]
 
 

@@ -17,8 +17,9 @@ def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:
     """
     runs = len(bench.recipes) * bench.seeds
     recipe = recipes[bench.base]
+    begun = f" from {bench.first_seed} on" if bench.first_seed else ""
     lines = [
-        f"training: {runs} runs ({', '.join(bench.recipes)}; {bench.seeds} seeds), "
+        f"training: {runs} runs ({', '.join(bench.recipes)}; {bench.seeds} seeds{begun}), "
         + (
             f"{runs} x {bench.tokens:,} = {runs * bench.tokens:,} generated tokens"
             if bench.tokens

@@ -269,7 +269,9 @@ _CRITERIA = {
 
 
 def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
-    seeds = f"Seeds: {', '.join(map(str, range(report.bench.seeds)))}, each of the draws and of the order of problems."
+    seeds = (
+        f"Seeds: {', '.join(map(str, report.bench.compared_seeds))}, each of the draws and of the order of problems."
+    )
     command = shlex.join(["outrider", *environment["command"][1:]])
     begun = [
         f"Begun {_where(environment)}.",

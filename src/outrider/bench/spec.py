@@ -17,7 +17,7 @@ from outrider.options import Options
 FIRST_TUNING_SEED = 1000  # apart from the seeds that are compared, or the choice would flatter its own table
 
 _OWN = {  # keys that a bench sets, and the option for each
-    "seed": "--seeds",
+    "seed": "--seeds and --first-seed",
     "train.tokens": "--tokens",
     "train.steps": "--steps",
     "train.seconds": "--seconds",
@@ -77,6 +77,7 @@ class Bench(Options):
     recipes: list[str] = Field(min_length=1, description="the names of the recipes, in the order of the table")
     base: str = Field(description="the recipe that all others are compared with")
     seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="runs per recipe: seeds 0, 1, 2, …")
+    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="where they begin instead of with 0")
     tokens: int | None = Field(None, ge=1, description="generated tokens of each run")
     steps: int | None = Field(None, ge=1, description="steps of each run")
     seconds: float | None = Field(None, gt=0, description="seconds of training of each run")
@@ -91,7 +92,17 @@ class Bench(Options):
             raise ValueError(f"a budget is one of tokens, steps and seconds, not {' and '.join(given) or 'none'}")
         if self.base not in self.recipes:
             raise ValueError(f"base is {self.base!r}, which is not compared ({nearest(self.base, self.recipes)})")
+        if self.compared_seeds.stop > FIRST_TUNING_SEED:
+            raise ValueError(
+                f"first_seed {self.first_seed} and {self.seeds} seeds go beyond {FIRST_TUNING_SEED - 1}; from "
+                f"{FIRST_TUNING_SEED} on they are those of tuning"
+            )
         return self
+
+    @property
+    def compared_seeds(self) -> range:
+        """Of the runs of each recipe."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     @property
     def unit(self) -> str:

@@ -27,6 +27,9 @@ def add_to(commands: Commands) -> None:
     add_setting(parser)
     parser.add_argument("--out", type=folder, required=True, metavar="DIR", help="bench folder; a begun one goes on")
     parser.add_argument("--seeds", type=int, metavar="N", help="runs per recipe (5)")
+    parser.add_argument(
+        "--first-seed", type=int, metavar="N", help="the first of them (0); another one repeats a bench"
+    )
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--tokens", type=int, metavar="N", help="generated tokens of each run (1_600_000)")
     budget.add_argument("--steps", type=int, metavar="N", help="equal steps instead")
@@ -86,7 +89,7 @@ def _bench_options(arguments: argparse.Namespace, names: list[str]) -> dict[str,
     """The options of the command line as data; what was not given is left to the defaults."""
     given = {
         key: getattr(arguments, key)
-        for key in ("seeds", "tokens", "steps", "seconds", "points")
+        for key in ("seeds", "first_seed", "tokens", "steps", "seconds", "points")
         if getattr(arguments, key) is not None
     }
     if not given.keys() & {"tokens", "steps", "seconds"}:
