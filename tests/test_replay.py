@@ -142,12 +142,17 @@ def test_what_was_drawn_otherwise_is_let_go(changed):
     assert (numbers["outdated"], numbers["replayed"], numbers["kept"]) == (1, 0, 0)
 
 
-def test_the_memory_has_an_end(monkeypatch):
-    monkeypatch.setattr("outrider.explore.replay.MOST_SUCCESSES", 2)
-    stage = Replay()
-    for problem in POOL[:3]:
-        stage.observe([group("100", problem)])
+def test_the_memory_has_an_end_in_tokens(monkeypatch):
+    """What succeeded last stays, also where it is an older problem's; what is too long alone is forgotten, too."""
+    stage, seen = Replay(), [group("100", problem) for problem in POOL[:3]]
+    length = len(seen[0].rollouts[0].token_ids)
+    monkeypatch.setattr("outrider.explore.replay.MOST_TOKENS", 2 * length)
+    told = [stage.observe([each]) for each in (seen[1], seen[0], seen[1], seen[2])]
+    assert [(each["forgotten"], each["kept"]) for each in told] == [(0, 1), (0, 2), (0, 2), (1, 2)]
     assert [r.problem.id for r in asked(stage, *(group("000", p, 2) for p in POOL[:3]))] == ["p1", "p2"]
+    monkeypatch.setattr("outrider.explore.replay.MOST_TOKENS", length - 1)
+    told = stage.observe([])
+    assert (told["forgotten"], told["kept"]) == (2, 0)
 
 
 def test_a_state_keeps_every_bit_and_no_clock():

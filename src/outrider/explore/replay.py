@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass, pass_rate, trainable
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 
-MOST_SUCCESSES = 200  # a token is some seventy bytes of a checkpoint: 57 MB of responses of 4,096
+MOST_TOKENS = 800_000  # some seventy bytes of a checkpoint each, 57 MB: 200 responses of 4,096 or ten thousand of 80
 
 
 class _Success(NamedTuple):
@@ -47,7 +46,8 @@ class Replay(Stage):
     do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
     and again and grows older; ``oldest`` puts an end to that. One that was drawn at another temperature or from another
     prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which a world has
-    spoken are not kept. The last 200 problems with a success are remembered.
+    spoken are not kept. Of 800,000 tokens of responses the last are remembered; the number of those that made room, too
+    long ones among them, is ``forgotten``.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which the abstract alone could be had:
     correct responses of a replay buffer where sampling finds none. How old they may be, how many join and how they are
@@ -106,11 +106,21 @@ class Replay(Stage):
             elif found:
                 # seconds are a clock, and a state has none; a reward is no stage's business
                 kept = replace(found[-1], verdict=replace(_verdict(found[-1]), seconds=0.0), reward=None)
-                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_SUCCESSES)
+                self._kept.pop(group.problem.id, None)  # the latest stands last
+                self._kept[group.problem.id] = _Success(self._steps, kept)
+        forgotten = self._make_room()
         replayed, self._ages = self._ages, []
         age = fsum(replayed) / len(replayed) if replayed else nan
         numbers = {"replayed": len(replayed), "age": age, "outdated": self._outdated, "kept": len(self._kept)}
-        return {name: float(number) for name, number in numbers.items()}
+        return {name: float(number) for name, number in {**numbers, "forgotten": forgotten}.items()}
+
+    def _make_room(self) -> int:
+        """Let go of the oldest successes beyond the memory, and say of how many."""
+        tokens, forgotten = sum(len(success.rollout.token_ids) for success in self._kept.values()), 0
+        while tokens > MOST_TOKENS:
+            tokens -= len(self._kept.pop(next(iter(self._kept))).rollout.token_ids)
+            forgotten += 1
+        return forgotten
 
     def state_dict(self) -> dict[str, Any]:
         """Each success with its step, that of longest ago first, and the number of steps."""
