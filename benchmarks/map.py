@@ -15,6 +15,12 @@ problems, and the last point):
    ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
    (written on 2026-11-24, before its first run). Whoever is recommended in these two settings is screened as well,
    since a design may have come later than a screen (written on 2026-11-25, before its first run).
+   On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
+   every recipe that remembers problems as it would be without a memory. There all problems are of one level and
+   seldom solved, so ``choose`` takes whatever comes, with the pool of 512 as well: ``choose``, ``choose-prefix``,
+   ``choose-pass3`` and ``choose-pass4`` are left out, which are ``grpo``, ``prefixrl``, ``choose-slope3`` and
+   ``passk-training`` to the bit. ``success-replay`` and ``prefix-replay`` join, after a look at two seeds on the
+   screen's problems (docs/log.md).
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``; and
    ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the
    designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
@@ -44,7 +50,7 @@ problems, and the last point):
    problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
    bench alone decides, as in 6 and once (written on 2026-11-25, before its first run).
 
-All recipes draw from a pool of 2,048 problems, since some need problems that return.
+All recipes draw from a pool of 2,048 problems, on ``sparse`` of 512, since some need problems that return.
 
 Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, here or in what
 is committed; ``python benchmarks/map.py pack``, which puts the finished runs of benches that are not done beside the
@@ -96,7 +102,10 @@ class Part(NamedTuple):
 
 
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
-DESIGNS = ("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3")
+DESIGNS = (
+    *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
+    "prefix-replay",
+)
 LATER = {
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
@@ -107,16 +116,19 @@ LATER_CHOSEN = {"learn.lr": 2e-4, "learn.minibatches": 1}
 OTHERS = (
     *("dapo", "dars-et", "dars-et-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
-    "rft-entropy",
+    *("rft-entropy", "success-replay"),
 )
-LEFT_OUT = {  # of the screen: not among the four with the largest mean in benches that there are
-    "countdown": (
+LEFT_OUT = {  # of the screen, beside what came later
+    "countdown": (  # not among the four with the largest mean in benches that there are
         *("dapo", "xrpo-no-icl", "treerl", "tree-grpo", "ds-grpo", "f-grpo", "vip", "pilot-commit", "rft-entropy"),
-    )
+        "success-replay",
+    ),
+    "frontier": ("prefix-replay", "success-replay"),  # they joined after it
+    "sparse": ("choose", "choose-prefix", "choose-pass3", "choose-pass4"),  # as others to the bit
 }
 BEST = 2
 TITLES = {"compared": "", "later": ", later designs", "again": ", once more"}
-POOL = "task.pool=2048"
+POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 2048}
 
 
 def main() -> None:
@@ -151,7 +163,19 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
     kept = RESULTS / setting / "screen"
     if not (kept / "results.json").exists():
         unpack(kept / FINISHED, out)
-        asked = ["--setting", setting, POOL, "--seeds", "1", "--steps", "1", "--points", "1", "--tune-seeds", "1"]
+        asked = [
+            "--setting",
+            setting,
+            pool(setting),
+            "--seeds",
+            "1",
+            "--steps",
+            "1",
+            "--points",
+            "1",
+            "--tune-seeds",
+            "1",
+        ]
         asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
         asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
         bench([*map(named, candidates(setting))], *asked, "--out", out)
@@ -218,13 +242,28 @@ def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], plac
         assert (learn.lr, learn.minibatches) == (values["lr"], values["minibatches"]), file
         files.append(str(file))
     unpack(kept / FINISHED, out)
-    asked = ["--setting", setting, POOL, "--tokens", 3_600_000, "--points", part.points, "--first-seed", part.first]
+    asked = [
+        "--setting",
+        setting,
+        pool(setting),
+        "--tokens",
+        3_600_000,
+        "--points",
+        part.points,
+        "--first-seed",
+        part.first,
+    ]
     asked += ["--untouched", part.problems, "--untouched-skip", part.skip]
     begun = out / "bench.yaml"
     fewest = yaml.safe_load(begun.read_text("utf-8"))["seeds"] if begun.is_file() else 1  # a bench takes no fewer
     for seeds in range(fewest, part.seeds + 1):
         bench(files, *asked, "--seeds", seeds, "--out", out)
     keep(out, kept)
+
+
+def pool(setting: str) -> str:
+    """The override, for all recipes."""
+    return f"task.pool={POOLS[setting]}"
 
 
 def named(recipe: str) -> str:

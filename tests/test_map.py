@@ -135,7 +135,7 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
     """Also where a recipe has values of its own for the setting, or lies beside the studies."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = [*code.ASKED, *code.DESIGNS, *code.OTHERS]
-    assert len(names) == len({*names}) == 29
+    assert len(names) == len({*names}) == 31
     means = {name.replace("-", "_"): 0.5 for name in names}
     code.compared(setting, "compared", code.Part((*names,)), tuned(**means), tmp_path)
     assert [words[words.index("--seeds") + 1] for words in asked] == ["1", "2", "3", "4", "5"]
