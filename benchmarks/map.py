@@ -17,10 +17,11 @@ problems, and the last point):
    since a design may have come later than a screen (written on 2026-11-25, before its first run).
    On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
    every recipe that remembers problems as it would be without a memory. There all problems are of one level and
-   seldom solved, so ``choose`` takes whatever comes, with the pool of 512 as well: ``choose``, ``choose-prefix``,
-   ``choose-pass3`` and ``choose-pass4`` are left out, which are ``grpo``, ``prefixrl``, ``choose-slope3`` and
-   ``passk-training`` to the bit. ``success-replay`` and ``prefix-replay`` join, after a look at two seeds on the
-   screen's problems (docs/log.md).
+   seldom solved, so within 1,200,000 tokens ``choose`` takes whatever comes, as was seen at 1e-4 with the pool of
+   512: ``choose``, ``choose-prefix``, ``choose-pass3`` and ``choose-pass4`` are left out, which then are ``grpo``,
+   ``prefixrl``, ``choose-slope3`` and ``passk-training``. ``success-replay`` and ``prefix-replay`` join, after a look
+   with the screen's seed and problems (and one seed more of the first; docs/log.md), so the screen flatters them; the
+   comparison uses neither.
 2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``; and
    ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the
    designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
@@ -102,10 +103,7 @@ class Part(NamedTuple):
 
 
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
-DESIGNS = (
-    *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
-    "prefix-replay",
-)
+DESIGNS = (*("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),)
 LATER = {
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
@@ -116,7 +114,7 @@ LATER_CHOSEN = {"learn.lr": 2e-4, "learn.minibatches": 1}
 OTHERS = (
     *("dapo", "dars-et", "dars-et-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
-    *("rft-entropy", "success-replay"),
+    *("rft-entropy", "success-replay", "prefix-replay"),
 )
 LEFT_OUT = {  # of the screen, beside what came later
     "countdown": (  # not among the four with the largest mean in benches that there are
