@@ -145,7 +145,7 @@ def test_what_was_drawn_otherwise_is_let_go(changed):
 def test_the_memory_has_an_end_in_tokens(monkeypatch):
     """What succeeded last stays, also where it is an older problem's; what is too long alone is forgotten, too."""
     stage, seen = Replay(), [group("100", problem) for problem in POOL[:3]]
-    length = len(seen[0].rollouts[0].token_ids)
+    length = len(seen[0].rollouts[0].prompt_ids) + len(seen[0].rollouts[0].token_ids)
     monkeypatch.setattr("outrider.explore.replay.MOST_TOKENS", 2 * length)
     told = [stage.observe([each]) for each in (seen[1], seen[0], seen[1], seen[2])]
     assert [(each["forgotten"], each["kept"]) for each in told] == [(0, 1), (0, 2), (0, 2), (1, 2)]

@@ -15,7 +15,7 @@ from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 
-MOST_TOKENS = 800_000  # some seventy bytes of a checkpoint each, 57 MB: 200 responses of 4,096 or ten thousand of 80
+MOST_TOKENS = 800_000  # at most seventy bytes of a checkpoint each, 56 MB: 195 of 4,096, or some five thousand of 160
 
 
 class _Success(NamedTuple):
@@ -46,8 +46,8 @@ class Replay(Stage):
     do. Only successes that were drawn and might be trained on are kept, never replays, so that one is replayed again
     and again and grows older; ``oldest`` puts an end to that. One that was drawn at another temperature or from another
     prompt than this step's (a run may be resumed with such) is let go: ``outdated``. Responses in which a world has
-    spoken are not kept. Of 800,000 tokens of responses the last are remembered; the number of those that made room, too
-    long ones among them, is ``forgotten``.
+    spoken are not kept. Of 800,000 tokens, prompts included, the last are remembered; ``forgotten`` counts those that
+    made room, too long ones among them.
 
     Source: response reuse of AR3PO (Zhang et al. 2025, arXiv 2509.25808), of which the abstract alone could be had:
     correct responses of a replay buffer where sampling finds none. How old they may be, how many join and how they are
@@ -116,9 +116,9 @@ class Replay(Stage):
 
     def _make_room(self) -> int:
         """Let go of the oldest successes beyond the memory, and say of how many."""
-        tokens, forgotten = sum(len(success.rollout.token_ids) for success in self._kept.values()), 0
+        tokens, forgotten = sum(map(_tokens, self._kept.values())), 0
         while tokens > MOST_TOKENS:
-            tokens -= len(self._kept.pop(next(iter(self._kept))).rollout.token_ids)
+            tokens -= _tokens(self._kept.pop(next(iter(self._kept))))
             forgotten += 1
         return forgotten
 
@@ -133,6 +133,10 @@ class Replay(Stage):
         self._steps = state["steps"]
         kept = [_Success(step, _rollout(data)) for step, data in state["kept"]]
         self._kept = {success.rollout.problem_id: success for success in kept}
+
+
+def _tokens(success: _Success) -> int:
+    return len(success.rollout.prompt_ids) + len(success.rollout.token_ids)
 
 
 def _alike(old: Rollout, new: Rollout) -> bool:
