@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 BASE, GRPO, BEST = "#999999", "#000000", "#D55E00"  # for all eyes
+BARS = "#555555"
 KS = ("pass@1", "pass@8")  # and the largest
 
 
@@ -28,6 +29,7 @@ def best_figure(recommended: Mapping[str, tuple[str, Results]]) -> Figure:
             _curves(place, found, name, quantity)
             place.set_title(f"{setting}: {quantity}", loc="left", fontsize=11)
         _untouched(row[2], found["untouched"], name, (*KS, largest(found)))
+    made.supxlabel("bars: 95 % interval of the change from GRPO, paired by seed and problem", fontsize=9, color=BARS)
     return made
 
 

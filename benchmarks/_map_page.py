@@ -56,7 +56,10 @@ _CLAIMS = (
     "instead of 24. That DARS takes 25 to 60 % fewer rollouts than naive depth, and which right responses STILL "
     "keeps, are [studies](../../studies/README.md)."
 )
-_LATER = "Ahead at both ends, by which a design that came later is recommended before all others: {who}."
+_LATER = (
+    "Ahead at both ends, by which a design that came later is recommended before all others, but for one that is run "
+    "again: {who}."
+)
 _RULE = (
     "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every "
     "fourth setting."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from _map_read import Results, largest, read
 
@@ -10,23 +10,28 @@ from _map_read import Results, largest, read
 def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Results]]:
     """By setting whom the map recommends there and the bench that says so; without those where it is nobody.
 
-    Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end.
+    Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end. Who is
+    run again is judged by the last bench that has measured it, alone.
+
+    Args:
+        results: those of a setting in the order in which they were run.
     """
     told: dict[str, tuple[str, Results]] = {}
     for setting in dict.fromkeys(found["setting"] for found in results.values()):
-        benches = [found for found in results.values() if found["setting"] == setting]
-        for found in sorted(benches, key=lambda found: found["part"] == "compared"):
-            if name := ahead(found, any if found["part"] == "compared" else all):
+        judged: set[str] = set()
+        for found in reversed([found for found in results.values() if found["setting"] == setting]):
+            if name := ahead(found, any if found["part"] == "compared" else all, judged):
                 told[setting] = (name, found)
                 break
+            judged |= {*found["untouched"]["recipes"]} if found["untouched"] else set()
     return told
 
 
-def ahead(found: Results, ends: Callable[[Iterable[bool]], bool]) -> str:
+def ahead(found: Results, ends: Callable[[Iterable[bool]], bool], judged: Container[str] = ()) -> str:
     """Who is ahead of GRPO at any or at all ends of pass@k and behind at none, the farthest; "" where there is none.
 
-    By intervals on the untouched problems; a recipe without a value there is left out. Nobody for a bench that has
-    not measured them.
+    By intervals on the untouched problems; a recipe without a value there is left out, and so is one that was judged
+    elsewhere. Nobody for a bench that has not measured them.
     """
     if found["untouched"] is None:
         return ""
@@ -34,7 +39,7 @@ def ahead(found: Results, ends: Callable[[Iterable[bool]], bool]) -> str:
     changes = {
         name: [read(recipe["minus_base"][end]) for end in names]
         for name, recipe in found["untouched"]["recipes"].items()
-        if name != "grpo"
+        if name != "grpo" and name not in judged
     }
     sums = {
         name: sum(each.value for each in both)

@@ -14,7 +14,8 @@ problems, and the last point):
    screened and, of designs and others, the two each with the largest mean over the screens of ``frontier`` and
    ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
    (written on 2026-11-24, before its first run). Whoever is recommended in these two settings is screened as well,
-   since a design may have come later than a screen (written on 2026-11-25, before its first run).
+   since a design may have come later than a screen; those that are left out on ``sparse`` have there the mean of
+   whom they are like, and who is in one screen alone is not ranked (written on 2026-11-25, before its first run).
    On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
    every recipe that remembers problems as it would be without a memory. There all problems are of one level and
    seldom solved, so within 1,200,000 tokens ``choose`` takes whatever comes, as was seen at 1e-4 with the pool of
@@ -116,13 +117,21 @@ OTHERS = (
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
     *("rft-entropy", "success-replay", "prefix-replay"),
 )
+AS_OTHERS = {
+    "sparse": {
+        "choose": "grpo",
+        "choose-prefix": "prefixrl",
+        "choose-pass3": "choose-slope3",
+        "choose-pass4": "passk-training",
+    }
+}
 LEFT_OUT = {  # of the screen, beside what came later
     "countdown": (  # not among the four with the largest mean in benches that there are
         *("dapo", "xrpo-no-icl", "treerl", "tree-grpo", "ds-grpo", "f-grpo", "vip", "pilot-commit", "rft-entropy"),
         "success-replay",
     ),
     "frontier": ("prefix-replay", "success-replay"),  # they joined after it
-    "sparse": ("choose", "choose-prefix", "choose-pass3", "choose-pass4"),  # as others to the bit
+    "sparse": (*AS_OTHERS["sparse"],),
 }
 BEST = 2
 TITLES = {"compared": "", "later": ", later designs", "again": ", once more"}
@@ -161,21 +170,9 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
     kept = RESULTS / setting / "screen"
     if not (kept / "results.json").exists():
         unpack(kept / FINISHED, out)
-        asked = [
-            "--setting",
-            setting,
-            pool(setting),
-            "--seeds",
-            "1",
-            "--steps",
-            "1",
-            "--points",
-            "1",
-            "--tune-seeds",
-            "1",
-        ]
+        asked = ["--setting", setting, pool(setting), "--seeds", "1", "--steps", "1", "--points", "1"]
         asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
-        asked += ["--tune-tokens", "1200000", "--tune-problems", "150"]
+        asked += ["--tune-seeds", "1", "--tune-tokens", "1200000", "--tune-problems", "150"]
         bench([*map(named, candidates(setting))], *asked, "--out", out)
         keep(out, kept)
     found: Mapping[str, Any] = json.loads((kept / "results.json").read_bytes())["tuning"]
@@ -185,16 +182,28 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
 def candidates(setting: str) -> list[str]:
     """Whom the screen of a setting tries, by the rule."""
     if setting == "prose":
-        files = {each: RESULTS / each / "compared" / "results.json" for each in BEFORE}
-        if missing := [each for each, file in files.items() if not file.exists()]:
-            sys.exit(f"prose tries what was best elsewhere: first python benchmarks/map.py {missing[0]}")
-        screens = [json.loads((RESULTS / each / "screen" / "results.json").read_bytes())["tuning"] for each in BEFORE]
-        both = [name for name in (*DESIGNS, *OTHERS) if all(name in each for each in screens)]
-        ranked = best({name: fmean(usual(each[name]) for each in screens) for name in both})
-        there = {setting: name for setting, (name, _) in recommendations(done(RESULTS)).items() if setting in BEFORE}
-        return [*dict.fromkeys([*ASKED, *ranked, *there.values()])]
+        return best_elsewhere()
     left_out = {*LEFT_OUT.get(setting, ()), *(name for part in LATER.get(setting, {}).values() for name in part.names)}
     return [*ASKED, *(name for name in (*DESIGNS, *OTHERS) if name not in left_out)]
+
+
+def best_elsewhere() -> list[str]:
+    """Those asked after, the best of both screens together, and whom the map recommends in these settings."""
+    parts = [(setting, part) for setting in BEFORE for part in ("compared", *LATER.get(setting, {}))]
+    if missing := [setting for setting, part in parts if not (RESULTS / setting / part / "results.json").exists()]:
+        sys.exit(f"prose tries what was best elsewhere: first python benchmarks/map.py {missing[0]}")
+    screens = [scores(setting) for setting in BEFORE]
+    both = [name for name in (*DESIGNS, *OTHERS) if all(name in each for each in screens)]
+    ranked = best({name: fmean(each[name] for each in screens) for name in both})
+    told = recommendations(done(RESULTS))
+    return [*dict.fromkeys([*ASKED, *ranked, *(told[setting][0] for setting in BEFORE if setting in told)])]
+
+
+def scores(setting: str) -> dict[str, float]:
+    """By the screen of a setting, of those left out too that are as others there."""
+    found = json.loads((RESULTS / setting / "screen" / "results.json").read_bytes())["tuning"]
+    means = {name: usual(choice) for name, choice in found.items()}
+    return means | {name: means[other] for name, other in AS_OTHERS.get(setting, {}).items()}
 
 
 def chosen(tuned: Mapping[str, Any]) -> list[str]:
@@ -240,17 +249,8 @@ def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], plac
         assert (learn.lr, learn.minibatches) == (values["lr"], values["minibatches"]), file
         files.append(str(file))
     unpack(kept / FINISHED, out)
-    asked = [
-        "--setting",
-        setting,
-        pool(setting),
-        "--tokens",
-        3_600_000,
-        "--points",
-        part.points,
-        "--first-seed",
-        part.first,
-    ]
+    asked = ["--setting", setting, pool(setting), "--tokens", 3_600_000, "--points", part.points]
+    asked += ["--first-seed", part.first]
     asked += ["--untouched", part.problems, "--untouched-skip", part.skip]
     begun = out / "bench.yaml"
     fewest = yaml.safe_load(begun.read_text("utf-8"))["seeds"] if begun.is_file() else 1  # a bench takes no fewer
@@ -295,6 +295,8 @@ def draw(out: Path) -> None:
     figure(results).savefig(out / "map.png")
     if told := recommendations(results):
         best_figure(told).savefig(out / "best.png")
+    else:
+        (out / "best.png").unlink(missing_ok=True)
 
 
 def done(out: Path) -> dict[str, Results]:

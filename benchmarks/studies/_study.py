@@ -51,7 +51,7 @@ def keep(name: str, numbers: Mapping[str, Any], figure: Figure, out: Path, seeds
         "command": command,
         "seeds": "none: exact" if seeds is None else seeds,
         "date": datetime.date.today().isoformat(),
-        "commit": _commit(),
+        "commit": commit(),
         "versions": {
             "python": platform.python_version(),
             "outrider": outrider.__version__,
@@ -83,7 +83,8 @@ def outrider_command(*words: object, one_thread: bool = False) -> None:
     subprocess.run([sys.executable, "-m", "outrider", *map(str, words)], check=True, env=here)
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
+    """Of the working tree, marked where it is changed; None outside of git."""
     try:
         asked = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude=*"]
         return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=10).stdout.strip()

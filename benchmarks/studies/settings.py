@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, keep, outrider_command, panels
+from _study import BLUE, GREEN, GREY, ORANGE, RED, arguments, commit, keep, outrider_command, panels
 from matplotlib.figure import Figure
 
 from outrider.config import load_recipe
@@ -71,6 +71,7 @@ def measured(setting: str, runs: Path) -> dict[str, Any]:
     of_k = found.overall.pass_at
     return {
         "date": datetime.date.today().isoformat(),
+        "commit": commit(),
         "pass_at": {str(k): {"value": of_k[k].value, "low": of_k[k].low, "high": of_k[k].high} for k in of_k},
         "problems": spread(found),
         "by_level": {
@@ -125,11 +126,13 @@ def main() -> None:
     kept = asked.out / "settings.json"
     found = json.loads(kept.read_bytes()) if kept.exists() else {}
     numbers = {setting: found[setting] for setting in SETTINGS if setting in found}
-    for setting in SETTINGS:
-        if setting in asked.settings and setting not in numbers:
-            numbers[setting] = measured(setting, asked.runs)
-            numbers = {each: numbers[each] for each in SETTINGS if each in numbers}
-            keep("settings", numbers, draw(numbers), asked.out, seeds=[0, 1])  # the machine may not outlive them all
+    for setting in asked.settings:
+        if setting in numbers:
+            print(f"{setting} is in {kept}, and is taken as it is there")
+            continue
+        numbers[setting] = measured(setting, asked.runs)
+        numbers = {each: numbers[each] for each in SETTINGS if each in numbers}
+        keep("settings", numbers, draw(numbers), asked.out, seeds=[0, 1])  # the machine may not outlive them all
     draw(numbers).savefig(asked.out / "settings.png")
 
 

@@ -76,8 +76,8 @@ class Bench(Options):
 
     recipes: list[str] = Field(min_length=1, description="the names of the recipes, in the order of the table")
     base: str = Field(description="the recipe that all others are compared with")
-    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="runs per recipe: seeds 0, 1, 2, …")
-    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="where they begin instead of with 0")
+    seeds: int = Field(5, ge=1, le=FIRST_TUNING_SEED, description="runs per recipe, one for each seed")
+    first_seed: int = Field(0, ge=0, lt=FIRST_TUNING_SEED, description="the first of the seeds")
     tokens: int | None = Field(None, ge=1, description="generated tokens of each run")
     steps: int | None = Field(None, ge=1, description="steps of each run")
     seconds: float | None = Field(None, gt=0, description="seconds of training of each run")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass, pass_rate, trainable
 from outrider.explore.stage import Bounds, Stage, Surroundings
 from outrider.explore.view import View
@@ -106,8 +107,7 @@ class Replay(Stage):
             elif found:
                 # seconds are a clock, and a state has none; a reward is no stage's business
                 kept = replace(found[-1], verdict=replace(_verdict(found[-1]), seconds=0.0), reward=None)
-                self._kept.pop(group.problem.id, None)  # the latest stands last
-                self._kept[group.problem.id] = _Success(self._steps, kept)
+                remember(self._kept, group.problem.id, _Success(self._steps, kept), MOST_TOKENS)  # each has one or more
         forgotten = self._make_room()
         replayed, self._ages = self._ages, []
         age = fsum(replayed) / len(replayed) if replayed else nan
