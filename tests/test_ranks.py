@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import tempfile
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -82,6 +83,19 @@ def test_collectives_are_ordered_and_the_caller_is_left_as_it_was() -> None:
     before = os.sched_getaffinity(0)
     assert launch(2, rank_mains.gather_in_order) == 7
     assert os.sched_getaffinity(0) == before
+
+
+def test_nobody_begins_before_all_are_connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that ends at once would close a connection that another one is still making."""
+    connect = dist.init_process_group
+
+    def slowly(*arguments, **named) -> None:
+        connect(*arguments, **named)
+        time.sleep(1.0)
+        (tmp_path / "connected").touch()
+
+    monkeypatch.setattr(dist, "init_process_group", slowly)  # of rank 0, which is this process
+    assert launch(2, rank_mains.all_find, tmp_path / "connected") == 0
 
 
 def test_a_rank_that_is_pinned_to_a_core_knows_of_the_others_cores() -> None:
