@@ -294,7 +294,7 @@ def draw(out: Path) -> None:
     (out / "page.md").write_text(page(results))
     figure(results).savefig(out / "map.png")
     if told := recommendations(results):
-        best_figure(told).savefig(out / "best.png")
+        best_figure(told, [*results.values()]).savefig(out / "best.png")
     else:
         (out / "best.png").unlink(missing_ok=True)
 

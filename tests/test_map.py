@@ -320,7 +320,8 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     assert f"Recommended by the rule: `outrider train {best} " in text
     told = "nobody" if best == "vip" else f"`outrider train {best} "
     assert f"is recommended before all others, but for one that is run again: {told}" in text
-    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(code.done(tmp_path)))
+    done = code.done(tmp_path)
+    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done), [*done.values()])
     one, _, untouched = drawn.axes
     heights = {line.get_label(): list(line.get_ydata()) for line in one.lines if not line.get_label().startswith("_")}
     grpo = 0 if best == "choose-slope3" else 0.5
