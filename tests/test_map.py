@@ -90,12 +90,13 @@ def asked_for(code: ModuleType, monkeypatch: pytest.MonkeyPatch, results: Path) 
     return asked
 
 
-def measured(place: Path, name: str, wins: int, grpo: int = 32) -> None:
+def measured(place: Path, name: str, wins: int, grpo: int = 32, points: int = 1) -> None:
     """A bench of two seeds that is done: how many of 64 tries at each problem are right, of GRPO and of a recipe."""
     start = before([0, 6, 20, 50], samples=64)
-    arms = (arm("grpo", [[grpo] * 4] * 2, samples=64), arm(name, [[wins] * 4] * 2, samples=64))
-    bench = Bench(recipes=["grpo", name], base="grpo", seeds=2, tokens=100, points=1)
-    found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, arms, {}, ()))
+    of_each = {"grpo": grpo, name: wins}
+    arms = [arm(each, *[[[right] * 4] * 2] * points, samples=64) for each, right in of_each.items()]
+    bench = Bench(recipes=["grpo", name], base="grpo", seeds=2, tokens=100, points=points)
+    found = BenchReport(bench, start, start, (*arms,), {}, (), BenchReport(bench, start, start, (*arms,), {}, ()))
     place.mkdir(parents=True, exist_ok=True)
     told = found.to_json() | {"environment": {"command": ["outrider", "bench", "task.pool=2048"]}}
     (place / "results.json").write_text(json.dumps(told))
@@ -332,6 +333,20 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     assert (tmp_path / "best.png").stat().st_size > 10_000
 
 
+def test_the_curves_of_the_picture_are_of_the_bench_that_looked_most_often(code: ModuleType, tmp_path: Path) -> None:
+    """It is recommended by the last bench, in which it solves 48 of 64, and measured on the way in the one before."""
+    measured(tmp_path / "frontier" / "compared", "vip", 0, points=4)
+    measured(tmp_path / "frontier" / "later", "choose-slope3", 40, grpo=0, points=2)
+    measured(tmp_path / "frontier" / "again", "choose-slope3", 48, grpo=0)
+    (tmp_path / "frontier" / "screen").mkdir()
+    (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
+    done = code.done(tmp_path)
+    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done), [*done.values()])
+    curve, _, untouched = ({line.get_label(): line.get_ydata() for line in place.lines} for place in drawn.axes)
+    assert (len(curve["choose-slope3"]), curve["choose-slope3"][-1]) == (3, 0.625)
+    assert untouched["choose-slope3"][0] == 0.75
+
+
 def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> None:
     """Of 64 tries on the untouched problems XRPO has 8 more than GRPO; of DARS there is nothing."""
     start = before([0, 6, 20, 50], samples=64)
@@ -367,7 +382,9 @@ def test_deep_grpos_figures_are_greedy_and_of_many_tries(code: ModuleType) -> No
     start = before([0, 6, 20, 50], samples=64)
     bench = Bench(recipes=["grpo", "deep-grpo"], base="grpo", seeds=2, tokens=100, points=1)
     arms = (arm("grpo", [[0, 32, 32, 32]] * 2, samples=64), arm("deep-grpo", [[28] * 4] * 2, samples=64))
-    found = BenchReport(bench, start, start, arms, {}, (), BenchReport(bench, start, start, arms, {}, ())).to_json()
+    found = BenchReport(
+        bench, start, start, (*arms,), {}, (), BenchReport(bench, start, start, (*arms,), {}, ())
+    ).to_json()
     table = sys.modules["_map_claims"].claims({"frontier": found})
     cells = [line.strip("| ").split(" | ")[-1].split()[0] for line in table.splitlines()[2:]]
     assert cells == ["+0.000", "+0.250"]
@@ -415,7 +432,11 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
 def test_a_setting_recommends_whom_the_map_does(code: ModuleType, info: SettingInfo) -> None:
-    best, _ = sys.modules["_map_rule"].recommendations(code.done(code.RESULTS)).get(info.name, ("", None))
-    assert info.recommended == best
-    if info.recommended:
-        assert load_recipe(info.recommended, setting=info.name)
+    """Who trains it then trains what was compared, but for the pool and the budget."""
+    told = sys.modules["_map_rule"].recommendations(code.done(code.RESULTS)).get(info.name)
+    assert info.recommended == (told[0] if told else "")
+    if told:
+        shipped = load_recipe(info.recommended, setting=info.name)
+        compared = load_recipe(str(code.RESULTS / info.name / told[1]["part"] / "recipes" / f"{told[0]}.yaml"))
+        for part in ("explore", "credit", "objective", "learn"):
+            assert getattr(shipped, part) == getattr(compared, part), part

@@ -229,6 +229,7 @@ def _call(ranks: Ranks, main: RankMain, arguments: tuple[Any, ...]) -> int:
         _keep_freed_memory()
     try:
         with ranks.naming_the_lost():
+            ranks.gather(list)  # who has nothing to say would else be gone while the others still connect to it
             return main(ranks, *arguments)
     finally:
         torch.set_num_threads(threads)

@@ -74,9 +74,7 @@ class Ranks:
         if not dist.is_initialized():
             distributed_c10d._world.group_count = 0
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=size, timeout=_WAIT)
-        ranks = Ranks(rank, size, ended)
-        ranks.gather(list)  # who has nothing to say would else be gone while the others still connect to it
-        return ranks
+        return Ranks(rank, size, ended)
 
     def leave(self) -> None:
         if dist.is_initialized():  # by a sharded model, where there is one process
