@@ -176,7 +176,7 @@ def test_ctrl_c_is_heard_while_the_other_ranks_get_ready(tmp_path: Path) -> None
     process.wait_for(lambda: [pid for pid in servers(process.pid) if has_torch(pid)])
     os.killpg(process.pid, signal.SIGINT)
     assert process.last_words() == "outrider: interrupted; `outrider train … --resume` goes on from the last checkpoint"
-    assert process.wait() in (130, -signal.SIGINT)  # CPython, where the signal comes while an import executes a text
+    assert process.wait() == 130
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])

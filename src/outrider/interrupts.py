@@ -56,8 +56,8 @@ def ignoring_interrupts() -> Iterator[None]:
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Ctrl-C and SIGTERM in this block act at its end."""
-    # torch.save writes through a Python callback of C++, where an interrupt is printed and lost, or becomes a
-    # RuntimeError about the file
+    # Python that C++ has called may not be interrupted: torch.save's callback prints and loses it, or makes of it a
+    # RuntimeError about the file, and what torch's import calls aborts the process
     if not _in_main_thread():
         yield
         return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.arguments import Commands, folder, interruptible
+from outrider.interrupts import interrupts_held
 
 if TYPE_CHECKING:
     from outrider.analyse.selection import AnalysisPlan
@@ -52,7 +53,8 @@ def run_tokens(arguments: argparse.Namespace) -> int:
     plan = select(arguments.run_folder, options)
     if arguments.dry_run:
         return _dry(plan, f"1 pass in {_parts(token_parts(plan))}")
-    from outrider.analyse.tokens_command import tokens_command
+    with interrupts_held():
+        from outrider.analyse.tokens_command import tokens_command
 
     return interruptible(lambda: tokens_command(arguments.run_folder, options, plan, _out(arguments, "tokens")))
 
@@ -67,7 +69,8 @@ def run_shift(arguments: argparse.Namespace) -> int:
     plan = select(arguments.run_folder, options)
     if arguments.dry_run:
         return _dry(plan, f"2 passes in {_parts(token_parts(plan))}")
-    from outrider.analyse.shift_command import shift_command
+    with interrupts_held():
+        from outrider.analyse.shift_command import shift_command
 
     return interruptible(lambda: shift_command(arguments.run_folder, options, plan, _out(arguments, "shift")))
 
@@ -93,7 +96,8 @@ def run_intervene(arguments: argparse.Namespace) -> int:
             f"{cost.positions:,} positions, {cost.continuations:,} continuations, about {cost.tokens:,} tokens to "
             f"generate if they are as long as the responses were (at most {cost.most_tokens:,}), in {parts}",
         )
-    from outrider.analyse.intervene_command import intervene_command
+    with interrupts_held():
+        from outrider.analyse.intervene_command import intervene_command
 
     return interruptible(lambda: intervene_command(arguments.run_folder, options, plan, _out(arguments, "intervene")))
 

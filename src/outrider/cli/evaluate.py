@@ -6,6 +6,7 @@ import argparse
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.cli.task_arguments import add_task, task_options
+from outrider.interrupts import interrupts_held
 
 
 def add_to(commands: Commands) -> None:
@@ -49,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.train.warm import warm_ahead
 
     warm_ahead("outrider.train.evaluate_command", ranks=0)
-    from outrider.train.evaluate_command import evaluate_command
+    with interrupts_held():
+        from outrider.train.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)

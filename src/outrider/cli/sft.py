@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from outrider.cli.arguments import Commands, add_overrides, folder, interruptible, print_yaml
+from outrider.interrupts import interrupts_held
 
 
 def add_to(commands: Commands) -> None:
@@ -29,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path("runs") / f"sft-{sft.task.name}-{sft.seed}"
 
     def work() -> int:
-        from outrider.train.sft_command import sft_command  # which takes a while, and may be interrupted too
+        with interrupts_held():
+            from outrider.train.sft_command import sft_command  # which takes a while, and may be interrupted too
 
         return sft_command(sft, out=out)
 

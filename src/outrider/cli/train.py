@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.cli.arguments import Commands, add_overrides, add_setting, folder, print_yaml
+from outrider.interrupts import interrupts_held
 
 if TYPE_CHECKING:
     from outrider.config import Recipe
@@ -37,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     from outrider.train.warm import warm_ahead
 
     warm_ahead("outrider.train.train_command", recipe.train.ranks)
-    from outrider.train.train_command import train_command
+    with interrupts_held():
+        from outrider.train.train_command import train_command
 
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
 
