@@ -16,6 +16,8 @@ from outrider.bench.tables import NONE, markdown
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
 MARKERS = "os^D"
+FEWEST = 10
+"""Problems of a class that is drawn: intervals of fewer are wider than all that the picture shows."""
 
 
 def page(results: Mapping[str, Results]) -> str:
@@ -67,7 +69,7 @@ _RULE = (
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
     "as the largest k), up to an eighth (seldom), up to a half (often), or more (mostly); in brackets the number of "
-    "problems."
+    f"problems. The picture leaves out those of fewer than {FEWEST} problems."
 )
 
 
@@ -191,7 +193,7 @@ def figure(results: Mapping[str, Results]) -> Figure:
             above.errorbar([one["value"]], [most["value"]], fmt=marker, lw=1, **bars)
             shift = (number - (len(others) - 1) / 2) * 0.8 / len(others)
             for place, each in enumerate(recipe["by_rate_before_minus_base"][c] for c in CLASSES):
-                if each["value"] is not None:
+                if each["value"] is not None and each["problems"] >= FEWEST:
                     height = {"yerr": _bar(each)} if each["low"] is not None else {}
                     below.errorbar([place + shift], [each["value"]], fmt=marker, ms=4, lw=1, color=colour, **height)
         above.set_title(loc="left", label=setting)

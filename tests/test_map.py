@@ -304,6 +304,17 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path) ->
     assert (tmp_path / "map.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(("seldom", "drawn"), [(9, 1), (10, 2)])
+def test_the_picture_leaves_out_classes_of_few_problems(code: ModuleType, seldom: int, drawn: int) -> None:
+    """Beside the ten that were never solved."""
+    start = before([0] * 10 + [6] * seldom, samples=64)
+    arms = tuple(arm(name, [[wins] * (10 + seldom)] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
+    bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
+    results = BenchReport(bench, start, start, arms, {}, ()).to_json()
+    below = sys.modules["_map_page"].figure({"sparse": results}).axes[1]
+    assert len(below.containers) == drawn
+
+
 @pytest.mark.parametrize(("late", "best"), [(40, "choose-slope3"), (0, "vip")])
 def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     code: ModuleType, tmp_path: Path, late: int, best: str
