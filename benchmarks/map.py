@@ -47,6 +47,12 @@ problems, and the last point):
    0.03 more than GRPO at both ends; of k = 2, 3 and 4 the best, and the only rate that was tried. Two of its five
    seeds are those, so the log tells the other three alone, too.
    Elsewhere ``choose-slope3`` is screened with the others.
+   On ``sparse`` these are ``choose-replay2`` and ``choose-replay4``, with credit for the best of two and of four and
+   replays of what nothing solves: chosen on 2026-11-25 after one seed (0) of 3,600,000 tokens on the first 300
+   problems, in which they had 0.105 and 0.787, and 0.099 and 0.833, where GRPO had 0.086 and 0.660; of k = 2, 3 and 4,
+   and of k = 2 and 3 with prefixes in a stream of their own, all at 1e-4 with four updates. Their bench has seeds that
+   nobody has looked at (5 to 9), and ``prefix-replay`` beside them, which is recommended there (written that evening,
+   before its first run).
 7. *Again*: ``choose-slope3`` was ahead there by 0.027 ±.015 in pass@1 and by 0.031 ±.032 in pass@64, so 6 does not
    recommend it. It and GRPO are run once more as in 6, but with ten seeds that nobody has looked at (5 to 14), on 600
    problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
@@ -104,14 +110,22 @@ class Part(NamedTuple):
 
 
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
-DESIGNS = (*("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),)
+DESIGNS = (
+    *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
+    *("choose-replay2", "choose-replay4"),
+)
 LATER = {
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
-    }
+    },
+    "sparse": {"later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5)},
 }
-LATER_CHOSEN = {"learn.lr": 2e-4, "learn.minibatches": 1}
+LATER_CHOSEN = {  # rate, and updates a step, of designs that came after the screen
+    "frontier": {"choose-pass3": (2e-4, 1), "choose-slope3": (2e-4, 1)},
+    "sparse": {"choose-replay2": (1e-4, 4), "choose-replay4": (1e-4, 4)},
+}
+KEYS = ("learn.lr", "learn.minibatches")
 OTHERS = (
     *("dapo", "dars-et", "dars-et-breadth", "xrpo-no-icl", "deep-lambda-0.1", "treerl", "tree-grpo"),
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
@@ -130,7 +144,7 @@ LEFT_OUT = {  # of the screen, beside what came later
         *("dapo", "xrpo-no-icl", "treerl", "tree-grpo", "ds-grpo", "f-grpo", "vip", "pilot-commit", "rft-entropy"),
         "success-replay",
     ),
-    "frontier": ("prefix-replay", "success-replay"),  # they joined after it
+    "frontier": ("choose-replay2", "choose-replay4", "prefix-replay", "success-replay"),  # they joined after it
     "sparse": (*AS_OTHERS["sparse"],),
 }
 BEST = 2
@@ -148,7 +162,7 @@ def main() -> None:
         tuned = screened(asked.what, place / "screen")
         compared(asked.what, "compared", Part((*chosen(tuned),)), tuned, place)
         for name, part in LATER.get(asked.what, {}).items():
-            compared(asked.what, name, part, later(tuned), place)
+            compared(asked.what, name, part, later(asked.what, tuned), place)
     if asked.what == "pack":
         packed(asked.runs)
     else:
@@ -183,7 +197,7 @@ def candidates(setting: str) -> list[str]:
     """Whom the screen of a setting tries, by the rule."""
     if setting == "prose":
         return best_elsewhere()
-    left_out = {*LEFT_OUT.get(setting, ()), *(name for part in LATER.get(setting, {}).values() for name in part.names)}
+    left_out = {*LEFT_OUT.get(setting, ()), *LATER_CHOSEN.get(setting, {})}
     return [*ASKED, *(name for name in (*DESIGNS, *OTHERS) if name not in left_out)]
 
 
@@ -225,10 +239,10 @@ def best(worth: Mapping[str, float]) -> list[str]:
     return [name for names in ranked for name in names[:BEST]]
 
 
-def later(tuned: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of GRPO and of the designs that came later."""
-    names = {name for parts in LATER.values() for part in parts.values() for name in part.names}
-    return {name: {"chosen": LATER_CHOSEN} for name in names} | {"grpo": tuned["grpo"]}
+def later(setting: str, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the settings of the designs that came after the screen."""
+    values = {name: dict(zip(KEYS, both, strict=True)) for name, both in LATER_CHOSEN[setting].items()}
+    return {**tuned, **{name: {"chosen": chosen} for name, chosen in values.items()}}
 
 
 def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], place: Path) -> None:
@@ -305,7 +319,7 @@ def done(out: Path) -> dict[str, Results]:
     for setting, part in product(SETTINGS, TITLES):
         if (out / setting / part / "results.json").exists():
             screen, found = (json.loads((out / setting / at / "results.json").read_bytes()) for at in ("screen", part))
-            tuned = screen["tuning"] if part == "compared" else later(screen["tuning"])
+            tuned = screen["tuning"] if part == "compared" else later(setting, screen["tuning"])
             results[setting + TITLES[part]] = found | {"tuned": tuned, "setting": setting, "part": part}
     return results
 

@@ -138,6 +138,7 @@ def test_on_prose_those_are_tried_that_had_the_largest_mean_elsewhere_or_are_rec
         code.candidates("prose")
     for part in ("later", "again"):
         measured(tmp_path / "frontier" / part, "choose-slope3", 0)
+    measured(tmp_path / "sparse" / "later", "choose-replay2", 0)
     measured(tmp_path / "countdown" / "compared", "dapo", 40)
     (tmp_path / "countdown" / "screen").mkdir()
     (tmp_path / "countdown" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(**ASKED, dapo=0.1)}))
@@ -151,7 +152,7 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
     """Also where a recipe has values of its own for the setting, or lies beside the studies."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = [*code.ASKED, *code.DESIGNS, *code.OTHERS]
-    assert len(names) == len({*names}) == 31
+    assert len(names) == len({*names}) == 33
     means = {name.replace("-", "_"): 0.5 for name in names}
     code.compared(setting, "compared", code.Part((*names,)), tuned(**means), tmp_path)
     assert [words[words.index("--seeds") + 1] for words in asked] == ["1", "2", "3", "4", "5"]
@@ -173,7 +174,7 @@ def test_the_bench_takes_what_it_is_asked_for(
     names = code.chosen(tuned(**ASKED, invest=0.1, choose_pass4=0.2, choose_prefix=0.3, dapo=0.1, vip=0.1))
     found = tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5))
     code.compared(setting, "compared", code.Part((*names,)), found, tmp_path)
-    for place in ("frontier/compared", "frontier/later", "frontier/again", "sparse/compared"):
+    for place in ("frontier/compared", "frontier/later", "frontier/again", "sparse/compared", "sparse/later"):
         measured(tmp_path / "results" / place, "vip", 40)
     with pytest.raises(FileNotFoundError, match=f"{setting}/screen"):  # it would read what the bench has left
         code.screened(setting, tmp_path / "screen")
@@ -242,6 +243,27 @@ def test_designs_that_came_later_have_problems_of_their_own(
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = [*recipe["settings"]["frontier"]["learn"].values()]
     assert chosen == {"grpo": [2e-4, 4], "choose-pass3": [2e-4, 1], "choose-slope3": [2e-4, 1]}  # its screen says 4
+
+
+def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
+    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And seeds that nobody has looked at."""
+    asked = asked_for(code, monkeypatch, tmp_path / "results")
+    [part], tuning = code.LATER["sparse"].values(), tuned(grpo=0.2, prefix_replay=0.3)
+    code.compared("sparse", "later", part, code.later("sparse", tuning), tmp_path)
+    recipes = {Path(word).stem: word for word in asked[-1] if word.endswith(".yaml")}
+    learn = {name: load_recipe(file, setting="sparse").learn for name, file in recipes.items()}
+    found = {name: (each.lr, each.minibatches) for name, each in learn.items()}
+    assert found == {
+        "grpo": (2e-4, 4),
+        "prefix-replay": (2e-4, 4),
+        "choose-replay2": (1e-4, 4),
+        "choose-replay4": (1e-4, 4),
+    }
+    assert [asked[-1][asked[-1].index(word) + 1] for word in ("--first-seed", "--untouched-skip")] == ["5", "900"]
+    assert "choose-replay2" not in code.candidates("sparse")
+    assert "choose-slope3" in code.candidates("sparse")
 
 
 def test_a_pack_that_holds_more_than_the_bench_is_left_as_it_is(code: ModuleType, tmp_path: Path) -> None:
