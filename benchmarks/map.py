@@ -50,9 +50,9 @@ problems, and the last point):
    On ``sparse`` these are ``choose-replay2`` and ``choose-replay4``, with credit for the best of two and of four and
    replays of what nothing solves: chosen on 2026-11-25 after one seed (0) of 3,600,000 tokens on the first 300
    problems, in which they had 0.105 and 0.787, and 0.099 and 0.833, where GRPO had 0.086 and 0.660; of k = 2, 3 and 4,
-   and of k = 2 and 3 with prefixes in a stream of their own, all at 1e-4 with four updates. Their bench has seeds that
-   nobody has looked at (5 to 9), and ``prefix-replay`` beside them, which is recommended there (written that evening,
-   before its first run).
+   and of k = 2 and 3 with prefixes in a stream of their own, all at 1e-4 with four updates; at 2e-4 k = 2 had no more
+   pass@1. Their bench has seeds that nobody has looked at (5 to 9), and ``prefix-replay`` beside them, which is
+   recommended there (written that evening, before its first run).
 7. *Again*: ``choose-slope3`` was ahead there by 0.027 ±.015 in pass@1 and by 0.031 ±.032 in pass@64, so 6 does not
    recommend it. It and GRPO are run once more as in 6, but with ten seeds that nobody has looked at (5 to 14), on 600
    problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
