@@ -60,7 +60,7 @@ _CLAIMS = (
 )
 _LATER = (
     "Ahead at both ends, by which a design that came later is recommended before all others, but for one that is run "
-    "again: {who}."
+    "again or was compared before: {who}."
 )
 _RULE = (
     "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every "

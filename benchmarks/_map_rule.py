@@ -10,21 +10,31 @@ from _map_read import Results, largest, read
 def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Results]]:
     """By setting whom the map recommends there and the bench that says so; without those where it is nobody.
 
-    Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end. Who is
-    run again is judged by the last bench that has measured it, alone.
+    Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end. Who
+    was compared is judged there alone, also where it runs beside later designs; of these each by the last bench that
+    has measured it, alone.
 
     Args:
         results: those of a setting in the order in which they were run.
     """
     told: dict[str, tuple[str, Results]] = {}
     for setting in dict.fromkeys(found["setting"] for found in results.values()):
-        judged: set[str] = set()
-        for found in reversed([found for found in results.values() if found["setting"] == setting]):
-            if name := ahead(found, any if found["part"] == "compared" else all, judged):
+        *later, first = reversed([found for found in results.values() if found["setting"] == setting])
+        judged = measured(first)
+        for found in later:
+            if name := ahead(found, all, judged):
                 told[setting] = (name, found)
                 break
-            judged |= {*found["untouched"]["recipes"]} if found["untouched"] else set()
+            judged |= measured(found)
+        else:
+            if name := ahead(first, any):
+                told[setting] = (name, first)
     return told
+
+
+def measured(found: Results) -> set[str]:
+    """The recipes that a bench has measured on the untouched problems."""
+    return {*found["untouched"]["recipes"]} if found["untouched"] else set()
 
 
 def ahead(found: Results, ends: Callable[[Iterable[bool]], bool], judged: Container[str] = ()) -> str:

@@ -353,7 +353,7 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     assert "(frontier/later/page.md)" in text
     assert f"Recommended by the rule: `outrider train {best} " in text
     told = "nobody" if best == "vip" else f"`outrider train {best} "
-    assert f"is recommended before all others, but for one that is run again: {told}" in text
+    assert f"is recommended before all others, but for one that is run again or was compared before: {told}" in text
     done = code.done(tmp_path)
     drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done), [*done.values()])
     one, _, untouched = drawn.axes
@@ -461,6 +461,12 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         assert recommended(found, designs | {"untouched": None, "part": "later"}, designs | {"part": "again"}) == later
         # run again it is judged there alone, whatever it was before
         assert recommended(found, designs | {"part": "later"}, behind | {"part": "again"}) == best
+    # who was compared is judged there alone, whatever it is beside later designs
+    beside = {name: {"minus_base": ends} for name in changes}
+    assert recommended(found, found | {"untouched": {"recipes": {"grpo": {}} | beside}, "part": "later"}) == best
+    both = {"pass@1": estimate(0.02, 0.01), "pass@64": estimate(0.03, 0.02)}
+    beside = {name: {"minus_base": both} for name in changes}
+    assert recommended(found, found | {"untouched": {"recipes": {"grpo": {}} | beside}, "part": "later"}) == best
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
