@@ -6,16 +6,15 @@ problems, and the last point):
 1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, each once
    with 1,200,000 generated tokens, on held-out problems 300 to 449. On these ``choose`` was designed, so the screen
    of the frontier flatters it (docs/log.md). A recipe's settings are the bench's choice by the mean of pass@1 and
-   pass@64: the first within one standard error of the largest. On ``countdown`` most others have benches of three or
-   five seeds already (``results/explore``, ``results/methods``): of these only the four with the largest mean are
-   screened, at one learning rate where that was measured, and those that the benches lack (written on 2026-11-24,
-   before its run).
-   On ``prose``, whose model is three times as large and whose responses are twice as long, only those asked after are
-   screened and, of designs and others, the two each with the largest mean over the screens of ``frontier`` and
-   ``sparse``; its largest k is 16 instead of 64, since with 64 tries luck alone would solve a third of its problems
-   (written on 2026-11-24, before its first run). Whoever is recommended in these two settings is screened as well,
-   since a design may have come later than a screen; those that are left out on ``sparse`` have there the mean of
-   whom they are like, and who is in one screen alone is not ranked (written on 2026-11-25, before its first run).
+   the largest pass@k: the first within one standard error of the largest.
+   On ``prose`` and ``countdown``, the last two, nobody is searched for any more: those asked after are screened, of
+   our designs ``choose-slope3``, which ``frontier`` recommends, and ``choose-replay3``, which is it with the replays
+   that kept most breadth on ``sparse``, and of the others ``prefix-replay`` and ``passk-training``, the two that were
+   ahead of GRPO there. All nine are compared. The largest k of ``prose`` is 16, since with 64
+   tries luck solves a quarter of its problems. (Written on 2026-11-25, in place of what was said of both before their
+   first run. The screen of ``prose`` as it was, of two to eight steps, had stopped after 18 runs, none with 0.15 in
+   pass@1 where the base has 0.13: nothing was learnt that could tell methods apart, and the setting took its shorter
+   problems, by the curve of GRPO alone; docs/log.md.)
    On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
    every recipe that remembers problems as it would be without a memory. There all problems are of one level and
    seldom solved, so within 1,200,000 tokens ``choose`` takes whatever comes, as was seen at 1e-4 with the pool of
@@ -58,7 +57,13 @@ problems, and the last point):
    problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
    bench alone decides, as in 6 and once (written on 2026-11-25, before its first run).
 
-All recipes draw from a pool of 2,048 problems, on ``sparse`` of 512, since some need problems that return.
+8. *Last*: on ``frontier`` and ``sparse`` ``choose-replay3`` is compared as a later design, five seeds that nobody has
+   looked at on problems that nothing has been measured on (1800 to 2099 and 1200 to 1499), beside GRPO and, on
+   ``frontier``, ``choose-slope3``; at their rates there. So one design is measured in all four settings (written on
+   2026-11-25, before its first run there).
+
+All recipes draw from a pool of 2,048 problems, on ``sparse`` and ``prose`` of 512, since some need problems that
+return. The budget of ``prose``, where a token is three times as dear, is 2,400,000 tokens.
 
 Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, here or in what
 is committed; ``python benchmarks/map.py pack``, which puts the finished runs of benches that are not done beside the
@@ -95,7 +100,6 @@ RESULTS = HERE / "results" / "map"
 FINISHED = "finished.tar.xz"
 KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "table.md")
 SETTINGS = ("countdown", "frontier", "sparse", "prose")
-BEFORE = ("frontier", "sparse")  # whose screens say whom that of prose tries
 
 
 class Part(NamedTuple):
@@ -112,18 +116,22 @@ class Part(NamedTuple):
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
 DESIGNS = (
     *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
-    *("choose-replay2", "choose-replay4"),
+    *("choose-replay2", "choose-replay3", "choose-replay4"),
 )
 LATER = {
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
+        "last": Part(("grpo", "choose-slope3", "choose-replay3"), skip=1800, first=15),
     },
-    "sparse": {"later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5)},
+    "sparse": {
+        "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
+        "last": Part(("grpo", "choose-replay3"), skip=1200, first=10),
+    },
 }
 LATER_CHOSEN = {  # rate, and updates a step, of designs that came after the screen
-    "frontier": {"choose-pass3": (2e-4, 1), "choose-slope3": (2e-4, 1)},
-    "sparse": {"choose-replay2": (1e-4, 4), "choose-replay4": (1e-4, 4)},
+    "frontier": dict.fromkeys(("choose-pass3", "choose-slope3", "choose-replay3"), (2e-4, 1)),
+    "sparse": dict.fromkeys(("choose-replay2", "choose-replay3", "choose-replay4"), (1e-4, 4)),
 }
 KEYS = ("learn.lr", "learn.minibatches")
 OTHERS = (
@@ -131,25 +139,16 @@ OTHERS = (
     *("cures", "greso", "passk-training", "ds-grpo", "f-grpo", "vip", "pilot-commit", "knapsack", "prefixrl"),
     *("rft-entropy", "success-replay", "prefix-replay"),
 )
-AS_OTHERS = {
-    "sparse": {
-        "choose": "grpo",
-        "choose-prefix": "prefixrl",
-        "choose-pass3": "choose-slope3",
-        "choose-pass4": "passk-training",
-    }
-}
 LEFT_OUT = {  # of the screen, beside what came later
-    "countdown": (  # not among the four with the largest mean in benches that there are
-        *("dapo", "xrpo-no-icl", "treerl", "tree-grpo", "ds-grpo", "f-grpo", "vip", "pilot-commit", "rft-entropy"),
-        "success-replay",
-    ),
     "frontier": ("choose-replay2", "choose-replay4", "prefix-replay", "success-replay"),  # they joined after it
-    "sparse": (*AS_OTHERS["sparse"],),
+    "sparse": ("choose", "choose-prefix", "choose-pass3", "choose-pass4"),
 }
+SEARCHED = ("frontier", "sparse")
+LAST = (*ASKED, "choose-slope3", "choose-replay3", "prefix-replay", "passk-training")  # in the other settings
 BEST = 2
-TITLES = {"compared": "", "later": ", later designs", "again": ", once more"}
-POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 2048}
+TITLES = {"compared": "", "later": ", later designs", "again": ", once more", "last": ", the last design"}
+POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
+TOKENS = {"prose": 2_400_000}
 
 
 def main() -> None:
@@ -195,29 +194,10 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
 
 def candidates(setting: str) -> list[str]:
     """Whom the screen of a setting tries, by the rule."""
-    if setting == "prose":
-        return best_elsewhere()
-    left_out = {*LEFT_OUT.get(setting, ()), *LATER_CHOSEN.get(setting, {})}
+    if setting not in SEARCHED:
+        return [*LAST]
+    left_out = {*LEFT_OUT[setting], *LATER_CHOSEN[setting]}
     return [*ASKED, *(name for name in (*DESIGNS, *OTHERS) if name not in left_out)]
-
-
-def best_elsewhere() -> list[str]:
-    """Those asked after, the best of both screens together, and whom the map recommends in these settings."""
-    parts = [(setting, part) for setting in BEFORE for part in ("compared", *LATER.get(setting, {}))]
-    if missing := [setting for setting, part in parts if not (RESULTS / setting / part / "results.json").exists()]:
-        sys.exit(f"prose tries what was best elsewhere: first python benchmarks/map.py {missing[0]}")
-    screens = [scores(setting) for setting in BEFORE]
-    both = [name for name in (*DESIGNS, *OTHERS) if all(name in each for each in screens)]
-    ranked = best({name: fmean(each[name] for each in screens) for name in both})
-    told = recommendations(done(RESULTS))
-    return [*dict.fromkeys([*ASKED, *ranked, *(told[setting][0] for setting in BEFORE if setting in told)])]
-
-
-def scores(setting: str) -> dict[str, float]:
-    """By the screen of a setting, of those left out too that are as others there."""
-    found = json.loads((RESULTS / setting / "screen" / "results.json").read_bytes())["tuning"]
-    means = {name: usual(choice) for name, choice in found.items()}
-    return means | {name: means[other] for name, other in AS_OTHERS.get(setting, {}).items()}
 
 
 def chosen(tuned: Mapping[str, Any]) -> list[str]:
@@ -263,7 +243,7 @@ def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], plac
         assert (learn.lr, learn.minibatches) == (values["lr"], values["minibatches"]), file
         files.append(str(file))
     unpack(kept / FINISHED, out)
-    asked = ["--setting", setting, pool(setting), "--tokens", 3_600_000, "--points", part.points]
+    asked = ["--setting", setting, pool(setting), "--tokens", TOKENS.get(setting, 3_600_000), "--points", part.points]
     asked += ["--first-seed", part.first]
     asked += ["--untouched", part.problems, "--untouched-skip", part.skip]
     begun = out / "bench.yaml"

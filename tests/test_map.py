@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 from types import ModuleType
 from typing import Any
 
@@ -57,18 +56,6 @@ def test_those_asked_after_and_the_two_best_of_the_designs_and_of_the_others(cod
     assert found == [*code.ASKED, "choose", "choose-prefix", "vip", "ds-grpo"]
 
 
-def test_on_countdown_the_four_with_the_largest_mean_in_the_benches_are_screened(code: ModuleType) -> None:
-    ahead: dict[str, float] = {}
-    # what came last counts
-    for bench in ("explore", "methods/rft-countdown", "methods/countdown", "methods/countdown-equal-lr"):
-        recipes = json.loads((BENCHMARKS / "results" / bench / "results.json").read_bytes())["recipes"]
-        ends = {name: found["points"][-1] for name, found in recipes.items()}
-        means = {name: fmean(end[q]["value"] for q in ("pass@1", "pass@64")) for name, end in ends.items()}
-        asked_later = {"dars-hw-breadth"}  # one of the four, when the rule was written
-        ahead |= {n: mean - means["grpo"] for n, mean in means.items() if n in asked_later.union(code.OTHERS)}
-    assert sorted(code.LEFT_OUT["countdown"]) == sorted(sorted(ahead, key=ahead.__getitem__)[:-4])
-
-
 def test_all_runs_of_a_recipe_count_not_its_best(code: ModuleType) -> None:
     found = tuned(**ASKED, invest=0.3, dapo=0.3, vip=0.2, cures=0.1, greso=0.1)
     found["greso"]["tried"][0]["scores"]["criterion"]["value"] = 0.4  # a mean of 0.25 and the best run of all
@@ -80,7 +67,7 @@ def asked_for(code: ModuleType, monkeypatch: pytest.MonkeyPatch, results: Path) 
     asked: list[list[str]] = []
     monkeypatch.setattr(subprocess, "call", lambda words, **rest: asked.append([str(word) for word in words]) or 0)
     monkeypatch.setattr(code, "RESULTS", results)
-    for setting in code.BEFORE:
+    for setting in code.SEARCHED:
         (results / setting / "screen").mkdir(parents=True, exist_ok=True)
         found = {
             "tuning": tuned(**{name.replace("-", "_"): 0.1 for name in (*code.ASKED, *code.DESIGNS, *code.OTHERS)})
@@ -102,47 +89,12 @@ def measured(place: Path, name: str, wins: int, grpo: int = 32, points: int = 1)
     (place / "results.json").write_text(json.dumps(told))
 
 
-def test_on_prose_those_are_tried_that_had_the_largest_mean_elsewhere_or_are_recommended_there(
-    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By both screens together: dapo is best in one and far behind in the other.
-
-    On sparse choose is left out, being like grpo; choose-slope3 is in that screen alone.
-    """
-    screens = {
-        "frontier": {"grpo": 0.2, "invest": 0.3, "choose": 0.4, "dapo": 0.5, "vip": 0.4, "cures": 0.3, "greso": 0.2},
-        "sparse": {
-            "grpo": 0.6,
-            "invest": 0.65,
-            "dapo": 0.1,
-            "vip": 0.6,
-            "cures": 0.6,
-            "greso": 0.65,
-            "choose_slope3": 0.9,
-        },
-    }
-    for setting, means in screens.items():
-        (tmp_path / setting / "screen").mkdir(parents=True)
-        behind = {name.replace("-", "_"): -1.0 for name in code.candidates(setting)}
-        found = {"tuning": tuned(**behind | ASKED | means)}
-        (tmp_path / setting / "screen" / "results.json").write_text(json.dumps(found))
-    monkeypatch.setattr(code, "RESULTS", tmp_path / "none")
-    with pytest.raises(SystemExit, match=r"first python benchmarks/map\.py frontier$"):
-        code.candidates("prose")
-    monkeypatch.setattr(code, "RESULTS", tmp_path)
-    with pytest.raises(SystemExit, match=r"first python benchmarks/map\.py frontier$"):  # nobody is recommended yet
-        code.candidates("prose")
-    measured(tmp_path / "frontier" / "compared", "vip", 40)
-    measured(tmp_path / "sparse" / "compared", "greso", 40)
-    with pytest.raises(SystemExit, match=r"first python benchmarks/map\.py frontier$"):  # step 7 may say another
-        code.candidates("prose")
-    for part in ("later", "again"):
-        measured(tmp_path / "frontier" / part, "choose-slope3", 0)
-    measured(tmp_path / "sparse" / "later", "choose-replay2", 0)
-    measured(tmp_path / "countdown" / "compared", "dapo", 40)
-    (tmp_path / "countdown" / "screen").mkdir()
-    (tmp_path / "countdown" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(**ASKED, dapo=0.1)}))
-    assert code.candidates("prose") == [*code.ASKED, "choose", "invest", "vip", "cures", "greso"]
+@pytest.mark.parametrize("setting", ["countdown", "prose"])
+def test_in_the_last_settings_all_that_are_screened_are_compared(code: ModuleType, setting: str) -> None:
+    """Chance has no part in whom they are, and each is shipped or lies beside the studies."""
+    names = code.candidates(setting)
+    assert sorted(code.chosen(tuned(**{name.replace("-", "_"): 0.1 for name in names}))) == sorted(names)
+    assert {load_recipe(code.named(name), setting=setting).name for name in names} == {*names}
 
 
 @pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse", "prose"])
@@ -152,7 +104,7 @@ def test_what_was_best_in_the_screen_is_what_is_compared(
     """Also where a recipe has values of its own for the setting, or lies beside the studies."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     names = [*code.ASKED, *code.DESIGNS, *code.OTHERS]
-    assert len(names) == len({*names}) == 33
+    assert len(names) == len({*names}) == 34
     means = {name.replace("-", "_"): 0.5 for name in names}
     code.compared(setting, "compared", code.Part((*names,)), tuned(**means), tmp_path)
     assert [words[words.index("--seeds") + 1] for words in asked] == ["1", "2", "3", "4", "5"]
@@ -174,8 +126,6 @@ def test_the_bench_takes_what_it_is_asked_for(
     names = code.chosen(tuned(**ASKED, invest=0.1, choose_pass4=0.2, choose_prefix=0.3, dapo=0.1, vip=0.1))
     found = tuned(**dict.fromkeys((n.replace("-", "_") for n in names), 0.5))
     code.compared(setting, "compared", code.Part((*names,)), found, tmp_path)
-    for place in ("frontier/compared", "frontier/later", "frontier/again", "sparse/compared", "sparse/later"):
-        measured(tmp_path / "results" / place, "vip", 40)
     with pytest.raises(FileNotFoundError, match=f"{setting}/screen"):  # it would read what the bench has left
         code.screened(setting, tmp_path / "screen")
     assert len(asked) == code.Part(()).seeds + 1
@@ -233,7 +183,7 @@ def test_designs_that_came_later_have_problems_of_their_own(
         for part, words in benches.items()
     }
     # from the first on; the seeds of the first two are the same, and one looked at those when the design was chosen
-    assert told == {"compared": [0, 5, 600], "later": [0, 5, 900], "again": [5, 10, 1200]}
+    assert told == {"compared": [0, 5, 600], "later": [0, 5, 900], "again": [5, 10, 1200], "last": [15, 5, 1800]}
     names = {part: [Path(word).stem for word in words if word.endswith(".yaml")] for part, words in benches.items()}
     assert names["compared"][: len(code.ASKED)] == list(code.ASKED)
     assert names["later"] == ["grpo", "choose-pass3", "choose-slope3"]
@@ -250,7 +200,7 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
 ) -> None:
     """And seeds that nobody has looked at."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
-    [part], tuning = code.LATER["sparse"].values(), tuned(grpo=0.2, prefix_replay=0.3)
+    part, tuning = code.LATER["sparse"]["later"], tuned(grpo=0.2, prefix_replay=0.3)
     code.compared("sparse", "later", part, code.later("sparse", tuning), tmp_path)
     recipes = {Path(word).stem: word for word in asked[-1] if word.endswith(".yaml")}
     learn = {name: load_recipe(file, setting="sparse").learn for name, file in recipes.items()}

@@ -20,7 +20,7 @@ from outrider.tasks.word_problems import WordProblems
 from small import ScriptedEngine
 
 CARD = Path(model_folder("base:prose")) / "README.md"
-GRPO = load_recipe("grpo", setting="prose")
+GRPO = load_recipe("grpo", ["task.word_problems.steps=[2,3,4,5,6,7,8]"], setting="prose")  # as in the card
 TASK = GRPO.task
 
 

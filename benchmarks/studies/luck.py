@@ -3,8 +3,9 @@
 Claim (any report of pass@k on problems whose answers are small numbers): with many tries some are right by chance, so
 pass@k at large k measures luck too.
 
-Ours: the base of the setting ``prose``, 64 samples of each of the first 300 held-out problems. *By luck*: the answers
-given to one problem, judged by the answer to another problem with as many steps; pass@k of each pair as of a problem.
+Ours: the base of the setting ``prose``, 64 samples of each of the first 300 held-out problems of two to eight steps.
+*By luck*: the answers given to one problem, judged by the answer to another problem with as many steps; pass@k of each
+pair as of a problem.
 What a policy knows of a problem is in the first and not in the second, but for what answers of a level share; so where
 both agree, nothing more was known.
 
@@ -30,7 +31,7 @@ from outrider.record import Problem, StopReason
 from outrider.runs.folder import RunFolder
 
 PROBLEMS, SAMPLES, KS = 300, 64, (1, 8, 64)
-RECIPE = load_recipe("grpo", setting="prose")
+RECIPE = load_recipe("grpo", ["task.word_problems.steps=[2,3,4,5,6,7,8]"], setting="prose")
 
 
 def measured(out: Path) -> None:
