@@ -53,7 +53,7 @@ def find(run: RunData) -> Finding | None:
         advice=[
             *for_training(
                 run,
-                "Spend on hard problems: recipe dars-hw, xrpo or cures gives those with few successes more rollouts.",
+                "Spend on hard problems: recipe dars-hw or cures gives those with few successes more rollouts.",
                 "Reward what many tries find together: recipe passk-training.",
                 "Push failures down rather than successes up: recipe w-reinforce or nsr.",
             ),
