@@ -38,8 +38,8 @@ def page(results: Mapping[str, Results]) -> str:
 
 _OPENING = (
     "# Which method when\n\nEvery recipe below was screened with learning rates and updates a step of its own; these "
-    "are the ones that the [rule](../../map.py) took to five seeds, and designs that came later, at the one rate at "
-    "which they were chosen. Changes are from GRPO, tuned alike, paired by seed "
+    "are the ones that the [rule](../../map.py) took to five seeds, and designs that came later, each at one rate, at "
+    "which it was looked at before. Changes are from GRPO, tuned alike, paired by seed "
     "and problem; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty "
     "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
 )
@@ -59,8 +59,9 @@ _CLAIMS = (
     "keeps, are [studies](../../studies/README.md)."
 )
 _LATER = (
-    "Ahead at both ends, by which a design that came later is recommended before all others, but for one that is run "
-    "again or was compared before: {who}."
+    "Ahead of GRPO at both ends here: {who}. A design that came later and is ahead at both ends is recommended before "
+    "all others. One that was run again is judged by that bench and by later ones, and a recipe of the comparison "
+    "there alone."
 )
 _RULE = (
     "Recommended by the rule: {who}. By chance alone, somebody of eight would be recommended in about every "

@@ -1,4 +1,4 @@
-"""Whom the map recommends in a setting, by steps 5 to 7 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 to 8 of its rule (``map.py``)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from _map_read import Results, largest, read
 def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Results]]:
     """By setting whom the map recommends there and the bench that says so; without those where it is nobody.
 
-    Of the designs that came later one that is ahead at both ends, or of the comparison one that is at any end. Who
-    was compared is judged there alone, also where it runs beside later designs; of these each by the last bench that
-    has measured it, alone.
+    Of the designs that came later one that is ahead at both ends, by the last bench where there is one, or of the
+    comparison one that is at any end. Who was compared is judged there alone, also where it runs beside later designs,
+    and who was run again is judged no more by what came before.
 
     Args:
         results: those of a setting in the order in which they were run.
@@ -25,7 +25,8 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
             if name := ahead(found, all, judged):
                 told[setting] = (name, found)
                 break
-            judged |= measured(found)
+            if found["part"] == "again":
+                judged |= measured(found)
         else:
             if name := ahead(first, any):
                 told[setting] = (name, first)

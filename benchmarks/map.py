@@ -8,13 +8,13 @@ problems, and the last point):
    of the frontier flatters it (docs/log.md). A recipe's settings are the bench's choice by the mean of pass@1 and
    the largest pass@k: the first within one standard error of the largest.
    On ``prose`` and ``countdown``, the last two, nobody is searched for any more: those asked after are screened, of
-   our designs ``choose-slope3``, which ``frontier`` recommends, and ``choose-replay3``, which is it with the replays
-   that kept most breadth on ``sparse``, and of the others ``prefix-replay`` and ``passk-training``, the two that were
-   ahead of GRPO there. All nine are compared. The largest k of ``prose`` is 16, since with 64
-   tries luck solves a quarter of its problems. (Written on 2026-11-25, in place of what was said of both before their
-   first run. The screen of ``prose`` as it was, of two to eight steps, had stopped after 18 runs, none with 0.15 in
-   pass@1 where the base has 0.13: nothing was learnt that could tell methods apart, and the setting took its shorter
-   problems, by the curve of GRPO alone; docs/log.md.)
+   our designs ``choose-slope3``, which ``frontier`` recommends, and ``choose-replay3``, the same with replays, which
+   with k = 4 kept most breadth on ``sparse`` (with k = 3 there is one look), and of the others ``prefix-replay`` and
+   ``passk-training``, the two that were ahead of GRPO on ``sparse``. All nine are compared. The largest k of ``prose``
+   is 16, since with 64 tries luck solves a quarter of its problems. (Written on 2026-11-25. It replaces other words on
+   both. ``countdown`` had not run; of ``prose``, then with problems of two to eight steps, 18 runs of the screen were
+   finished, none with 0.15 in pass@1 where the base has 0.13. The setting took shorter problems by the curve of GRPO
+   alone; docs/log.md.)
    On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
    every recipe that remembers problems as it would be without a memory. There all problems are of one level and
    seldom solved, so within 1,200,000 tokens ``choose`` takes whatever comes, as was seen at 1e-4 with the pool of
@@ -27,9 +27,10 @@ problems, and the last point):
    designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
    of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
    joined on 2026-11-24, when the screen of the frontier, still running, had shown ``choose`` ahead of GRPO in pass@1
-   alone and ``choose-pass4`` in pass@64 alone. ``choose-pass3`` joins from the next screen on, since four seeds of
-   the frontier, on its first 300 problems, had ``choose-pass2`` ahead at one end and ``choose-pass4`` at the other
-   (written that evening, before its first run); on the frontier it is compared later, by 6.
+   alone and ``choose-pass4`` in pass@64 alone. ``choose-pass3`` was to join from the next screen on, since four
+   seeds of the frontier, on its first 300 problems, had ``choose-pass2`` ahead at one end and ``choose-pass4`` at the
+   other (written that evening, before its first run); on the frontier it is compared later, by 6, and on ``sparse`` it
+   was ``choose-slope3``, by 1.
 3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, four evaluations along the way, on the first
    300 held-out problems, by which neither ``choose`` nor a setting was chosen.
 4. *Confirm*: the last policies, once, on held-out problems 600 to 899, which nothing has been measured on before.
@@ -56,11 +57,11 @@ problems, and the last point):
    recommend it. It and GRPO are run once more as in 6, but with ten seeds that nobody has looked at (5 to 14), on 600
    problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
    bench alone decides, as in 6 and once (written on 2026-11-25, before its first run).
-
 8. *Last*: on ``frontier`` and ``sparse`` ``choose-replay3`` is compared as a later design, five seeds that nobody has
    looked at on problems that nothing has been measured on (1800 to 2099 and 1200 to 1499), beside GRPO and, on
-   ``frontier``, ``choose-slope3``; at their rates there. So one design is measured in all four settings (written on
-   2026-11-25, before its first run there).
+   ``frontier``, ``choose-slope3``; at their rates there. So one design is measured in all four settings. Who is ahead
+   there at both ends, of two the one with the larger sum, is recommended; where nobody is, all stays as it was, since
+   ``choose-slope3`` was decided on by 7 (written on 2026-11-25, before its first run there).
 
 All recipes draw from a pool of 2,048 problems, on ``sparse`` and ``prose`` of 512, since some need problems that
 return. The budget of ``prose``, where a token is three times as dear, is 2,400,000 tokens.
@@ -202,21 +203,16 @@ def candidates(setting: str) -> list[str]:
 
 def chosen(tuned: Mapping[str, Any]) -> list[str]:
     """By the rule: those asked after, the best designs and the best others; one with a failed run comes last."""
-    return [*ASKED, *best({name: usual(tuned[name]) for name in (*DESIGNS, *OTHERS) if name in tuned})]
+
+    def best(names: Sequence[str]) -> list[str]:
+        return sorted((name for name in names if name in tuned), key=lambda name: usual(tuned[name]), reverse=True)
+
+    return [*ASKED, *best(DESIGNS)[:BEST], *best(OTHERS)[:BEST]]
 
 
 def usual(choice: Mapping[str, Any]) -> float:
     """The mean of the criterion over all runs of a recipe's tuning."""
     return fmean(each["scores"]["criterion"]["value"] if each["scores"] else -inf for each in choice["tried"])
-
-
-def best(worth: Mapping[str, float]) -> list[str]:
-    """The best of the designs, and the best of the others."""
-    ranked = [
-        sorted((name for name in names if name in worth), key=worth.__getitem__, reverse=True)
-        for names in (DESIGNS, OTHERS)
-    ]
-    return [name for names in ranked for name in names[:BEST]]
 
 
 def later(setting: str, tuned: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import save_file
 
+from interrupted_import import waits_for_the_end_of_the_import
 from outrider.analyse import folder as folder_module
 from outrider.analyse import intervene_command, problems, selection, shift_command, tokens_command
 from outrider.analyse.arguments import TokensAnalysis
@@ -117,6 +118,15 @@ def test_interrupted_and_taken_up_again_leaves_the_same_files(
     assert files(again) == whole
     assert {p: p.stat().st_mtime_ns for p in before} == before  # what was done is not done again
     assert main([*command, str(again)]) == 0  # nothing is left to do
+
+
+@pytest.mark.parametrize("kind", ["tokens", "shift", "intervene"])
+def test_ctrl_c_while_torch_is_imported_waits_for_the_end_of_the_import(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    command = ["analyse", kind, str(run), "--out", str(tmp_path / "out")]
+    waits_for_the_end_of_the_import(monkeypatch, command, f"outrider.analyse.{kind}_command")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_pass_covers_every_token_once_in_order(run: Path, tmp_path: Path) -> None:

@@ -188,11 +188,13 @@ def test_designs_that_came_later_have_problems_of_their_own(
     assert names["compared"][: len(code.ASKED)] == list(code.ASKED)
     assert names["later"] == ["grpo", "choose-pass3", "choose-slope3"]
     assert names["again"] == ["grpo", "choose-slope3"]
+    assert names["last"] == ["grpo", "choose-slope3", "choose-replay3"]
     chosen = {}
-    for name in names["later"]:
+    for name in (*names["later"], *names["last"]):
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = [*recipe["settings"]["frontier"]["learn"].values()]
-    assert chosen == {"grpo": [2e-4, 4], "choose-pass3": [2e-4, 1], "choose-slope3": [2e-4, 1]}  # its screen says 4
+    ours = {name: [2e-4, 1] for name in ("choose-pass3", "choose-slope3", "choose-replay3")}  # its screen says 4
+    assert chosen == {"grpo": [2e-4, 4]} | ours
 
 
 def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
@@ -212,8 +214,28 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
         "choose-replay4": (1e-4, 4),
     }
     assert [asked[-1][asked[-1].index(word) + 1] for word in ("--first-seed", "--untouched-skip")] == ["5", "900"]
-    assert "choose-replay2" not in code.candidates("sparse")
-    assert "choose-slope3" in code.candidates("sparse")
+    code.compared("sparse", "last", code.LATER["sparse"]["last"], code.later("sparse", tuning), tmp_path)
+    [_, file] = [word for word in asked[-1] if word.endswith(".yaml")]
+    last = load_recipe(file, setting="sparse")
+    assert (last.name, last.learn.lr, last.learn.minibatches) == ("choose-replay3", 1e-4, 4)
+
+
+def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(
+    code: ModuleType,
+) -> None:
+    for setting, parts in code.LATER.items():
+        all_parts = [code.Part(()), *parts.values()]
+        problems = [at for part in all_parts for at in range(part.skip, part.skip + part.problems)]
+        seeds = [seed for part in all_parts for seed in range(part.first, part.first + part.seeds)]
+        seen_when_chosen = 5 if setting == "frontier" else 0  # its later designs ran first with those of the comparison
+        assert len(problems) == len({*problems})
+        assert len(seeds) == len({*seeds}) + seen_when_chosen
+
+
+@pytest.mark.parametrize("setting", ["frontier", "sparse"])
+def test_who_was_screened_is_whom_the_rule_says(code: ModuleType, setting: str) -> None:
+    kept = json.loads((code.RESULTS / setting / "screen" / "results.json").read_bytes())
+    assert sorted(kept["tuning"]) == sorted(code.candidates(setting))
 
 
 def test_a_pack_that_holds_more_than_the_bench_is_left_as_it_is(code: ModuleType, tmp_path: Path) -> None:
@@ -303,7 +325,7 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     assert "(frontier/later/page.md)" in text
     assert f"Recommended by the rule: `outrider train {best} " in text
     told = "nobody" if best == "vip" else f"`outrider train {best} "
-    assert f"is recommended before all others, but for one that is run again or was compared before: {told}" in text
+    assert f"Ahead of GRPO at both ends here: {told}" in text
     done = code.done(tmp_path)
     drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done), [*done.values()])
     one, _, untouched = drawn.axes
@@ -411,6 +433,15 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         assert recommended(found, designs | {"untouched": None, "part": "later"}, designs | {"part": "again"}) == later
         # run again it is judged there alone, whatever it was before
         assert recommended(found, designs | {"part": "later"}, behind | {"part": "again"}) == best
+    # beside a last design it keeps what it was found to be, but for one that is ahead there itself
+    ends = {"pass@1": estimate(0.02, 0.01), "pass@64": estimate(0.03, 0.02)}
+    ahead = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}, "part": "again"}
+    ends = {"pass@1": estimate(0.02, 0.01), "pass@64": estimate(0.03, 0.04)}
+    beside = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}, "part": "last"}
+    assert recommended(found, ahead, beside) == "late"
+    beside["untouched"]["recipes"]["last"] = {"minus_base": {"pass@1": estimate(0.02, 0.01)}}
+    beside["untouched"]["recipes"]["last"]["minus_base"]["pass@64"] = estimate(0.02, 0.01)
+    assert recommended(found, ahead, beside) == "last"
     # who was compared is judged there alone, whatever it is beside later designs
     beside = {name: {"minus_base": ends} for name in changes}
     assert recommended(found, found | {"untouched": {"recipes": {"grpo": {}} | beside}, "part": "later"}) == best

@@ -83,6 +83,13 @@ def test_its_pass_rates_are_spread_as_those_of_hard_problems_are() -> None:
     assert table["all"][0] < 0.5 < table["all"][2]
 
 
+def test_the_setting_has_the_short_ones() -> None:
+    """Of longer ones too little is learnt (docs/log.md, 2026-11-25)."""
+    task = load_recipe("grpo", setting="prose").task
+    assert isinstance(task, WordProblems)
+    assert {problem.level for problem in task.heldout(30)} == {"2", "3", "4"}
+
+
 class _Pieces(ScriptedEngine):
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from outrider.cli import main
+from interrupted_import import waits_for_the_end_of_the_import
 from outrider.config import load_recipe
 from outrider.pieces import PieceOf
 from processes import Started, begun, begun_by_the_interpreter, wait_until
@@ -96,18 +95,6 @@ def test_ctrl_c_while_a_recipe_becomes_plain_data_stays_ctrl_c(monkeypatch: pyte
         signal.signal(signal.SIGINT, before)
 
 
-class _Interrupted:
-    """A finder that is asked for a module, and sends Ctrl-C before anybody finds it."""
-
-    def __init__(self, module: str) -> None:
-        self.module, self.sent = module, 0
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == self.module:
-            self.sent += 1
-            signal.raise_signal(signal.SIGINT)
-
-
 @pytest.mark.parametrize(
     ("command", "module"),
     [
@@ -120,17 +107,7 @@ def test_ctrl_c_while_torch_is_imported_waits_for_the_end_of_the_import(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str], module: str
 ) -> None:
     """C++ calls Python there, and what is raised in it ends the process without a sentence."""
-    finder = _Interrupted(module)
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
-    try:
-        assert main([*command, "--out", str(tmp_path / "out")]) == 130
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert finder.sent == 1
-    assert module in sys.modules
+    waits_for_the_end_of_the_import(monkeypatch, [*command, "--out", str(tmp_path / "out")], module)
     assert not (tmp_path / "out").exists()
 
 
