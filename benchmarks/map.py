@@ -8,13 +8,12 @@ problems, and the last point):
    of the frontier flatters it (docs/log.md). A recipe's settings are the bench's choice by the mean of pass@1 and
    the largest pass@k: the first within one standard error of the largest.
    On ``prose`` and ``countdown``, the last two, nobody is searched for any more: those asked after are screened, of
-   our designs ``choose-slope3``, which ``frontier`` recommends, and ``choose-replay3``, the same with replays, which
-   with k = 4 kept most breadth on ``sparse`` (with k = 3 there is one look), and of the others ``prefix-replay`` and
-   ``passk-training``, the two that were ahead of GRPO on ``sparse``. All nine are compared. The largest k of ``prose``
-   is 16, since with 64 tries luck solves a quarter of its problems. (Written on 2026-11-25. It replaces other words on
-   both. ``countdown`` had not run; of ``prose``, then with problems of two to eight steps, 18 runs of the screen were
-   finished, none with 0.15 in pass@1 where the base has 0.13. The setting took shorter problems by the curve of GRPO
-   alone; docs/log.md.)
+   our designs ``choose-slope3``, which ``frontier`` recommends, and ``choose-annealed`` (8), and of the others
+   ``prefix-replay`` and ``passk-training``, the two that were ahead of GRPO on ``sparse``. All nine are compared. The
+   largest k of ``prose`` is 16, since with 64 tries luck solves a quarter of its problems. (Written on 2026-11-25. It
+   replaces other words on both. ``countdown`` had not run; of ``prose``, then with problems of two to eight steps, 18
+   runs of the screen were finished, none with 0.15 in pass@1 where the base has 0.13. The setting took shorter problems
+   by the curve of GRPO alone; docs/log.md.)
    On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
    every recipe that remembers problems as it would be without a memory. There all problems are of one level and
    seldom solved, so within 1,200,000 tokens ``choose`` takes whatever comes, as was seen at 1e-4 with the pool of
@@ -57,11 +56,14 @@ problems, and the last point):
    recommend it. It and GRPO are run once more as in 6, but with ten seeds that nobody has looked at (5 to 14), on 600
    problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
    bench alone decides, as in 6 and once (written on 2026-11-25, before its first run).
-8. *Last*: on ``frontier`` and ``sparse`` ``choose-replay3`` is compared as a later design, five seeds that nobody has
-   looked at on problems that nothing has been measured on (1800 to 2099 and 1200 to 1499), beside GRPO and, on
-   ``frontier``, ``choose-slope3``; at their rates there. So one design is measured in all four settings. Who is ahead
-   there at both ends, of two the one with the larger sum, is recommended; where nobody is, all stays as it was, since
-   ``choose-slope3`` was decided on by 7 (written on 2026-11-25, before its first run there).
+8. *Last*: on ``frontier`` and ``sparse`` ``choose-annealed`` is compared as a later design, five seeds that nobody has
+   looked at on problems that nobody has either (1800 to 2099 and 1200 to 1499), beside GRPO and, on ``frontier``,
+   ``choose-slope3``; at their rates there. So one design is measured in all four settings. It is ``choose-slope3`` with
+   replays and with a k that falls along the run: breadth first, then sureness; chosen after looks at seeds 0 to 2 on
+   the first 300 problems (docs/log.md). ``choose-replay3``, with k = 3 all along, had its place here for an hour; two
+   seeds of its bench on ``sparse`` had run, and nobody had looked at them. Who is ahead there at both ends, of two the
+   one with the larger sum, is recommended; where nobody is, all stays as it was, since ``choose-slope3`` was decided on
+   by 7 (written on 2026-11-25, before its first run there).
 
 All recipes draw from a pool of 2,048 problems, on ``sparse`` and ``prose`` of 512, since some need problems that
 return. The budget of ``prose``, where a token is three times as dear, is 2,400,000 tokens.
@@ -117,22 +119,22 @@ class Part(NamedTuple):
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
 DESIGNS = (
     *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
-    *("choose-replay2", "choose-replay3", "choose-replay4"),
+    *("choose-replay2", "choose-replay4", "choose-annealed"),
 )
 LATER = {
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
-        "last": Part(("grpo", "choose-slope3", "choose-replay3"), skip=1800, first=15),
+        "last": Part(("grpo", "choose-slope3", "choose-annealed"), skip=1800, first=15),
     },
     "sparse": {
         "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
-        "last": Part(("grpo", "choose-replay3"), skip=1200, first=10),
+        "last": Part(("grpo", "choose-annealed"), skip=1200, first=10),
     },
 }
 LATER_CHOSEN = {  # rate, and updates a step, of designs that came after the screen
-    "frontier": dict.fromkeys(("choose-pass3", "choose-slope3", "choose-replay3"), (2e-4, 1)),
-    "sparse": dict.fromkeys(("choose-replay2", "choose-replay3", "choose-replay4"), (1e-4, 4)),
+    "frontier": dict.fromkeys(("choose-pass3", "choose-slope3", "choose-annealed"), (2e-4, 1)),
+    "sparse": dict.fromkeys(("choose-replay2", "choose-replay4", "choose-annealed"), (1e-4, 4)),
 }
 KEYS = ("learn.lr", "learn.minibatches")
 OTHERS = (
@@ -145,7 +147,7 @@ LEFT_OUT = {  # of the screen, beside what came later
     "sparse": ("choose", "choose-prefix", "choose-pass3", "choose-pass4"),
 }
 SEARCHED = ("frontier", "sparse")
-LAST = (*ASKED, "choose-slope3", "choose-replay3", "prefix-replay", "passk-training")  # in the other settings
+LAST = (*ASKED, "choose-slope3", "choose-annealed", "prefix-replay", "passk-training")  # in the other settings
 BEST = 2
 TITLES = {"compared": "", "later": ", later designs", "again": ", once more", "last": ", the last design"}
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}

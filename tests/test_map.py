@@ -188,12 +188,12 @@ def test_designs_that_came_later_have_problems_of_their_own(
     assert names["compared"][: len(code.ASKED)] == list(code.ASKED)
     assert names["later"] == ["grpo", "choose-pass3", "choose-slope3"]
     assert names["again"] == ["grpo", "choose-slope3"]
-    assert names["last"] == ["grpo", "choose-slope3", "choose-replay3"]
+    assert names["last"] == ["grpo", "choose-slope3", "choose-annealed"]
     chosen = {}
     for name in (*names["later"], *names["last"]):
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = [*recipe["settings"]["frontier"]["learn"].values()]
-    ours = {name: [2e-4, 1] for name in ("choose-pass3", "choose-slope3", "choose-replay3")}  # its screen says 4
+    ours = {name: [2e-4, 1] for name in ("choose-pass3", "choose-slope3", "choose-annealed")}  # its screen says 4
     assert chosen == {"grpo": [2e-4, 4]} | ours
 
 
@@ -217,7 +217,7 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
     code.compared("sparse", "last", code.LATER["sparse"]["last"], code.later("sparse", tuning), tmp_path)
     [_, file] = [word for word in asked[-1] if word.endswith(".yaml")]
     last = load_recipe(file, setting="sparse")
-    assert (last.name, last.learn.lr, last.learn.minibatches) == ("choose-replay3", 1e-4, 4)
+    assert (last.name, last.learn.lr, last.learn.minibatches) == ("choose-annealed", 1e-4, 4)
 
 
 def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(

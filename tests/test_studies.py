@@ -249,6 +249,17 @@ def test_a_law_that_goes_on_is_missed_by_nothing_and_one_that_stops_by_the_step(
     assert lower["high"] < 0
 
 
+@pytest.mark.parametrize("steps", [[65, 70, 74], [60, 65, 70]])
+def test_what_learning_rests_on_is_asked_of_five_updates_at_both_ends(study, tmp_path, steps):
+    learning = study("what_learning_rests_on")
+    for step in steps:
+        (tmp_path / "grpo-0" / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+    (tmp_path / "start-0").mkdir()  # both runs are there and are not made again
+    first, last = learning.windows(tmp_path, 0, "countdown").values()
+    assert (first.before, first.after, first.steps) == ("start", "trained", "1-5")
+    assert (last.before, last.after, last.steps) == ("step-65", "step-70", "66-70")
+
+
 def test_changes_that_follow_entropy_alone_leave_nothing_to_perplexity(study):
     learning = study("what_learning_rests_on")
     draw = np.random.default_rng(0)

@@ -21,7 +21,9 @@ from outrider.tasks.countdown import Countdown
 BASE = "base:countdown"
 SEEDS = (0, 1, 2)
 _EVALUATE = ("evaluate.problems=300", "evaluate.n=64", "evaluate.greedy=false")
-_TRAIN = ("train.tokens=1200000", "train.ranks=1", "evaluate.before=false")
+UPDATES = 5  # between the checkpoints of a run, of which the last two of these and the end are kept
+_SAVE = (f"train.save_every={UPDATES}", "train.keep=3")
+_TRAIN = ("train.tokens=1200000", "train.ranks=1", "evaluate.before=false", *_SAVE)
 
 
 def arguments_with_runs(docstring: str | None) -> argparse.ArgumentParser:

@@ -25,23 +25,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _models import SEEDS, analysed, arguments_with_setting, suffix, trained
+from _models import SEEDS, UPDATES, analysed, arguments_with_setting, suffix, trained
 from _roles import ROLES, Roles, vocabulary
 from _study import BLACK, BLUE, GREEN, GREY, RED, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from outrider.analyse.policies import checkpoints
 from outrider.measure.groups import Profile, means_by_group
 from outrider.measure.intervention import effects, quantile_labels, squared_effects
 from outrider.measure.ragged import highest, owners, quantile_groups, relative_bins
 from outrider.measure.shift import LARGE, moved, perplexities, perplexity_against_change
+from outrider.runs.checkpoint import checkpoints
 from outrider.runs.folder import RunFolder
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8)
 EDGES = (0.2, 0.8)  # of perplexity, as in the report
 RESAMPLES = 300
-START = ("train.tokens=null", "train.steps=5", "evaluate.after=false")  # the first five updates of the same run
+# the first updates of the same run
+START = ("train.tokens=null", f"train.steps={UPDATES}", "evaluate.after=false")
 
 
 class Window(NamedTuple):
@@ -68,13 +69,13 @@ class Changes(NamedTuple):
 
 
 def windows(folder: Path, seed: int, setting: str) -> dict[str, Window]:
-    """The first five updates and those between the last two checkpoints, which are five as well."""
+    """The first five updates and the last that lie between two multiples of five, where a run is saved."""
     run = trained(folder, "grpo", "grpo", seed, setting=setting)
     start = trained(folder, "start", "grpo", seed, *START, setting=setting)
-    before, after = sorted(checkpoints(run))[-2:]
+    before, after = [step for step in checkpoints(RunFolder(run).checkpoints) if step % UPDATES == 0][-2:]
     return {
         "first": Window(start.name, start, "start", "trained", "1-5"),
-        "last": Window(run.name, run, f"step-{before}", "trained", f"{before + 1}-{after}"),
+        "last": Window(run.name, run, f"step-{before}", f"step-{after}", f"{before + 1}-{after}"),
     }
 
 
