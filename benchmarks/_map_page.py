@@ -1,4 +1,4 @@
-"""The map's page and picture, from the results of its settings: those of the comparison, ``tuned`` by the screen."""
+"""The map's page, from the results of its settings: those of the comparison, ``tuned`` by the screen."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from collections.abc import Mapping
 from statistics import median
 
 from _map_claims import claims
+from _map_figure import FEWEST
 from _map_read import Results, at, change, largest, read
 from _map_rule import ahead, recommendations
-from matplotlib.figure import Figure
 
 from outrider.bench.rates import CLASSES
 from outrider.bench.tables import NONE, markdown
 
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
-MARKERS = "os^D"
-FEWEST = 10
-"""Problems of a class that is drawn: intervals of fewer are wider than all that the picture shows."""
-
 
 def page(results: Mapping[str, Results]) -> str:
     """Markdown: for each setting the recipes beside GRPO, then all of them by the base's pass rate of a problem."""
-    parts = [_OPENING, "![what each recipe changes, and of which problems](map.png)"]
+    parts = [_OPENING, "![what each recipe changes, and of which problems](map.png)", _PICTURE]
     for title, found in results.items():
         parts += [f"## {title}", _sentence(found), _ends(found)]
         if found["untouched"] is not None:
@@ -42,6 +37,10 @@ _OPENING = (
     "which it was looked at before. Changes are from GRPO, tuned alike, paired by seed "
     "and problem; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty "
     "true zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
+)
+_PICTURE = (
+    "Changes from GRPO, each recipe's as in the last bench that has it, with 95 % intervals. Left: on the untouched "
+    "problems, up and to the right is better on both ends. Right: on the others, by how often the base solved them."
 )
 _UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
 _STEPS = (
@@ -176,42 +175,3 @@ def _classes(setting: str, found: Results) -> str:
         if recipe != "grpo":
             rows.append([recipe, *(change(numbers["by_rate_before_minus_base"][name]) for name in CLASSES)])
     return markdown(headings, rows)
-
-
-def figure(results: Mapping[str, Results]) -> Figure:
-    """A column for each setting: above both ends of pass@k, below pass@1 by the base's pass rate; from GRPO's."""
-    made = Figure(figsize=(4.6 * len(results), 8), dpi=130, layout="constrained")
-    axes = made.subplots(2, len(results), squeeze=False, sharex="row", sharey="row")
-    names = dict.fromkeys(name for found in results.values() for name in found["recipes"] if name != "grpo")
-    styles = {name: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, name in enumerate(names)}
-    for column, (setting, found) in enumerate(results.items()):
-        others = [name for name in found["recipes"] if name != "grpo"]
-        above, below = axes[0][column], axes[1][column]
-        for number, name in enumerate(others):
-            recipe, (colour, marker) = found["recipes"][name], styles[name]
-            one, most = recipe["minus_base"]["pass@1"], recipe["minus_base"][largest(found)]
-            bars = {"xerr": _bar(one), "yerr": _bar(most), "color": colour, "label": name}
-            above.errorbar([one["value"]], [most["value"]], fmt=marker, lw=1, **bars)
-            shift = (number - (len(others) - 1) / 2) * 0.8 / len(others)
-            for place, each in enumerate(recipe["by_rate_before_minus_base"][c] for c in CLASSES):
-                if each["value"] is not None and each["problems"] >= FEWEST:
-                    height = {"yerr": _bar(each)} if each["low"] is not None else {}
-                    below.errorbar([place + shift], [each["value"]], fmt=marker, ms=4, lw=1, color=colour, **height)
-        above.set_title(loc="left", label=setting)
-        above.set_xlabel("change of pass@1 from GRPO")
-        above.set_ylabel(f"change of {largest(found)} from GRPO")
-        above.axvline(0, color="#cccccc", lw=1, zorder=0)
-        below.set_xticks(range(len(CLASSES)), CLASSES)
-        below.set_xlabel("solved by the base")
-        for each in (above, below):
-            each.axhline(0, color="#cccccc", lw=1, zorder=0)
-            each.spines[["top", "right"]].set_visible(False)
-    axes[1][0].set_ylabel("change of pass@1 from GRPO")
-    shown = {name: bars for above in axes[0] for bars, name in zip(*above.get_legend_handles_labels(), strict=True)}
-    columns = 3 * len(results)  # beside the axes: inside it covers somebody's interval
-    made.legend(shown.values(), shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
-    return made
-
-
-def _bar(estimate: Results) -> list[list[float]]:
-    return [[estimate["value"] - estimate["low"]], [estimate["high"] - estimate["value"]]]

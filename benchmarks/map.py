@@ -92,7 +92,8 @@ from typing import Any, NamedTuple
 import yaml
 from _finished import pack, unpack
 from _map_best import best_figure
-from _map_page import figure, page
+from _map_figure import figure
+from _map_page import page
 from _map_read import Results
 from _map_rule import recommendations
 

@@ -305,8 +305,24 @@ def test_the_picture_leaves_out_classes_of_few_problems(code: ModuleType, seldom
     arms = tuple(arm(name, [[wins] * (10 + seldom)] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
     results = BenchReport(bench, start, start, arms, {}, ()).to_json()
-    below = sys.modules["_map_page"].figure({"sparse": results}).axes[1]
+    below = sys.modules["_map_figure"].figure({"sparse": results | {"setting": "sparse"}}).axes[1]
     assert len(below.containers) == drawn
+
+
+def test_the_picture_has_a_recipe_once_in_a_setting_as_the_last_bench_found_it(
+    code: ModuleType, tmp_path: Path
+) -> None:
+    """There 48 of 64 are right and half of GRPO's, before that as many as GRPO's."""
+    measured(tmp_path / "frontier" / "later", "choose-slope3", 32)
+    measured(tmp_path / "frontier" / "again", "choose-slope3", 48)
+    measured(tmp_path / "sparse" / "compared", "vip", 32)
+    for setting in ("frontier", "sparse"):
+        (tmp_path / setting / "screen").mkdir()
+        (tmp_path / setting / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
+    above, _, below, _ = sys.modules["_map_figure"].figure(code.done(tmp_path)).axes
+    assert [axes.get_title(loc="left") for axes in (above, below)] == ["frontier", "sparse"]
+    [drawn] = above.containers
+    assert (drawn.get_label(), *drawn.lines[0].get_xdata()) == ("choose-slope3", 0.25)
 
 
 @pytest.mark.parametrize(("late", "best"), [(40, "choose-slope3"), (0, "vip")])
