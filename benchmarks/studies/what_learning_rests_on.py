@@ -6,7 +6,7 @@ entropy, which have the large gradients, and in responses of low perplexity; a t
 perplexity, or late in one, costs less accuracy than elsewhere. What weighing by perplexity or position does to training
 is in ``benchmarks/results/credit``.
 
-Ours: GRPO on Countdown, three seeds. Changes are those of the first five updates and of the last five, at the tokens
+Ours: GRPO on Countdown, three seeds. Changes are those of the first five updates and of five at the end, at the tokens
 of the responses of these steps that had an advantage. G_t is advantage times the norm of the gradient of the token's
 log-probability. The trained policy replaces, in every fifth of a response, the token of the highest entropy by the best
 other one and goes on 8 times from both. Intervals draw responses, for replacements problems.
