@@ -40,7 +40,7 @@ def bench_command(bench: Bench, recipes: Mapping[str, Recipe], out: Path, at_onc
     cores = usable_cores()
     if at_once is not None and not 1 <= at_once <= len(cores):
         raise UserError(f"--at-once is {at_once}, but should be from 1 to {len(cores)}, the cores of this machine")
-    _refuse_others(out)
+    refuse_another(bench, recipes, out)
     with lock_folder(out):
         _open(bench, recipes, out)
         return _run(bench, out, cores[:at_once])
@@ -102,21 +102,17 @@ def _write(report: BenchReport, out: Path) -> None:
 
 
 def _open(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
-    """Write the options of the bench, or compare them with those of its start.
+    """Write the options of the bench.
 
     The recipes are copied: a later change of a shipped one must not affect the remaining runs.
 
     Raises:
-        UserError: the folder holds a bench with other options.
+        UserError: another process has begun another bench there meanwhile.
     """
     sweep(out)
-    if (out / _SPEC).is_file():
-        began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
-        if differences := _differences(began, bench, recipes, out):
-            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
-        about = _gone_on_with(json.loads((out / _ENVIRONMENT).read_bytes()))
-    else:
-        about = environment()
+    refuse_another(bench, recipes, out)
+    begun = (out / _SPEC).is_file()
+    about = _gone_on_with(json.loads((out / _ENVIRONMENT).read_bytes())) if begun else environment()
     write_atomically(out / _ENVIRONMENT, json.dumps(about, indent=1).encode() + b"\n")
     for name, recipe in recipes.items():
         if not recipe_file(out, name).exists():
@@ -157,8 +153,18 @@ def _differences(began: Bench, bench: Bench, recipes: Mapping[str, Recipe], out:
     return results
 
 
-def _refuse_others(out: Path) -> None:
-    if (out / _SPEC).is_file() or not out.exists():
+def refuse_another(bench: Bench, recipes: Mapping[str, Recipe], out: Path) -> None:
+    """Refuse a folder that holds a bench with other options, or anything else.
+
+    Raises:
+        UserError: it does; what differs, or which file.
+    """
+    if (out / _SPEC).is_file():
+        began = Bench.model_validate(read_yaml((out / _SPEC).read_text("utf-8"), _SPEC))
+        if differences := _differences(began, bench, recipes, out):
+            raise UserError(f"{out} holds another bench ({'; '.join(differences)}); choose another output folder")
+        return
+    if not out.exists():
         return
     if not out.is_dir():
         raise UserError(f"{out} is a file; choose another output folder")

@@ -57,6 +57,7 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Put the bench together and run it, or show it."""
+    from outrider.bench.bench_command import bench_command, refuse_another
     from outrider.bench.dry import plan
     from outrider.bench.spec import Bench, load_recipes, refuse_too_few_problems, refuse_unlike, settle
     from outrider.config import load_options
@@ -72,10 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_untunable(bench.tune, recipes)
     refuse_too_few_problems(bench, recipes[bench.base])
     if arguments.dry_run:
+        refuse_another(bench, recipes, arguments.out)
         sys.stdout.write(plan(bench, recipes))
         return 0
-    from outrider.bench.bench_command import bench_command
-
     try:
         return bench_command(bench, recipes, arguments.out, arguments.at_once)
     except KeyboardInterrupt:
