@@ -89,7 +89,7 @@ def test_advice_names_recipes_stages_and_options_that_exist() -> None:
     texts = {text for finding in _first_findings() for text in finding.advice}
     recipes, options = set(), set()
     for text in texts:
-        for names in re.findall(r"recipe ([a-z-]+(?:(?:, | or )[a-z]+(?:-[a-z]+)*)*)", text):
+        for names in re.findall(r"recipe ([a-z0-9-]+(?:(?:, | or )[a-z0-9]+(?:-[a-z0-9]+)*)*)", text):
             recipes |= {name for name in re.split(", | or ", names) if "-" in name or name in RECIPES}
             assert re.split(", | or ", names)[0] in RECIPES, text
         options |= set(re.findall(r"\b(?:objective|learn|sample|reward)\.[a-z_.]+[a-z](?:=[\[\]\w.,]*[\w\]])?", text))
