@@ -180,6 +180,21 @@ def test_what_is_kept_back_may_be_asked_for_when_all_runs_are_done(whole: Path, 
     assert untimed(out) == untimed(whole)
 
 
+def test_a_finished_run_is_measured_on_what_is_kept_back_before_the_next_one_ends(whole: Path, tmp_path: Path) -> None:
+    """A bench of many hours that is cut off has lost no policy that it has yet to measure."""
+    out = tmp_path / "bench"
+    shutil.copytree(whole, out)
+    for run in out.glob("cells/*/*/"):
+        shutil.rmtree(run / "untouched")
+        if run.parent.name == "grpo":
+            (run / "table.md").unlink()
+    assert bench(out, *(word.replace("--at-once=2", "--at-once=1") for word in WORDS)) == 0
+    ended = sorted(out.glob("cells/**/table.md"), key=lambda file: file.stat().st_mtime_ns)
+    # runs of dr-grpo were finished, so they are measured first; then each of grpo when it is
+    assert [file.parent.name == "untouched" for file in ended] == [False, False, True, True, *(False, True) * 2]
+    assert untimed(out) == untimed(whole)
+
+
 def test_the_page_has_what_a_reader_needs(whole: Path) -> None:
     page, table = (whole / "page.md").read_text(), (whole / "table.md").read_text()
     assert table in page

@@ -17,7 +17,7 @@ from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm
 from outrider.bench.spec import Bench
 from outrider.bench.tuning import Choice, choose, tried
-from outrider.bench.untouched import measure_untouched
+from outrider.bench.untouched import measure_untouched, untouched_cell
 from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
@@ -67,7 +67,8 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
         if bench.tune is None or name in chosen
     }
     # in turn: an interrupted bench then has some seeds of every recipe instead of all seeds of the first
-    failures += run_cells([*before, *in_turn(list(cells.values()))], cores, _finished_line)
+    compared = [*before, *in_turn(list(cells.values()))]
+    failures += run_cells(compared, cores, _finished_line, next_of=lambda cell: _measured(bench, out, cell))
     first, again = (read_arm("before training", [cell], [0.0]) for cell in before)
     if first is None or again is None:
         raise UserError(
@@ -75,13 +76,18 @@ def _run(bench: Bench, out: Path, cores: list[int]) -> int:
         )
     arms = [read_arm(name, cells[name], bench.shares) for name in bench.recipes if name in cells]
     untouched, failed = measure_untouched(bench, out, cells, cores, _finished_line)
-    failures += failed
-    sentences = [f.sentence() for f in failures]
+    last = {failure.cell.path: failure for failure in (*failures, *failed)}  # what measures a run is tried twice
+    sentences = [failure.sentence() for failure in last.values()]
     sentences += [f"{name}: every value that was tried failed" for name in bench.recipes if name not in cells]
     done = tuple(arm for arm in arms if arm is not None)
     report = BenchReport(bench, first, again, done, choices, tuple(sentences), untouched)
     _write(report, out)
     return 1 if sentences else 0
+
+
+def _measured(bench: Bench, out: Path, run: Cell) -> Cell | None:
+    """What measures a finished run on the untouched problems, where there are any."""
+    return untouched_cell(bench, bench.untouched, out, run) if bench.untouched and run.budget else None
 
 
 def _write(report: BenchReport, out: Path) -> None:

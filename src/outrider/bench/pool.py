@@ -46,22 +46,35 @@ class _Running:
 
 
 def run_cells(
-    cells: Sequence[Cell], cores: Sequence[int], done: Callable[[Cell], str], name: str = "running"
+    cells: Sequence[Cell],
+    cores: Sequence[int],
+    done: Callable[[Cell], str],
+    name: str = "running",
+    next_of: Callable[[Cell], Cell | None] = lambda cell: None,
 ) -> list[Failure]:
     """Run those that are not finished, as many at a time as there are ``cores``, and return those that failed.
 
     A run that was started before resumes after its last checkpoint. A failed run does not stop the others. ``done``
-    gives the line that is shown for a finished run. On an interrupt the runs save their state, and it is raised when
-    all have ended.
+    gives the line that is shown for a finished run, and ``next_of`` what comes directly after it, before all others, so
+    that a bench that is cut off has it for every finished run. On an interrupt the runs save their state, and it is
+    raised when all have ended.
     """
-    waiting = [cell for cell in cells if not cell.finished]
+    finished = [cell for cell in cells if cell.finished]
+    waiting = [cell for cell in cells if cell not in finished]
     training = [cell for cell in cells if cell.budget]
     weights = {cell.path: cell.budget if training else 1 for cell in cells}  # where all only measure, they are counted
     progress = Progress(int(sum(weights.values())), training[0].unit if training else "runs")
-    finished = [cell for cell in cells if cell not in waiting]
     progress.resume_at(int(sum(weights[cell.path] for cell in finished) + sum(cell.spent() for cell in waiting)))
     counted = {cell.path: cell.spent() for cell in waiting}
     free, running, failures = list(cores), list[_Running](), list[Failure]()
+
+    def follow(ended: Sequence[Cell]) -> None:
+        following = [cell for cell in map(next_of, ended) if cell is not None and not cell.finished]
+        waiting[:0] = following
+        weights.update((cell.path, 0) for cell in following)
+        counted.update((cell.path, 0) for cell in following)
+
+    follow(finished)
     with progress:
         progress.phase(name)
         if finished:
@@ -79,6 +92,7 @@ def run_cells(
                         progress.say(failures[-1].sentence())
                     else:
                         progress.say(done(r.cell))
+                        follow([r.cell])
                     _advance(progress, r.cell, weights[r.cell.path], counted)
                 for r in running:
                     _advance(progress, r.cell, min(r.cell.spent(), r.cell.budget), counted)

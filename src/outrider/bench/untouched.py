@@ -43,13 +43,22 @@ def untouched_cells(
 
     Each lies in the run whose policy it measures, so that a run that is moved takes its measurement along.
     """
-    recipe = recipe_file(out, bench.base)
-    skip = bench.untouched_from(load_recipe(str(recipe)).evaluate.problems)
-    kept = (*MEASURE_ONLY, override("evaluate.problems", untouched.problems), override("evaluate.skip", skip))
+    before = Cell("before training, untouched", recipe_file(out, bench.base), _kept(bench, untouched, out),
+                  out / "before" / "untouched", 0)  # fmt: skip
+    last = {
+        name: [untouched_cell(bench, untouched, out, cell) for cell in cells if cell.finished]
+        for name, cells in trained.items()
+    }
+    return before, last
 
-    def last(cell: Cell) -> Cell:
-        path, policy = cell.path / "untouched", RunFolder(cell.path).model
-        return Cell(f"{cell.label}, untouched", cell.recipe, kept, path, cell.seed, policy=policy)
 
-    before = Cell("before training, untouched", recipe, kept, out / "before" / "untouched", 0)
-    return before, {name: [last(cell) for cell in cells if cell.finished] for name, cells in trained.items()}
+def untouched_cell(bench: Bench, untouched: Untouched, out: Path, run: Cell) -> Cell:
+    """What measures the last policy of one run, when that is finished."""
+    path, policy = run.path / "untouched", RunFolder(run.path).model
+    return Cell(f"{run.label}, untouched", run.recipe, _kept(bench, untouched, out), path, run.seed, policy=policy)
+
+
+def _kept(bench: Bench, untouched: Untouched, out: Path) -> tuple[str, ...]:
+    """The overrides that measure on these problems alone."""
+    skip = bench.untouched_from(load_recipe(str(recipe_file(out, bench.base))).evaluate.problems)
+    return (*MEASURE_ONLY, override("evaluate.problems", untouched.problems), override("evaluate.skip", skip))
