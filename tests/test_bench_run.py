@@ -195,6 +195,21 @@ def test_a_finished_run_is_measured_on_what_is_kept_back_before_the_next_one_end
     assert untimed(out) == untimed(whole)
 
 
+def test_a_measurement_that_fails_twice_is_told_once(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "bench"
+    shutil.copytree(whole, out)
+    shutil.rmtree(out / "cells/grpo/1/untouched")
+    for file in (out / "cells/grpo/1/model").glob("*.safetensors"):
+        file.write_bytes(b"")
+    assert bench(out) == 1
+    page = (out / "page.md").read_text()
+    assert page.count("grpo, seed 1, untouched failed (status 2)") == 1
+    kept = json.loads((out / "results.json").read_bytes())["untouched"]["recipes"]
+    assert [kept[name]["seeds"] for name in ("grpo", "dr-grpo")] == [[0], [0, 1]]
+
+
 def test_the_page_has_what_a_reader_needs(whole: Path) -> None:
     page, table = (whole / "page.md").read_text(), (whole / "table.md").read_text()
     assert table in page
