@@ -1,4 +1,4 @@
-"""Whom the map recommends in a setting, by steps 5 to 8 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 to 9 of its rule (``map.py``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
 
     Of the designs that came later one that is ahead at both ends, by the last bench where there is one, or of the
     comparison one that is at any end. Who was compared is judged there alone, also where it runs beside later designs,
-    and who was run again is judged no more by what came before.
+    and who was run again is judged no more by what came before. Whom a control refuses is not recommended.
 
     Args:
         results: those of a setting in the order in which they were run.
     """
     told: dict[str, tuple[str, Results]] = {}
     for setting in dict.fromkeys(found["setting"] for found in results.values()):
-        *later, first = reversed([found for found in results.values() if found["setting"] == setting])
-        judged = measured(first)
+        benches = [found for found in results.values() if found["setting"] == setting]
+        *later, first = reversed([found for found in benches if found["part"] != "control"])
+        refused = {name for found in benches if found["part"] == "control" for name in behind(found)}
+        judged = measured(first) | refused
         for found in later:
             if name := ahead(found, all, judged):
                 told[setting] = (name, found)
@@ -28,7 +30,7 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
             if found["part"] == "again":
                 judged |= measured(found)
         else:
-            if name := ahead(first, any):
+            if name := ahead(first, any, refused):
                 told[setting] = (name, first)
     return told
 
@@ -36,6 +38,11 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
 def measured(found: Results) -> set[str]:
     """The recipes that a bench has measured on the untouched problems."""
     return {*found["untouched"]["recipes"]} if found["untouched"] else set()
+
+
+def behind(found: Results) -> set[str]:
+    """Whom a bench shows behind GRPO at an end of pass@k, or ahead at none; nobody where it has not measured them."""
+    return {name for name in measured(found) - {"grpo"} if not ahead(found, any, measured(found) - {name})}
 
 
 def ahead(found: Results, ends: Callable[[Iterable[bool]], bool], judged: Container[str] = ()) -> str:

@@ -64,6 +64,12 @@ problems, and the last point):
    seeds of its bench on ``sparse`` had run, and nobody had looked at them. Who is ahead there at both ends, of two the
    one with the larger sum, is recommended; where nobody is, all stays as it was, since ``choose-slope3`` was decided on
    by 7 (written on 2026-11-25, before its first run there).
+9. *Control*: GRPO's values are those of a screen of single runs, the first within one standard error of the best; its
+   best runs there had four updates. Whom 6 to 8 recommend has others: on ``frontier`` twice the rate, on ``sparse``
+   four updates. So each is compared once more with GRPO at *its* rate and updates, five seeds and problems that nobody
+   has looked at (20 to 24 and 2100 to 2399; 15 to 19 and 1500 to 1799). Who is ahead at no end there or behind at one,
+   by intervals, is recommended no more, but the next by 5 to 8 that is not refused so (written on 2026-11-26, before
+   its first run, after a review had said that the rate alone may be what is ahead).
 
 All recipes draw from a pool of 2,048 problems, on ``sparse`` and ``prose`` of 512, since some need problems that
 return. The budget of ``prose``, where a token is three times as dear, is 2,400,000 tokens.
@@ -115,6 +121,8 @@ class Part(NamedTuple):
     first: int = 0
     seeds: int = 5
     points: int = 4
+    alike: bool = False
+    """Whether GRPO has the rate and the updates of the recipe beside it, instead of its own."""
 
 
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
@@ -127,10 +135,12 @@ LATER = {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
         "last": Part(("grpo", "choose-slope3", "choose-annealed"), skip=1800, first=15),
+        "control": Part(("grpo", "choose-slope3"), skip=2100, first=20, alike=True),
     },
     "sparse": {
         "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
         "last": Part(("grpo", "choose-annealed"), skip=1200, first=10),
+        "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, alike=True),
     },
 }
 LATER_CHOSEN = {  # rate, and updates a step, of designs that came after the screen
@@ -150,7 +160,13 @@ LEFT_OUT = {  # of the screen, beside what came later
 SEARCHED = ("frontier", "sparse")
 LAST = (*ASKED, "choose-slope3", "choose-annealed", "prefix-replay", "passk-training")  # in the other settings
 BEST = 2
-TITLES = {"compared": "", "later": ", later designs", "again": ", once more", "last": ", the last design"}
+TITLES = {
+    "compared": "",
+    "later": ", later designs",
+    "again": ", once more",
+    "last": ", the last design",
+    "control": ", beside GRPO at the same rate and updates",
+}
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
 TOKENS = {"prose": 2_400_000}
 
@@ -165,7 +181,7 @@ def main() -> None:
         tuned = screened(asked.what, place / "screen")
         compared(asked.what, "compared", Part((*chosen(tuned),)), tuned, place)
         for name, part in LATER.get(asked.what, {}).items():
-            compared(asked.what, name, part, later(asked.what, tuned), place)
+            compared(asked.what, name, part, later(asked.what, part, tuned), place)
     if asked.what == "pack":
         packed(asked.runs)
     else:
@@ -218,10 +234,11 @@ def usual(choice: Mapping[str, Any]) -> float:
     return fmean(each["scores"]["criterion"]["value"] if each["scores"] else -inf for each in choice["tried"])
 
 
-def later(setting: str, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
+def later(setting: str, part: Part, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
     """With the settings of the designs that came after the screen."""
     values = {name: dict(zip(KEYS, both, strict=True)) for name, both in LATER_CHOSEN[setting].items()}
-    return {**tuned, **{name: {"chosen": chosen} for name, chosen in values.items()}}
+    found = {**tuned, **{name: {"chosen": chosen} for name, chosen in values.items()}}
+    return found | {"grpo": found[part.names[1]]} if part.alike else found
 
 
 def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], place: Path) -> None:
@@ -298,7 +315,9 @@ def done(out: Path) -> dict[str, Results]:
     for setting, part in product(SETTINGS, TITLES):
         if (out / setting / part / "results.json").exists():
             screen, found = (json.loads((out / setting / at / "results.json").read_bytes()) for at in ("screen", part))
-            tuned = screen["tuning"] if part == "compared" else later(setting, screen["tuning"])
+            tuned = screen["tuning"]
+            if part != "compared":
+                tuned = later(setting, LATER[setting][part], tuned)
             results[setting + TITLES[part]] = found | {"tuned": tuned, "setting": setting, "part": part}
     return results
 

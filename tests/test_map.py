@@ -188,7 +188,8 @@ def test_designs_that_came_later_have_problems_of_their_own(
         for part, words in benches.items()
     }
     # from the first on; the seeds of the first two are the same, and one looked at those when the design was chosen
-    assert told == {"compared": [0, 5, 600], "later": [0, 5, 900], "again": [5, 10, 1200], "last": [15, 5, 1800]}
+    last = {"last": [15, 5, 1800], "control": [20, 5, 2100]}
+    assert told == {"compared": [0, 5, 600], "later": [0, 5, 900], "again": [5, 10, 1200]} | last
     names = {part: [Path(word).stem for word in words if word.endswith(".yaml")] for part, words in benches.items()}
     assert names["compared"][: len(code.ASKED)] == list(code.ASKED)
     assert names["later"] == ["grpo", "choose-pass3", "choose-slope3"]
@@ -199,7 +200,7 @@ def test_designs_that_came_later_have_problems_of_their_own(
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = [*recipe["settings"]["frontier"]["learn"].values()]
     ours = {name: [2e-4, 1] for name in ("choose-pass3", "choose-slope3", "choose-annealed")}  # its screen says 4
-    assert chosen == {"grpo": [2e-4, 4]} | ours
+    assert chosen == {"grpo": [2e-4, 1]} | ours  # the control, which is last, has GRPO at theirs
 
 
 def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
@@ -208,7 +209,7 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
     """And seeds that nobody has looked at."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     part, tuning = code.LATER["sparse"]["later"], tuned(grpo=0.2, prefix_replay=0.3)
-    code.compared("sparse", "later", part, code.later("sparse", tuning), tmp_path)
+    code.compared("sparse", "later", part, code.later("sparse", part, tuning), tmp_path)
     recipes = {Path(word).stem: word for word in asked[-1] if word.endswith(".yaml")}
     learn = {name: load_recipe(file, setting="sparse").learn for name, file in recipes.items()}
     found = {name: (each.lr, each.minibatches) for name, each in learn.items()}
@@ -219,10 +220,24 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
         "choose-replay4": (1e-4, 4),
     }
     assert [asked[-1][asked[-1].index(word) + 1] for word in ("--first-seed", "--untouched-skip")] == ["5", "900"]
-    code.compared("sparse", "last", code.LATER["sparse"]["last"], code.later("sparse", tuning), tmp_path)
+    part = code.LATER["sparse"]["last"]
+    code.compared("sparse", "last", part, code.later("sparse", part, tuning), tmp_path)
     [_, file] = [word for word in asked[-1] if word.endswith(".yaml")]
     last = load_recipe(file, setting="sparse")
     assert (last.name, last.learn.lr, last.learn.minibatches) == ("choose-annealed", 1e-4, 4)
+
+
+@pytest.mark.parametrize(("setting", "values"), [("frontier", (2e-4, 1)), ("sparse", (1e-4, 4))])
+def test_in_the_control_grpo_has_the_rate_and_updates_of_whom_the_map_recommends(
+    code: ModuleType, setting: str, values: tuple[float, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asked_for(code, monkeypatch, tmp_path / "results")
+    part, tuning = code.LATER[setting]["control"], tuned(grpo=0.2)
+    tuning["grpo"]["chosen"] = {"learn.lr": 5e-5, "learn.minibatches": 2}
+    code.compared(setting, "control", part, code.later(setting, part, tuning), tmp_path)
+    files = [word for word in asked[-1] if word.endswith(".yaml")]
+    learn = {Path(file).stem: load_recipe(file, setting=setting).learn for file in files}
+    assert {name: (each.lr, each.minibatches) for name, each in learn.items()} == dict.fromkeys(part.names, values)
 
 
 def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(
@@ -469,6 +484,12 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
     both = {"pass@1": estimate(0.02, 0.01), "pass@64": estimate(0.03, 0.02)}
     beside = {name: {"minus_base": both} for name in changes}
     assert recommended(found, found | {"untouched": {"recipes": {"grpo": {}} | beside}, "part": "later"}) == best
+    # beside GRPO at its own rate it has to be ahead at one end, and behind at none
+    for one, most, name in (0.02, 0.01, "late"), (0.005, 0.01, best), (0.02, -0.03, best):
+        ends = {"pass@1": estimate(one, 0.01), "pass@64": estimate(most, 0.02)}
+        control = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}, "part": "control"}
+        assert recommended(found, ahead, control) == name
+    assert recommended(found, ahead, control | {"untouched": None}) == "late"
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
