@@ -68,8 +68,9 @@ problems, and the last point):
    best runs there had four updates. Whom 6 to 8 recommend has others: on ``frontier`` twice the rate, on ``sparse``
    four updates. So each is compared once more with GRPO at *its* rate and updates, five seeds and problems that nobody
    has looked at (20 to 24 and 2100 to 2399; 15 to 19 and 1500 to 1799). Who is ahead at no end there or behind at one,
-   by intervals, is recommended no more, but the next by 5 to 8 that is not refused so (written on 2026-11-26, before
-   its first run, after a review had said that the rate alone may be what is ahead).
+   by intervals, is recommended no more, but the next by 5 to 8 that is not refused so. The same on ``countdown``
+   and ``prose``, where 5 recommends somebody with other values than GRPO's. (Written on 2026-11-26, before its first
+   run, after a review had said that rate and updates alone may be what is ahead.)
 
 All recipes draw from a pool of 2,048 problems, on ``sparse`` and ``prose`` of 512, since some need problems that
 return. The budget of ``prose``, where a token is three times as dear, is 2,400,000 tokens.
