@@ -86,6 +86,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -257,7 +258,8 @@ def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], plac
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump({"extends": named(recipe), "settings": {setting: {"learn": values}}}))
         learn = load_recipe(str(file), setting=setting).learn
-        assert (learn.lr, learn.minibatches) == (values["lr"], values["minibatches"]), file
+        if (learn.lr, learn.minibatches) != (values["lr"], values["minibatches"]):
+            sys.exit(f"{file} comes to {learn.lr} and {learn.minibatches}, not to its tuned {values}")
         files.append(str(file))
     unpack(kept / FINISHED, out)
     asked = ["--setting", setting, pool(setting), "--tokens", TOKENS.get(setting, 3_600_000), "--points", part.points]
@@ -286,13 +288,23 @@ def named(recipe: str) -> str:
 
 
 def keep(found: Path, out: Path) -> None:
-    """What is committed of a bench: its numbers, pages and recipes, without the runs and the place of the program."""
+    """What is committed of a bench: its numbers, pages and recipes, without the runs and the places of this machine.
+
+    The page's command is for the folder in which it is committed, where every recipe lies as it was run: whole.
+    """
     out.mkdir(parents=True, exist_ok=True)
     for name in KEPT:
         shutil.copy(found / name, out / name)
     shutil.copytree(found / "recipes", out / "recipes", dirs_exist_ok=True)
     results = json.loads((found / "results.json").read_bytes())
-    results["environment"]["command"][0] = "outrider"
+    _, *words = results["environment"]["command"]
+    values = words.index("--setting")
+    recipes = [f"recipes/{Path(word).stem}.yaml" for word in words[1:values]]
+    budget = ["runs" if word == str(found) else word for word in words[values + 3 :]]  # behind setting and pool
+    text = (found / "page.md").read_text("utf-8")
+    was, now = (shlex.join(["outrider", *asked]) for asked in (words, ["bench", *recipes, *budget]))
+    (out / "page.md").write_text(text.replace(was, now), "utf-8")
+    results["environment"]["command"] = ["outrider", "bench", *recipes, *words[values : values + 3], *budget]
     # last: where it is, the bench is done
     (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     (out / FINISHED).unlink(missing_ok=True)

@@ -282,10 +282,17 @@ def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType,
     (tmp_path / "bench" / "recipes").mkdir(parents=True)
     for name in (*code.KEPT, "results.json"):
         (tmp_path / "bench" / name).write_text("x")
-    command = ["/home/ada/src/outrider/__main__.py", "bench", "grpo"]
-    (tmp_path / "bench" / "results.json").write_text(json.dumps({"environment": {"command": command}}))
-    code.keep(tmp_path / "bench", tmp_path / "kept")
-    assert json.loads((tmp_path / "kept" / "results.json").read_bytes())["environment"]["command"][0] == "outrider"
+    out, recipe = tmp_path / "bench", f"{tmp_path}/recipes/grpo.yaml"
+    values, budget = ["--setting", "sparse", "task.pool=512"], ["--seeds", "5", "--out"]
+    command = ["/home/ada/src/outrider/__main__.py", "bench", recipe, "vip", *values, *budget, str(out)]
+    (out / "results.json").write_text(json.dumps({"environment": {"command": command}}))
+    (out / "page.md").write_text(f"before\noutrider {' '.join(command[1:])}\nafter")
+    code.keep(out, tmp_path / "kept")
+    recipes = ["outrider", "bench", "recipes/grpo.yaml", "recipes/vip.yaml"]
+    told = json.loads((tmp_path / "kept" / "results.json").read_bytes())["environment"]["command"]
+    assert told == [*recipes, *values, *budget, "runs"]
+    # whole recipes take no setting
+    assert (tmp_path / "kept" / "page.md").read_text() == f"before\n{' '.join([*recipes, *budget])} runs\nafter"
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {*code.KEPT, "recipes", "results.json"}
 
 
