@@ -16,8 +16,8 @@ KS = ("pass@1", "pass@8")  # and the largest
 def best_figure(recommended: Mapping[str, tuple[str, Results]], measured: Sequence[Results]) -> Figure:
     """A row for each setting: pass@1 and pass@k over tokens, and pass@k on the untouched problems.
 
-    The curves are of the bench that has looked at the recipe most often along the way, which may be an earlier one
-    than that which recommends it, of other seeds.
+    The curves are of the bench that has looked at the recipe most often along the way, of several the last, which may
+    be another than that which recommends it, of other seeds.
 
     The bar at the end of a curve is the 95 % interval of its change from GRPO, paired by seed and problem: that of
     its height would be twice as wide, for which problems they are moves both alike.
@@ -30,7 +30,7 @@ def best_figure(recommended: Mapping[str, tuple[str, Results]], measured: Sequen
     axes = made.subplots(len(recommended), 3, squeeze=False)
     for row, (setting, (name, found)) in zip(axes, recommended.items(), strict=True):
         curves = max(
-            (each for each in measured if each["setting"] == setting and name in each["recipes"]),
+            (each for each in reversed(measured) if each["setting"] == setting and name in each["recipes"]),
             key=lambda each: len(each["recipes"][name]["points"]),
         )
         for place, quantity in zip(row, ("pass@1", largest(found)), strict=False):

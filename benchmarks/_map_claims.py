@@ -29,6 +29,11 @@ def one(found: Results, recipe: str) -> str:
     return untouched(found, recipe, "pass@1")
 
 
+def one_at_equal_steps(found: Results, recipe: str) -> str:
+    """What changes with one try after as many steps, on the problems of the curve."""
+    return change(found["recipes"][recipe]["minus_base_at_equal_steps"]["pass@1"])
+
+
 def greedy(found: Results, recipe: str) -> str:
     """What changes without sampling."""
     return untouched(found, recipe, "greedy")
@@ -50,6 +55,7 @@ CLAIMS: Sequence[Claim] = (
     Claim("dars-hw-breadth", "pass@1 (Table 1: 1.5B, 7B)", "+0.028, +0.031", one),
     Claim("dars-hw-breadth", "pass@128; here the largest k", "+0.026, +0.020", most),
     Claim("dars-hw", "pass@1 (Table 1: 1.5B, 7B)", "+0.004, +0.020", one),
+    Claim("dars-hw", "the same, at equal steps", "+0.004, +0.020", one_at_equal_steps),
     Claim("dars-hw", "pass@128; here the largest k", "+0.025, +0.021", most),
     Claim("xrpo", "pass@1 (abstract)", "up to +0.04", one),
     Claim("xrpo", "fewer steps to GRPO's pass@1 (section 4.2)", "2.4, 2.7 times", faster),

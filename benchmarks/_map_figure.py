@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
-from _map_read import Results, largest
+from _map_read import Results, class_changes, largest, read, untouched_change
+from _map_rule import judges
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from outrider.bench.crossed import Estimate
 from outrider.bench.rates import CLASSES
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
@@ -15,15 +18,13 @@ MARKERS = "os^D"
 FEWEST = 10
 """Problems of a class that is drawn: intervals of fewer are wider than all that the picture shows."""
 Style = tuple[str, str]
+Recipes = Mapping[str, Sequence[Results]]
 
 
 def figure(results: Mapping[str, Results]) -> Figure:
     """A row for each setting: on the left both ends of pass@k on the untouched problems, where they were measured; on
-    the right pass@1 on the others by the base's pass rate. Changes from GRPO, of the last bench that has the recipe."""
-    settings: dict[str, dict[str, Results]] = {}
-    for found in results.values():
-        recipes = settings.setdefault(found["setting"], {})
-        recipes |= {name: found for name in found["recipes"] if name != "grpo"}
+    the right pass@1 on the others by the base's pass rate. Changes from GRPO, as the page has them."""
+    settings = {setting: recipes for setting, recipes in judges(results).items() if recipes}
     names = dict.fromkeys(name for recipes in settings.values() for name in recipes)
     styles = {name: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, name in enumerate(names)}
     made = Figure(figsize=(11, 4 * len(settings)), dpi=130, layout="constrained")
@@ -40,32 +41,33 @@ def figure(results: Mapping[str, Results]) -> Figure:
     return made
 
 
-def _ends(axes: Axes, recipes: Mapping[str, Results], styles: Mapping[str, Style]) -> None:
-    for name, found in recipes.items():
-        changes = (found["untouched"] or found)["recipes"][name]["minus_base"]
-        one, most = changes["pass@1"], changes[largest(found)]
+def _ends(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
+    for name, benches in recipes.items():
+        many = largest(benches[0])
+        one, most = (untouched_change(name, benches, quantity) for quantity in ("pass@1", many))
         colour, marker = styles[name]
         bars = {"xerr": _bar(one), "yerr": _bar(most), "color": colour, "label": name}
-        axes.errorbar([one["value"]], [most["value"]], fmt=marker, lw=1, **bars)
-        axes.set_ylabel(f"change of {largest(found)} from GRPO")
+        axes.errorbar([one.value], [most.value], fmt=marker, lw=1, **bars)
+        axes.set_ylabel(f"change of {many} from GRPO")
     axes.set_xlabel("change of pass@1 from GRPO")
     axes.axvline(0, color="#cccccc", lw=1, zorder=0)
 
 
-def _classes(axes: Axes, recipes: Mapping[str, Results], styles: Mapping[str, Style]) -> None:
-    for number, (name, found) in enumerate(recipes.items()):
-        colour, marker = styles[name]
+def _classes(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
+    changes = {name: class_changes(name, benches) for name, benches in recipes.items()}
+    shown = [name for name in CLASSES if any(each[name]["problems"] >= FEWEST for each in changes.values())]
+    for number, (recipe, by_class) in enumerate(changes.items()):
+        colour, marker = styles[recipe]
         shift = (number - (len(recipes) - 1) / 2) * 0.8 / len(recipes)
-        changes = found["recipes"][name]["by_rate_before_minus_base"]
-        for place, each in enumerate(changes[c] for c in CLASSES):
-            if each["value"] is not None and each["problems"] >= FEWEST:
-                height = {"yerr": _bar(each)} if each["low"] is not None else {}
-                axes.errorbar([place + shift], [each["value"]], fmt=marker, ms=4, lw=1, color=colour, **height)
-    axes.set_xticks(range(len(CLASSES)), CLASSES)
-    axes.set_xlim(-0.5, len(CLASSES) - 0.5)
+        for place, each in enumerate(read(by_class[name]) for name in shown):
+            if not math.isnan(each.value):
+                height = {} if math.isnan(each.low) else {"yerr": _bar(each)}
+                axes.errorbar([place + shift], [each.value], fmt=marker, ms=4, lw=1, color=colour, **height)
+    axes.set_xticks(range(len(shown)), shown)
+    axes.set_xlim(-0.5, max(len(shown), 1) - 0.5)
     axes.set_xlabel("solved by the base")
     axes.set_ylabel("change of pass@1 from GRPO")
 
 
-def _bar(estimate: Results) -> list[list[float]]:
-    return [[estimate["value"] - estimate["low"]], [estimate["high"] - estimate["value"]]]
+def _bar(estimate: Estimate) -> list[list[float]]:
+    return [[estimate.value - estimate.low], [estimate.high - estimate.value]]

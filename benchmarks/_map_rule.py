@@ -35,6 +35,21 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
     return told
 
 
+def judges(results: Mapping[str, Results]) -> dict[str, dict[str, list[Results]]]:
+    """By setting and recipe, GRPO aside, the benches that it is judged by: the comparison, or those that came after.
+
+    Who was run again is judged by that bench and by what came after it. A control is nobody's: GRPO is another there.
+    """
+    told: dict[str, dict[str, list[Results]]] = {}
+    for found in results.values():
+        recipes = told.setdefault(found["setting"], {})
+        for name in found["recipes"] if found["part"] != "control" else ():
+            before = recipes.get(name, [])
+            if name != "grpo" and not any(each["part"] == "compared" for each in before):
+                recipes[name] = [found] if found["part"] == "again" else [*before, found]
+    return told
+
+
 def measured(found: Results) -> set[str]:
     """The recipes that a bench has measured on the untouched problems."""
     return {*found["untouched"]["recipes"]} if found["untouched"] else set()

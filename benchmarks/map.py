@@ -84,6 +84,7 @@ from what is committed. On two cores the screen of a setting is one to two hours
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import shlex
@@ -104,6 +105,7 @@ from _map_figure import figure
 from _map_page import page
 from _map_read import Results
 from _map_rule import recommendations
+from _map_setting import setting_page
 
 from outrider.config import load_recipe
 
@@ -311,13 +313,17 @@ def keep(found: Path, out: Path) -> None:
 
 
 def draw(out: Path) -> None:
-    """The page and the pictures of all settings that are done."""
+    """The page and the pictures of all settings that are done, and a page of each."""
     if not (results := done(out)):
         sys.exit(f"{out} holds no setting yet: python benchmarks/map.py {SETTINGS[0]}")
-    (out / "page.md").write_text(page(results))
+    (out / "page.md").write_text(page(results), "utf-8")
+    for setting in dict.fromkeys(found["setting"] for found in results.values()):
+        benches = {title: found for title, found in results.items() if found["setting"] == setting}
+        (out / setting / "page.md").write_text(setting_page(setting, benches), "utf-8")
     figure(results).savefig(out / "map.png")
     if told := recommendations(results):
-        best_figure(told, [*results.values()]).savefig(out / "best.png")
+        own = [found for found in results.values() if found["part"] != "control"]  # there GRPO is another
+        best_figure(told, own).savefig(out / "best.png")
     else:
         (out / "best.png").unlink(missing_ok=True)
 
@@ -331,7 +337,9 @@ def done(out: Path) -> dict[str, Results]:
             tuned = screen["tuning"]
             if part != "compared":
                 tuned = later(setting, LATER[setting][part], tuned)
-            results[setting + TITLES[part]] = found | {"tuned": tuned, "setting": setting, "part": part}
+            with (out / setting / part / "numbers.csv").open(encoding="utf-8", newline="") as file:
+                told = {"numbers": [*csv.DictReader(file)], "tuned": tuned, "setting": setting, "part": part}
+            results[setting + TITLES[part]] = found | told
     return results
 
 
