@@ -3,8 +3,9 @@
 The base of each setting, 1,024 samples of each of the first 300 held-out problems at the temperature of training.
 *Curve*: unbiased pass@k with the bootstrap's 95 % interval over problems. *Spread*: the share of problems by their pass
 rate, as groups of eight see it: out of reach (no success in 1,024), rare (below 1/16, mostly groups without a success),
-mixed, and easy (above 15/16, mostly groups without a failure). *Long run*: GRPO with eight times the tokens of the
-methods' benches, two seeds, by ``outrider bench``, which takes 64 samples, and 16 on ``prose``.
+mixed, and easy (above 15/16, mostly groups without a failure). *Long run*: GRPO with 9,600,000 tokens, where the map
+(``benchmarks/map.py``) has 3,600,000 and 2,400,000 on ``prose``, on new problems all along, two seeds, by ``outrider
+bench``, which takes 64 samples, and 16 on ``prose``; bands are 95 % intervals over seeds and problems.
 
 Command: ``python benchmarks/studies/settings.py [SETTING ...] [--runs DIR]``, about an hour of two cores for a setting,
 more for ``prose``; what is finished, in DIR or in ``settings.json``, is taken as it is. Seed 0 of the evaluation.
@@ -42,15 +43,19 @@ def evaluated(setting: str, runs: Path) -> Evaluation:
     return Evaluation.from_json(json.loads(file.read_bytes()))
 
 
-def long_run(setting: str, runs: Path) -> list[dict[str, float]]:
-    """Tokens, pass@1 and the largest pass@k of GRPO at equal shares of its budget, from before training on; means."""
+def long_run(setting: str, runs: Path) -> list[dict[str, Any]]:
+    """Tokens, pass@1 and the largest pass@k of GRPO at equal shares of its budget, from before training on."""
     out = runs / f"{setting}-long"
     asked = ["grpo", "--setting", setting, "--seeds", 2, "--tokens", LONG, "--points", 8, "--out", out]
     outrider_command("bench", *asked, one_thread=True)
     found = json.loads((out / "results.json").read_bytes())
     points = [{"tokens": {"value": 0.0}} | found["before"], *found["recipes"]["grpo"]["points"]]
     largest = max((name for name in found["before"] if name.startswith("pass@")), key=lambda name: int(name[5:]))
-    return [{name: point[name]["value"] for name in ("tokens", "pass@1", largest)} for point in points]
+    ends = ("value", "low", "high")
+    return [
+        {"tokens": point["tokens"]["value"]} | {q: {end: point[q][end] for end in ends} for q in ("pass@1", largest)}
+        for point in points
+    ]
 
 
 def spread(evaluation: Evaluation) -> dict[str, float]:
@@ -91,7 +96,9 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
         colour, points = SETTINGS[setting], found["long"]
         for name, line in zip([name for name in points[0] if name != "tokens"], ("-", "--"), strict=True):
             millions = [point["tokens"] / 1e6 for point in points]
-            long.plot(millions, [point[name] for point in points], line, color=colour, marker="o", ms=3)
+            value, low, high = ([point[name][end] for point in points] for end in ("value", "low", "high"))
+            long.plot(millions, value, line, color=colour, marker="o", ms=3)
+            long.fill_between(millions, low, high, color=colour, alpha=0.15, lw=0)
         ks = [int(k) for k in found["pass_at"]]
         value, low, high = ([each[end] for each in found["pass_at"].values()] for end in ("value", "low", "high"))
         curve.plot(ks, value, color=colour, label=setting)
