@@ -72,7 +72,7 @@ def test_a_setting_with_servers_computes_as_they_do(setting):
 
 
 def test_what_a_setting_says_of_itself_is_no_value_of_a_run(write):
-    about = write("extends: frontier\nsummary: Mine.\nrecommended: dapo\n")
+    about = write("extends: frontier\nsummary: Mine.\nrecommended: dapo task.pool=64\n")
     assert load_recipe("grpo", setting=about).learn == load_recipe("grpo", setting="frontier").learn
 
 

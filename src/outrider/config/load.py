@@ -24,7 +24,8 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """A shipped setting in one line, and the recipe that a comparison recommends there; empty where none does."""
+    """A shipped setting in one line, and the recipe that a comparison recommends there, with the values that it was
+    compared with; empty where none does."""
 
     name: str
     summary: str
