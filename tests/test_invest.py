@@ -138,6 +138,23 @@ def test_prices_are_those_of_the_level_or_of_all() -> None:
     assert 3 < belief.expected(Problem("b", "?", level="7")).price < 9
 
 
+def test_a_level_of_which_nothing_is_left_costs_what_all_levels_do() -> None:
+    """By the shortest memory; long before its sums are no numbers any more."""
+    belief = Belief()
+
+    def learn(problem: Problem, step: int, tokens: int) -> None:
+        ids = {"token_ids": np.full(tokens, 5, np.int32), "logprobs_T": np.zeros(tokens, np.float32)}
+        belief.learn([Group(problem, f"train:{step}:{problem.id}", tuple(members("01", problem, step, **ids)))])
+
+    learn(Problem("a", "?", level="3"), 0, 3)
+    for step in range(1, 1201):
+        learn(Problem("b", "?", level="6"), step, 9)
+    belief._scores = [0.0] + [-1.0] * (len(MEMORIES) - 1)
+    assert belief.memory == 0.5
+    assert belief.expected(Problem("c", "?", level="3")).price == pytest.approx(9)
+    assert [each.price for each in belief.levels()] == pytest.approx([9, 9])
+
+
 def test_noise_is_expected_as_the_squared_norm_of_a_score() -> None:
     """Two tokens, each with logits of its own; the middle one, which was observed, moves nothing."""
     first, second = np.array([0.6, 0.3, 0.1]), np.array([0.9, 0.1])

@@ -20,6 +20,8 @@ MEMORIES = (0.5, 0.7, 0.85, 0.93, 0.97, 1.0)
 """Of what a visit showed, the share that still counts a step later; which of them it is, is measured."""
 SCORED = 0.95  # of how well a memory has predicted, the share that still counts a step later
 ALIKE, APART = 0.98, 0.02  # pass rates within a level spread by that much of what they might, at least and at most
+FADED = 1e-9
+"""Rollouts of a level, less by what was forgotten, below which nothing is known of its costs any more."""
 CLASSES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 """Where the classes of expected pass rates end in which what was believed is held against what came."""
 
@@ -184,14 +186,20 @@ class Belief:
 
     def expected(self, problem: Problem) -> Expected:
         """Of a problem now. A price is at least 1; what nobody of its level has shown is that of all levels, or 1."""
-        known = [self._levels[problem.level]] if problem.level in self._levels else self._levels.values()
-        sums = Visits(*(fsum(part) for part in zip(*(each[self._best] for each in known), strict=True)))
-        return Expected(self.recalibration.of(self._rate(problem, self._best)), *sums.costs)
+        return Expected(self.recalibration.of(self._rate(problem, self._best)), *self._costs(problem.level))
 
     def levels(self) -> list[Expected]:
         """Of a new problem of each level that was seen."""
-        known = [sums[self._best] for sums in self._levels.values()]
-        return [Expected(self.recalibration.of(sums.prior), *sums.costs) for sums in known]
+        known = {level: sums[self._best].prior for level, sums in self._levels.items()}
+        return [Expected(self.recalibration.of(prior), *self._costs(level)) for level, prior in known.items()]
+
+    def _costs(self, level: str) -> tuple[float, float]:
+        """Price and noise of a rollout of a level, or of all where what was seen of it has faded."""
+        sums = self._levels[level][self._best] if level in self._levels else Visits()
+        if sums.rollouts < FADED:
+            known = [each[self._best] for each in self._levels.values()]
+            sums = Visits(*(fsum(part) for part in zip(*known, strict=True)))
+        return sums.costs
 
     def _rate(self, problem: Problem, which: int) -> Rate:
         sums = self._levels.get(problem.level)

@@ -35,6 +35,10 @@ class Invest(Stage):
     than the one before, so but for the last rollouts no allocation has less variance at that price; what is left is
     less than a rollout costs. Long responses are dearer and noisier alike, so length mostly cancels.
 
+    It plans once, before the step, and from the plain prompt: who stops or goes on by how rollouts of the step end has
+    no unbiased estimate by weights alone, and what continues a prefix or reads examples is drawn from another policy
+    than the one whose gradient is asked for.
+
     Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Stands first, in the place of
     uniform. With other credit the goal is that credit's, and the number of rollouts may weigh in it. Degenerate cases:
     in the first step all are alike, and everybody gets ``n``; so they do where nothing is left to chance; an empty
