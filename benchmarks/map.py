@@ -1,84 +1,63 @@
 """Which method when: every recipe in a setting, screened, then those that matter at five seeds.
 
-The rule, written down on 2026-11-23 before the first run (and amended that evening, still before it: which held-out
-problems, and the last point):
+The rule, of 2026-11-23, before the first run. What came later says when and before which run; its words as they stood
+then are in git, what was known then in docs/log.md.
 
 1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, each once
-   with 1,200,000 generated tokens, on held-out problems 300 to 449. On these ``choose`` was designed, so the screen
-   of the frontier flatters it (docs/log.md). A recipe's settings are the bench's choice by the mean of pass@1 and
-   the largest pass@k: the first within one standard error of the largest.
-   On ``prose`` and ``countdown``, the last two, nobody is searched for any more: those asked after are screened, of
-   our designs ``choose-slope3``, which ``frontier`` recommends, and ``choose-annealed`` (8), and of the others
-   ``prefix-replay`` and ``passk-training``, the two that were ahead of GRPO on ``sparse``. All nine are compared. The
-   largest k of ``prose`` is 16, since with 64 tries luck solves a quarter of its problems. (Written on 2026-11-25. It
-   replaces other words on both. ``countdown`` had not run; of ``prose``, then with problems of two to eight steps, 18
-   runs of the screen were finished, none with 0.15 in pass@1 where the base has 0.13. The setting took shorter problems
-   by the curve of GRPO alone; docs/log.md.)
-   On ``sparse`` the pool is 512 problems: a screen draws 1,700, and its first runs, put aside on 2026-11-25, had shown
-   every recipe that remembers problems as it would be without a memory. There all problems are of one level and
-   seldom solved, so within 1,200,000 tokens ``choose`` takes whatever comes, as was seen at 1e-4 with the pool of
-   512: ``choose``, ``choose-prefix``, ``choose-pass3`` and ``choose-pass4`` are left out, which then are ``grpo``,
-   ``prefixrl``, ``choose-slope3`` and ``passk-training``. ``success-replay`` and ``prefix-replay`` join, after a look
-   with the screen's seed and problems (and one seed more of the first; docs/log.md), so the screen flatters them; the
-   comparison uses neither.
-2. *Choose*: GRPO, the three papers whose headlines are asked after (``dars-hw``, ``deep-grpo``, ``xrpo``; and
-   ``dars-hw-breadth``, added on 2026-11-24 during the first comparison, since DARS's headline is its), two of the
-   designs of our planner, and two of the others: those with the largest mean of pass@1 and pass@64 over all four
-   of their runs, which chance moves half as much as a single run; the best of four it moves upwards. ``choose-pass2``
-   joined on 2026-11-24, when the screen of the frontier, still running, had shown ``choose`` ahead of GRPO in pass@1
-   alone and ``choose-pass4`` in pass@64 alone. ``choose-pass3`` was to join from the next screen on, since four
-   seeds of the frontier, on its first 300 problems, had ``choose-pass2`` ahead at one end and ``choose-pass4`` at the
-   other (written that evening, before its first run); on the frontier it is compared later, by 6, and on ``sparse`` it
-   was ``choose-slope3``, by 1.
-3. *Compare*: these with their settings, five seeds of 3,600,000 tokens, four evaluations along the way, on the first
-   300 held-out problems, by which neither ``choose`` nor a setting was chosen.
+   with 1,200,000 generated tokens, on held-out problems 300 to 449. It has the first pair that is within one standard
+   error of its best, by the mean of pass@1 and the largest pass@k.
+2. *Choose*: GRPO, those whose papers' headlines are asked after, two of our designs and two of the others: those with
+   the largest mean over all four of their runs, which chance moves half as much as a single run; the best of four it
+   moves upwards.
+3. *Compare*: five seeds of 3,600,000 tokens, four evaluations along the way, on the first 300 held-out problems, by
+   which neither a recipe nor a setting was chosen.
 4. *Confirm*: the last policies, once, on held-out problems 600 to 899, which nothing has been measured on before.
    Claims of one recipe over another are made there.
-5. *Recommend*: for a setting the recipe that is ahead of GRPO in pass@1 or in pass@k with the largest k and behind in
-   neither, by intervals on the untouched problems; of several the one with the largest sum of both changes, nobody
-   where there is none (written on 2026-11-24, when one seed of the frontier was known). Settings name it
-   (``recommended``); one that lies beside the studies is shipped then.
-6. *Later*: designs of our planner that came after a setting's comparison are compared with GRPO in a bench of their
-   own, as in 3, and measured on held-out problems 900 to 1199, which nothing has been measured on before. One that is
-   ahead there at both ends, by intervals, is recommended before all others. On the frontier these are
-   ``choose-slope3`` and, to tell what of it is the credit's, ``choose-pass3``, both with 2e-4 and one update a step:
-   chosen on 2026-11-25 after two seeds of 1,800,000 tokens on the first 300 problems, in which ``choose-slope3`` had
-   0.03 more than GRPO at both ends; of k = 2, 3 and 4 the best, and the only rate that was tried. Two of its five
-   seeds are those, so the log tells the other three alone, too.
-   Elsewhere ``choose-slope3`` is screened with the others.
-   On ``sparse`` these are ``choose-replay2`` and ``choose-replay4``, with credit for the best of two and of four and
-   replays of what nothing solves: chosen on 2026-11-25 after one seed (0) of 3,600,000 tokens on the first 300
-   problems, in which they had 0.105 and 0.787, and 0.099 and 0.833, where GRPO had 0.086 and 0.660; of k = 2, 3 and 4,
-   and of k = 2 and 3 with prefixes in a stream of their own, all at 1e-4 with four updates; at 2e-4 k = 2 had no more
-   pass@1. Their bench has seeds that nobody has looked at (5 to 9), and ``prefix-replay`` beside them, which is
-   recommended there (written that evening, before its first run).
-7. *Again*: ``choose-slope3`` was ahead there by 0.027 ±.015 in pass@1 and by 0.031 ±.032 in pass@64, so 6 does not
-   recommend it. It and GRPO are run once more as in 6, but with ten seeds that nobody has looked at (5 to 14), on 600
-   problems that nothing has been measured on before (1200 to 1799), and measured along the way only at the end. That
-   bench alone decides, as in 6 and once (written on 2026-11-25, before its first run).
-8. *Last*: on ``frontier`` and ``sparse`` ``choose-annealed`` is compared as a later design, five seeds that nobody has
-   looked at on problems that nobody has either (1800 to 2099 and 1200 to 1499), beside GRPO and, on ``frontier``,
-   ``choose-slope3``; at their rates there. So one design is measured in all four settings. It is ``choose-slope3`` with
-   replays and with a k that falls along the run: breadth first, then sureness; chosen after looks at seeds 0 to 2 on
-   the first 300 problems (docs/log.md). ``choose-replay3``, with k = 3 all along, had its place here for an hour; two
-   seeds of its bench on ``sparse`` had run, and nobody had looked at them. Who is ahead there at both ends, of two the
-   one with the larger sum, is recommended; where nobody is, all stays as it was, since ``choose-slope3`` was decided on
-   by 7 (written on 2026-11-25, before its first run there).
-9. *Control*: GRPO's values are those of a screen of single runs, the first within one standard error of the best; its
-   best runs there had four updates. Whom 6 to 8 recommend has others: on ``frontier`` twice the rate, on ``sparse``
-   four updates. So each is compared once more with GRPO at *its* rate and updates, five seeds and problems that nobody
-   has looked at (20 to 24 and 2100 to 2399; 15 to 19 and 1500 to 1799). Who is ahead at no end there or behind at one,
-   by intervals, is recommended no more, but the next by 5 to 8 that is not refused so. The same on ``countdown``
-   and ``prose``, where 5 recommends somebody with other values than GRPO's. (Written on 2026-11-26, before its first
-   run, after a review had said that rate and updates alone may be what is ahead.)
+5. *Recommend* (11-24, when one seed of ``frontier`` was known): who is ahead of GRPO in pass@1 or in the largest
+   pass@k and behind in neither, by intervals on the untouched problems; of several the one with the largest sum of both
+   changes; nobody where there is none. The setting names it, and it is shipped.
+6. *Later* (11-25): designs of ours that came after a comparison have a bench of their own, as in 3, with untouched
+   problems of their own. Who is ahead there at *both* ends is recommended before all others, of two the one with the
+   larger sum.
+7. *Again* (11-25, before its first run): ``choose-slope3``, which missed 6 on ``frontier`` by 0.001 of an interval,
+   beside GRPO in ten seeds that nobody had looked at, on 600 untouched problems, measured at the end alone. That bench
+   alone decides on it.
+8. *Last* (11-25, before its first run): ``choose-annealed`` in all four settings, so that one design is measured in
+   all: on ``frontier`` and ``sparse`` as in 6, in seeds that nobody had looked at; where it is not ahead at both ends,
+   all stays as it was.
+9. *Control* (11-26, before its first run, after a review had said that rate and updates alone may be what is ahead):
+   GRPO's pair is the first within one standard error in a screen of single runs, not its best; whom the map recommends
+   may have another. Then it is compared once more with GRPO at *its* rate and updates, in five seeds and on problems
+   that nobody has looked at. Who is ahead at no end there or behind at one, by intervals, is recommended no more, but
+   the next who is not refused so.
 
-All recipes draw from a pool of 2,048 problems, on ``sparse`` and ``prose`` of 512, since some need problems that
-return. The budget of ``prose``, where a token is three times as dear, is 2,400,000 tokens.
+In the settings:
+
+- All draw from a pool of problems, since some recipes need problems that return: 2,048, on ``sparse`` and ``prose``
+  512. Of ``sparse`` a screen draws 1,700, and its first runs, with 2,048, had shown every recipe that remembers
+  problems as it would be without a memory; they were put aside (11-25).
+- ``frontier``: on the problems of the screen ``choose`` had been designed, so it flatters it. ``dars-hw-breadth``,
+  whose headline DARS's is, and ``choose-pass2`` joined on 11-24, the latter when the screen had shown ``choose`` ahead
+  in pass@1 alone and ``choose-pass4`` in pass@64 alone. Step 6 has ``choose-slope3``, chosen after two seeds of
+  1,800,000 tokens on the first 300 problems, and, to tell what of it is the credit's, ``choose-pass3``; two of the five
+  seeds are those, so the log tells the other three alone, too. Step 8 has ``choose-slope3`` beside it.
+- ``sparse``: four designs that differ from others there only where problems are of several levels are not screened.
+  ``success-replay`` and ``prefix-replay`` are, after a look with the screen's seed and problems, which flatters them.
+  Step 6 has ``choose-replay2`` and ``choose-replay4``, chosen after one seed on the first 300 problems, and beside them
+  ``prefix-replay``, which 5 had recommended, in seeds that nobody had looked at.
+- ``countdown`` and ``prose``: nobody is searched for any more (11-25, before their first runs but 18 of ``prose`` with
+  longer problems, on which nobody got better, put aside). Those asked after, ``choose-slope3``, ``choose-annealed``, and
+  ``prefix-replay`` and ``passk-training``, which were ahead of GRPO on ``sparse``, are screened, and all compared.
+- ``prose``: 2,400,000 tokens, which are three times as dear, and 16 as the largest k, since with 64 tries luck solves a
+  quarter of its problems.
+
+Later designs have one pair of rate and updates, that of the look by which they were chosen.
 
 Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, here or in what
-is committed; ``python benchmarks/map.py pack``, which puts the finished runs of benches that are not done beside the
-results, for another machine to go on with; and ``python benchmarks/map.py draw``, which makes page and picture again
-from what is committed. On two cores the screen of a setting is one to two hours, the comparison one to three.
+is committed (a bench runs again where its folder of results is moved away); ``python benchmarks/map.py pack``, which
+puts the finished runs of benches that are not done beside the results, for another machine to go on with; and ``python
+benchmarks/map.py draw``, which makes pages and pictures again from what is committed. On two cores the screen of a
+setting is one to two hours, the comparison one to three.
 """
 
 from __future__ import annotations
@@ -134,7 +113,7 @@ DESIGNS = (
     *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
     *("choose-replay2", "choose-replay4", "choose-annealed"),
 )
-LATER = {
+PARTS = {
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
@@ -147,7 +126,7 @@ LATER = {
         "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, alike=True),
     },
 }
-LATER_CHOSEN = {  # rate, and updates a step, of designs that came after the screen
+LATER_PAIRS = {  # rate, and updates a step, of designs that came after the screen
     "frontier": dict.fromkeys(("choose-pass3", "choose-slope3", "choose-annealed"), (2e-4, 1)),
     "sparse": dict.fromkeys(("choose-replay2", "choose-replay4", "choose-annealed"), (1e-4, 4)),
 }
@@ -162,8 +141,8 @@ LEFT_OUT = {  # of the screen, beside what came later
     "sparse": ("choose", "choose-prefix", "choose-pass3", "choose-pass4"),
 }
 SEARCHED = ("frontier", "sparse")
-LAST = (*ASKED, "choose-slope3", "choose-annealed", "prefix-replay", "passk-training")  # in the other settings
-BEST = 2
+NOT_SEARCHED = (*ASKED, "choose-slope3", "choose-annealed", "prefix-replay", "passk-training")  # in the other settings
+TAKEN = 2
 TITLES = {
     "compared": "",
     "later": ", later designs",
@@ -184,8 +163,8 @@ def main() -> None:
         place = asked.runs / asked.what
         tuned = screened(asked.what, place / "screen")
         compared(asked.what, "compared", Part((*chosen(tuned),)), tuned, place)
-        for name, part in LATER.get(asked.what, {}).items():
-            compared(asked.what, name, part, later(asked.what, part, tuned), place)
+        for name, part in PARTS.get(asked.what, {}).items():
+            compared(asked.what, name, part, tuned_later(asked.what, part, tuned), place)
     if asked.what == "pack":
         packed(asked.runs)
     else:
@@ -219,8 +198,8 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
 def candidates(setting: str) -> list[str]:
     """Whom the screen of a setting tries, by the rule."""
     if setting not in SEARCHED:
-        return [*LAST]
-    left_out = {*LEFT_OUT[setting], *LATER_CHOSEN[setting]}
+        return [*NOT_SEARCHED]
+    left_out = {*LEFT_OUT[setting], *LATER_PAIRS[setting]}
     return [*ASKED, *(name for name in (*DESIGNS, *OTHERS) if name not in left_out)]
 
 
@@ -230,7 +209,7 @@ def chosen(tuned: Mapping[str, Any]) -> list[str]:
     def best(names: Sequence[str]) -> list[str]:
         return sorted((name for name in names if name in tuned), key=lambda name: usual(tuned[name]), reverse=True)
 
-    return [*ASKED, *best(DESIGNS)[:BEST], *best(OTHERS)[:BEST]]
+    return [*ASKED, *best(DESIGNS)[:TAKEN], *best(OTHERS)[:TAKEN]]
 
 
 def usual(choice: Mapping[str, Any]) -> float:
@@ -238,9 +217,9 @@ def usual(choice: Mapping[str, Any]) -> float:
     return fmean(each["scores"]["criterion"]["value"] if each["scores"] else -inf for each in choice["tried"])
 
 
-def later(setting: str, part: Part, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
+def tuned_later(setting: str, part: Part, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
     """With the settings of the designs that came after the screen."""
-    values = {name: dict(zip(KEYS, both, strict=True)) for name, both in LATER_CHOSEN[setting].items()}
+    values = {name: dict(zip(KEYS, both, strict=True)) for name, both in LATER_PAIRS[setting].items()}
     found = {**tuned, **{name: {"chosen": chosen} for name, chosen in values.items()}}
     return found | {"grpo": found[part.names[1]]} if part.alike else found
 
@@ -336,7 +315,7 @@ def done(out: Path) -> dict[str, Results]:
             screen, found = (json.loads((out / setting / at / "results.json").read_bytes()) for at in ("screen", part))
             tuned = screen["tuning"]
             if part != "compared":
-                tuned = later(setting, LATER[setting][part], tuned)
+                tuned = tuned_later(setting, PARTS[setting][part], tuned)
             with (out / setting / part / "numbers.csv").open(encoding="utf-8", newline="") as file:
                 told = {"numbers": [*csv.DictReader(file)], "tuned": tuned, "setting": setting, "part": part}
             results[setting + TITLES[part]] = found | told

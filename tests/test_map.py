@@ -210,8 +210,8 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
 ) -> None:
     """And seeds that nobody has looked at."""
     asked = asked_for(code, monkeypatch, tmp_path / "results")
-    part, tuning = code.LATER["sparse"]["later"], tuned(grpo=0.2, prefix_replay=0.3)
-    code.compared("sparse", "later", part, code.later("sparse", part, tuning), tmp_path)
+    part, tuning = code.PARTS["sparse"]["later"], tuned(grpo=0.2, prefix_replay=0.3)
+    code.compared("sparse", "later", part, code.tuned_later("sparse", part, tuning), tmp_path)
     recipes = {Path(word).stem: word for word in asked[-1] if word.endswith(".yaml")}
     learn = {name: load_recipe(file, setting="sparse").learn for name, file in recipes.items()}
     found = {name: (each.lr, each.minibatches) for name, each in learn.items()}
@@ -222,8 +222,8 @@ def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
         "choose-replay4": (1e-4, 4),
     }
     assert [asked[-1][asked[-1].index(word) + 1] for word in ("--first-seed", "--untouched-skip")] == ["5", "900"]
-    part = code.LATER["sparse"]["last"]
-    code.compared("sparse", "last", part, code.later("sparse", part, tuning), tmp_path)
+    part = code.PARTS["sparse"]["last"]
+    code.compared("sparse", "last", part, code.tuned_later("sparse", part, tuning), tmp_path)
     [_, file] = [word for word in asked[-1] if word.endswith(".yaml")]
     last = load_recipe(file, setting="sparse")
     assert (last.name, last.learn.lr, last.learn.minibatches) == ("choose-annealed", 1e-4, 4)
@@ -234,9 +234,9 @@ def test_in_the_control_grpo_has_the_rate_and_updates_of_whom_the_map_recommends
     code: ModuleType, setting: str, values: tuple[float, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asked_for(code, monkeypatch, tmp_path / "results")
-    part, tuning = code.LATER[setting]["control"], tuned(grpo=0.2)
+    part, tuning = code.PARTS[setting]["control"], tuned(grpo=0.2)
     tuning["grpo"]["chosen"] = {"learn.lr": 5e-5, "learn.minibatches": 2}
-    code.compared(setting, "control", part, code.later(setting, part, tuning), tmp_path)
+    code.compared(setting, "control", part, code.tuned_later(setting, part, tuning), tmp_path)
     files = [word for word in asked[-1] if word.endswith(".yaml")]
     learn = {Path(file).stem: load_recipe(file, setting=setting).learn for file in files}
     assert {name: (each.lr, each.minibatches) for name, each in learn.items()} == dict.fromkeys(part.names, values)
@@ -245,7 +245,7 @@ def test_in_the_control_grpo_has_the_rate_and_updates_of_whom_the_map_recommends
 def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(
     code: ModuleType,
 ) -> None:
-    for setting, parts in code.LATER.items():
+    for setting, parts in code.PARTS.items():
         all_parts = [code.Part(()), *parts.values()]
         problems = [at for part in all_parts for at in range(part.skip, part.skip + part.problems)]
         seeds = [seed for part in all_parts for seed in range(part.first, part.first + part.seeds)]
