@@ -46,8 +46,8 @@ In the settings:
   Step 6 has ``choose-replay2`` and ``choose-replay4``, chosen after one seed on the first 300 problems, and beside them
   ``prefix-replay``, which 5 had recommended, in seeds that nobody had looked at.
 - ``countdown`` and ``prose``: nobody is searched for any more (11-25, before their first runs but 18 of ``prose`` with
-  longer problems, on which nobody got better, put aside). Those asked after, ``choose-slope3``, ``choose-annealed``, and
-  ``prefix-replay`` and ``passk-training``, which were ahead of GRPO on ``sparse``, are screened, and all compared.
+  longer problems, on which nobody got better, put aside). Those asked after, ``choose-slope3``, ``choose-annealed``,
+  and ``prefix-replay`` and ``passk-training``, ahead of GRPO on ``sparse``, are screened, and all compared.
 - ``prose``: 2,400,000 tokens, which are three times as dear, and 16 as the largest k, since with 64 tries luck solves a
   quarter of its problems.
 
