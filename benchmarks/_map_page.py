@@ -25,7 +25,7 @@ def page(results: Mapping[str, Results]) -> str:
     parts += ["![what each recipe changes, and of which problems](map.png)", _PICTURE]
     parts += ["## On untouched problems", _UNTOUCHED, _untouched(compared, by_recipe)]
     if controls := {found["setting"]: found for found in results.values() if found["part"] == "control"}:
-        parts += [_CONTROL, _control(controls)]
+        parts += [_CONTROL, _control(controls, compared)]
     parts += ["## Which method for which problems", _CLASSES]
     parts += [_classes(setting, found, by_recipe[setting]) for setting, found in compared.items()]
     parts += ["## What the papers report", _CLAIMS, claims(compared), _MISSING]
@@ -58,7 +58,9 @@ _UNTOUCHED = (
 )
 _CONTROL = (
     "**Is it the learning rate?** Whom the map recommends may have another rate and other updates than GRPO. Beside "
-    "GRPO at *its* values, in seeds and on problems that nobody had looked at:"
+    "GRPO at *its* values, in seeds and on problems that nobody had looked at; behind them what GRPO comes to with "
+    "these values, and in brackets with its own, on the problems of the curve. Who is behind there is recommended no "
+    "more. Where GRPO so has more, whoever was compared with such values has less than the table above says:"
 )
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
@@ -129,16 +131,17 @@ def _untouched(compared: Mapping[str, Results], by_recipe: Judges) -> str:
     return markdown(headings, rows)
 
 
-def _control(controls: Mapping[str, Results]) -> str:
+def _control(controls: Mapping[str, Results], compared: Mapping[str, Results]) -> str:
     rows = []
     for setting, found in controls.items():
         [name] = {*found["recipes"]} - {"grpo"}
         tuned, kept = found["tuned"][name]["chosen"], found["untouched"]
         values = f"{tuned['learn.lr']:.0e}, {tuned['learn.minibatches']}".replace("e-0", "e-")
         changes = [change(kept["recipes"][name]["minus_base"][q]) for q in ("pass@1", "pass@8", largest(found))]
-        levels = [at(_end(kept, "grpo")[q]) for q in ("pass@1", largest(found))]
+        now, before = (each["recipes"]["grpo"]["points"][-1] for each in (found, compared[setting]))
+        levels = [f"{at(now[q])} ({at(before[q])})" for q in ("pass@1", largest(found))]
         rows.append([f"{setting}: {name}", values, *changes, *levels])
-    headings = ["recipe", "lr, updates", "pass@1", "pass@8", "the largest k", "GRPO's pass@1", "GRPO's largest k"]
+    headings = ["recipe", "lr, updates", "pass@1", "pass@8", "the largest k", "GRPO so: pass@1", "the largest k"]
     return markdown(headings, rows)
 
 

@@ -334,6 +334,18 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path, mo
     assert (tmp_path / "map.png").stat().st_size > 10_000
 
 
+def test_what_is_committed_is_what_is_drawn_and_the_readme_has_its_first_table(code: ModuleType) -> None:
+    results = code.done(code.RESULTS)
+    drawn = sys.modules["_map_page"].page(results)
+    assert (code.RESULTS / "page.md").read_text("utf-8") == drawn
+    for setting in {found["setting"] for found in results.values()}:
+        benches = {title: found for title, found in results.items() if found["setting"] == setting}
+        committed = (code.RESULTS / setting / "page.md").read_text("utf-8")
+        assert committed == sys.modules["_map_setting"].setting_page(setting, benches)
+    [table] = [part for part in drawn.split("\n\n") if part.startswith("| setting ")]
+    assert table in (BENCHMARKS.parent / "README.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize(("seldom", "drawn"), [(9, 1), (10, 2)])
 def test_the_picture_leaves_out_classes_of_few_problems(code: ModuleType, seldom: int, drawn: int) -> None:
     """Beside the ten that were never solved."""
@@ -400,7 +412,7 @@ def test_the_page_says_how_a_recipe_does_beside_grpo_at_its_own_rate(code: Modul
     text, behind = ((tmp_path / at / "page.md").read_text() for at in ("", "frontier"))
     [row] = [line for line in text.splitlines() if line.startswith("| frontier: choose-slope3")]
     assert [cell.split()[0] for cell in row.strip("| ").split(" | ")[1:]] == [
-        *("2e-4,", "+0.000", "+0.000", "+0.000", "0.625", "1.000")
+        *("2e-4,", "+0.000", "+0.000", "+0.000", "0.625", "1.000")  # and in brackets 0.500 and 1.000
     ]
     assert "recommended no more: not `choose-slope3`." in behind
     assert "outrider train" not in text, "vip is not told from GRPO either"
