@@ -43,7 +43,8 @@ _OPENING = (
     "zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
 )
 _SHORT = (
-    f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on. What the "
+    f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on; with a "
+    "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead. What the "
     "names stand for: [recipes](../../../docs/recipes.md); `choose-…` are ours. Those that came after a comparison "
     "were looked at on other problems first, and then compared as the rule says. As they were compared:"
 )
@@ -54,7 +55,8 @@ _PICTURE = (
 _UNTOUCHED = (
     "The last policies, measured once. A recipe of the comparison has its change there; one that came later that of "
     "its own bench, beside other runs of GRPO on other problems, and where several fresh benches have it, their mean, "
-    "weighed by the inverse squares of the intervals (which the rule does not ask for: it goes by single benches)."
+    "weighed by the inverse squares of the intervals (which the rule does not ask for: it goes by single benches). A "
+    "star as above."
 )
 _CONTROL = (
     "**Is it the learning rate?** Whom the map recommends may have another rate and other updates than GRPO. Beside "
@@ -99,7 +101,14 @@ def _short(compared: Mapping[str, Results], by_recipe: Judges, results: Mapping[
 def _ahead(recipes: Mapping[str, Sequence[Results]], quantity: str) -> str:
     changes = {name: untouched_change(name, benches, quantity) for name, benches in recipes.items()}
     best = sorted((name for name, each in changes.items() if each.low > 0), key=lambda name: -changes[name].value)
-    return ", ".join(f"`{name}` {changes[name].value:+.3f}" for name in best[:NAMED]) or "nobody"
+    told = (f"`{name}` {changes[name].value:+.3f}{_star(name, recipes[name])}" for name in best[:NAMED])
+    return ", ".join(told) or "nobody"
+
+
+def _star(recipe: str, benches: Sequence[Results]) -> str:
+    """Where it was compared at another rate or with other updates than GRPO."""
+    tuned = benches[0]["tuned"]
+    return "" if tuned[recipe]["chosen"] == tuned["grpo"]["chosen"] else r"\*"
 
 
 def _commands(results: Mapping[str, Results]) -> str:
@@ -126,7 +135,8 @@ def _untouched(compared: Mapping[str, Results], by_recipe: Judges) -> str:
         row = [name]
         for setting, both in ends.items():
             benches = by_recipe[setting].get(name)
-            row += [as_change(untouched_change(name, benches, q)) if benches else NONE for q in both]
+            cells = [as_change(untouched_change(name, benches, q)) + _star(name, benches) for q in both if benches]
+            row += cells or [NONE] * len(both)
         rows.append(row)
     return markdown(headings, rows)
 

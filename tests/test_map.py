@@ -392,6 +392,19 @@ def test_who_was_run_again_is_judged_by_that_bench_and_later_ones_and_who_was_co
     assert parts == {"vip": ["compared"], "late": ["again", "last"]}
 
 
+def test_a_star_is_at_whoever_had_another_rate_or_other_updates_than_grpo(code: ModuleType, tmp_path: Path) -> None:
+    measured(tmp_path / "frontier" / "compared", "vip", 40)
+    (tmp_path / "frontier" / "screen").mkdir()
+    tuning = tuned(grpo=0.1, vip=0.2)
+    for updates, star in (4, ""), (1, r"\*"):
+        tuning["vip"]["chosen"] = {"learn.lr": 2e-4, "learn.minibatches": updates}
+        (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuning}))
+        code.draw(tmp_path)
+        text = (tmp_path / "page.md").read_text()
+        assert f"`vip` +0.125{star} |" in text
+        assert f"**+0.125** ±.000{star} |" in text
+
+
 def test_several_benches_are_weighed_by_their_intervals() -> None:
     read = sys.modules["_map_read"]
     wide, narrow = read.Estimate(0.0, -0.04, 0.04, 5, 300), read.Estimate(0.05, 0.03, 0.07, 10, 600)
