@@ -44,8 +44,8 @@ _OPENING = (
 )
 _SHORT = (
     f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on; with a "
-    "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead. What the "
-    "names stand for: [recipes](../../../docs/recipes.md); `choose-…` are ours. Those that came after a comparison "
+    "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead. What "
+    "the names stand for: [recipes](../../../docs/recipes.md); `choose-…` are ours. Those that came after a comparison "
     "were looked at on other problems first, and then compared as the rule says. As they were compared:"
 )
 _PICTURE = (
