@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from _map_read import Results, class_changes, largest, read, untouched_change
+from _map_read import Results, as_grpo, class_changes, largest, read, untouched_change
 from _map_rule import judges
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def _ends(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
         one, most = (untouched_change(name, benches, quantity) for quantity in ("pass@1", many))
         colour, marker = styles[name]
         bars = {"xerr": _bar(one), "yerr": _bar(most), "color": colour, "label": name}
-        axes.errorbar([one.value], [most.value], fmt=marker, lw=1, **bars)
+        axes.errorbar([one.value], [most.value], fmt=marker, lw=1, mfc=_inside(name, benches, colour), **bars)
         axes.set_ylabel(f"change of {many} from GRPO")
     axes.set_xlabel("change of pass@1 from GRPO")
     axes.axvline(0, color="#cccccc", lw=1, zorder=0)
@@ -58,15 +58,21 @@ def _classes(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
     shown = [name for name in CLASSES if any(each[name]["problems"] >= FEWEST for each in changes.values())]
     for number, (recipe, by_class) in enumerate(changes.items()):
         colour, marker = styles[recipe]
+        bars = {"ms": 4, "lw": 1, "color": colour, "mfc": _inside(recipe, recipes[recipe], colour)}
         shift = (number - (len(recipes) - 1) / 2) * 0.8 / len(recipes)
         for place, each in enumerate(read(by_class[name]) for name in shown):
             if not math.isnan(each.value):
                 height = {} if math.isnan(each.low) else {"yerr": _bar(each)}
-                axes.errorbar([place + shift], [each.value], fmt=marker, ms=4, lw=1, color=colour, **height)
+                axes.errorbar([place + shift], [each.value], fmt=marker, **bars, **height)
     axes.set_xticks(range(len(shown)), shown)
     axes.set_xlim(-0.5, max(len(shown), 1) - 0.5)
     axes.set_xlabel("solved by the base")
     axes.set_ylabel("change of pass@1 from GRPO")
+
+
+def _inside(recipe: str, benches: Sequence[Results], colour: str) -> str:
+    """Of a marker: hollow where the rate or the updates may be what differs."""
+    return colour if as_grpo(recipe, benches) else "white"
 
 
 def _bar(estimate: Estimate) -> list[list[float]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from _map_claims import claims
 from _map_figure import FEWEST
-from _map_read import Results, at, change, class_changes, largest, untouched_change
+from _map_read import Results, as_grpo, at, change, class_changes, largest, untouched_change
 from _map_rule import judges, recommendations
 
 from outrider.bench.rates import CLASSES
@@ -50,7 +50,7 @@ _SHORT = (
 )
 _PICTURE = (
     "Changes from GRPO with 95 % intervals. Left: on the untouched problems, up and to the right is better on both "
-    "ends. Right: on the others, by how often the base solved them."
+    "ends. Right: on the others, by how often the base solved them. Hollow: with a star above."
 )
 _UNTOUCHED = (
     "The last policies, measured once. A recipe of the comparison has its change there; one that came later that of "
@@ -106,9 +106,7 @@ def _ahead(recipes: Mapping[str, Sequence[Results]], quantity: str) -> str:
 
 
 def _star(recipe: str, benches: Sequence[Results]) -> str:
-    """Where it was compared at another rate or with other updates than GRPO."""
-    tuned = benches[0]["tuned"]
-    return "" if tuned[recipe]["chosen"] == tuned["grpo"]["chosen"] else r"\*"
+    return "" if as_grpo(recipe, benches) else r"\*"
 
 
 def _commands(results: Mapping[str, Results]) -> str:

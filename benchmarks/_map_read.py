@@ -60,6 +60,12 @@ def untouched_change(recipe: str, benches: Sequence[Results], quantity: str) -> 
     return together([read(each) for each in kept])
 
 
+def as_grpo(recipe: str, benches: Sequence[Results]) -> bool:
+    """Whether it was compared at GRPO's own learning rate and updates a step."""
+    tuned = benches[0]["tuned"]
+    return bool(tuned[recipe]["chosen"] == tuned["grpo"]["chosen"])
+
+
 def class_changes(recipe: str, benches: Sequence[Results]) -> Results:
     """From GRPO's pass@1 by the base's pass rate; of several benches, on the same problems, that with most seeds."""
     found = max(benches, key=lambda each: int(each["bench"]["seeds"]))

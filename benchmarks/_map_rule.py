@@ -35,6 +35,19 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
     return told
 
 
+def at_equal_pairs(
+    told: Mapping[str, tuple[str, Results]], results: Mapping[str, Results]
+) -> dict[str, tuple[str, Results]]:
+    """The same recipes, each with its control where there is one: GRPO has its rate and its updates there."""
+    found = {
+        (each["setting"], name): each
+        for each in results.values()
+        if each["part"] == "control"
+        for name in each["recipes"]
+    }
+    return {setting: (name, found.get((setting, name), bench)) for setting, (name, bench) in told.items()}
+
+
 def judges(results: Mapping[str, Results]) -> dict[str, dict[str, list[Results]]]:
     """By setting and recipe, GRPO aside, the benches that it is judged by: the comparison, or those that came after.
 

@@ -83,7 +83,7 @@ from _map_best import best_figure
 from _map_figure import figure
 from _map_page import page
 from _map_read import Results
-from _map_rule import recommendations
+from _map_rule import at_equal_pairs, recommendations
 from _map_setting import setting_page
 
 from outrider.config import load_recipe
@@ -301,8 +301,7 @@ def draw(out: Path) -> None:
         (out / setting / "page.md").write_text(setting_page(setting, benches), "utf-8")
     figure(results).savefig(out / "map.png")
     if told := recommendations(results):
-        own = [found for found in results.values() if found["part"] != "control"]  # there GRPO is another
-        best_figure(told, own).savefig(out / "best.png")
+        best_figure(at_equal_pairs(told, results), [*results.values()]).savefig(out / "best.png")
     else:
         (out / "best.png").unlink(missing_ok=True)
 

@@ -353,7 +353,8 @@ def test_the_picture_leaves_out_classes_of_few_problems(code: ModuleType, seldom
     arms = tuple(arm(name, [[wins] * (10 + seldom)] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
     results = BenchReport(bench, start, start, arms, {}, ()).to_json()
-    below = sys.modules["_map_figure"].figure({"sparse": results | {"setting": "sparse", "part": "compared"}}).axes[1]
+    about = {"setting": "sparse", "part": "compared", "tuned": tuned(grpo=0.1, vip=0.1)}
+    below = sys.modules["_map_figure"].figure({"sparse": results | about}).axes[1]
     assert len(below.containers) == drawn
 
 
@@ -473,6 +474,22 @@ def test_the_curves_of_the_picture_are_of_the_bench_that_looked_most_often(code:
     curve, _, untouched = ({line.get_label(): line.get_ydata() for line in place.lines} for place in drawn.axes)
     assert (len(curve["choose-slope3"]), curve["choose-slope3"][-1]) == (3, 0.5)
     assert untouched["choose-slope3"][0] == 0.75
+
+
+def test_the_picture_has_grpo_at_equal_values_where_it_was_run_so(code: ModuleType, tmp_path: Path) -> None:
+    """It solves 40 of 64 in all, and GRPO none, but as many in the control, which looks along the way the most."""
+    measured(tmp_path / "frontier" / "compared", "vip", 32)
+    for part, grpo, points in (("later", 0, 4), ("last", 0, 2), ("control", 40, 2)):
+        measured(tmp_path / "frontier" / part, "choose-slope3", 48 if part == "control" else 40, grpo, points)
+    (tmp_path / "frontier" / "screen").mkdir()
+    (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
+    rule, done = sys.modules["_map_rule"], code.done(tmp_path)
+    shown = rule.at_equal_pairs(rule.recommendations(done), done)
+    assert [(name, found["part"]) for name, found in shown.values()] == [("choose-slope3", "control")]
+    one, _, untouched = sys.modules["_map_best"].best_figure(shown, [*done.values()]).axes
+    assert [len(line.get_ydata()) for line in one.lines if line.get_label() == "grpo"] == [3]
+    ends = {line.get_label(): line.get_ydata()[0] for line in untouched.lines if not line.get_label().startswith("_")}
+    assert (ends["grpo"], ends["choose-slope3"]) == (0.625, 0.75)
 
 
 def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> None:
