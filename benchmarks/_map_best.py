@@ -13,34 +13,20 @@ BARS = "#555555"
 KS = ("pass@1", "pass@8")  # and the largest
 
 
-def best_figure(recommended: Mapping[str, tuple[str, Results]], measured: Sequence[Results]) -> Figure:
+def best_figure(recommended: Mapping[str, tuple[str, Results]]) -> Figure:
     """A row for each setting: pass@1 and pass@k over tokens, and pass@k on the untouched problems.
-
-    The curves are of the bench that has looked at the recipe most often along the way, of several the last, which may
-    be another than that of the untouched problems, of other seeds, where GRPO has the same rate and updates.
 
     The bar at the end of a curve is the 95 % interval of its change from GRPO, paired by seed and problem: that of
     its height would be twice as wide, for which problems they are moves both alike.
 
     Args:
-        recommended: by setting a recipe's name and the bench of its untouched problems.
-        measured: all benches.
+        recommended: by setting a recipe's name and a bench that has measured the untouched problems.
     """
     made = Figure(figsize=(11, 3.6 * len(recommended)), dpi=130, layout="constrained")
     axes = made.subplots(len(recommended), 3, squeeze=False)
     for row, (setting, (name, found)) in zip(axes, recommended.items(), strict=True):
-        curves = max(
-            (
-                each
-                for each in reversed(measured)
-                if each["setting"] == setting
-                and name in each["recipes"]
-                and each["tuned"]["grpo"]["chosen"] == found["tuned"]["grpo"]["chosen"]
-            ),
-            key=lambda each: len(each["recipes"][name]["points"]),
-        )
         for place, quantity in zip(row, ("pass@1", largest(found)), strict=False):
-            _curves(place, curves, name, quantity)
+            _curves(place, found, name, quantity)
             place.set_title(f"{setting}: {quantity}", loc="left", fontsize=11)
         _untouched(row[2], found["untouched"], name, (*KS, largest(found)))
     made.supxlabel("bars: 95 % interval of the change from GRPO, paired by seed and problem", fontsize=9, color=BARS)

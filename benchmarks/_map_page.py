@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from _map_claims import claims
 from _map_figure import FEWEST
 from _map_read import Results, as_grpo, at, change, class_changes, largest, untouched_change
-from _map_rule import judges, recommendations
+from _map_rule import CONTROLS, judges, recommendations
 
 from outrider.bench.rates import CLASSES
 from outrider.bench.tables import NONE, as_change, markdown
@@ -24,7 +24,7 @@ def page(results: Mapping[str, Results]) -> str:
     parts = [_OPENING, _short(compared, by_recipe, results), _SHORT, _commands(results)]
     parts += ["![what each recipe changes, and of which problems](map.png)", _PICTURE]
     parts += ["## On untouched problems", _UNTOUCHED, _untouched(compared, by_recipe)]
-    if controls := {found["setting"]: found for found in results.values() if found["part"] == "control"}:
+    if controls := [found for found in results.values() if found["part"] in CONTROLS]:
         parts += [_CONTROL, _control(controls, compared)]
     parts += ["## Which method for which problems", _CLASSES]
     parts += [_classes(setting, found, by_recipe[setting]) for setting, found in compared.items()]
@@ -44,9 +44,10 @@ _OPENING = (
 )
 _SHORT = (
     f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on; with a "
-    "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead. What "
-    "the names stand for: [recipes](../../../docs/recipes.md); `choose-…` are ours. Those that came after a comparison "
-    "were looked at on other problems first, and then compared as the rule says. As they were compared:"
+    "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead "
+    "with one try. What the names stand for: [recipes](../../../docs/recipes.md), and [those that are not "
+    "shipped](../../studies/recipes); `choose-…` are ours. Those that came after a comparison were looked at on "
+    "other problems first, and then compared as the rule says. As they were compared:"
 )
 _PICTURE = (
     "Changes from GRPO with 95 % intervals. Left: on the untouched problems, up and to the right is better on both "
@@ -61,8 +62,9 @@ _UNTOUCHED = (
 _CONTROL = (
     "**Is it the learning rate?** Whom the map recommends may have another rate and other updates than GRPO. Beside "
     "GRPO at *its* values, in seeds and on problems that nobody had looked at; behind them what GRPO comes to with "
-    "these values, and in brackets with its own, on the problems of the curve. Who is behind there is recommended no "
-    "more. Where GRPO so has more, whoever was compared with such values has less than the table above says:"
+    "these values, and in brackets with its own, on the problems of the curve. Who is ahead at no end there or "
+    "behind at one is recommended no more. Where GRPO so has more, whoever was compared with such values may owe "
+    "them what it has with one try:"
 )
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
@@ -71,18 +73,19 @@ _CLASSES = (
 )
 _CLAIMS = (
     "The headlines of DARS (depth-breadth synergy), [XRPO](https://arxiv.org/abs/2510.06672) and "
-    "[DEEP-GRPO](https://arxiv.org/abs/2602.14169) as changes from their baselines, and the changes from GRPO here, on "
-    "the untouched problems but for the steps, which are those of the curve and have no interval. The papers "
-    "compare at equal steps or the best checkpoint, this page at equal tokens, with learning rate and updates a step "
-    "tuned for each."
+    "[DEEP-GRPO](https://arxiv.org/abs/2602.14169) as changes from their baselines, and the changes from GRPO here, "
+    "on the untouched problems but for what is told of steps, which is of the curve; *times* have no interval. The "
+    "papers compare at equal steps or the best checkpoint, this page at equal tokens where it does not say "
+    "otherwise, with learning rate and updates a step tuned for each."
 )
 _MISSING = (
-    "Where a claim does not show, what is missing, as far as it was looked into. DARS's gain with one try is there at "
-    "equal steps, each of which takes three to four times GRPO's tokens. XRPO gets ahead by examples in the prompt, "
-    "which no base here gains by ([examples](../../studies/README.md)), and its planner takes rollouts from the "
-    "hardest problems. Half of DEEP-GRPO's tokens are branches, and where hardly a try succeeds they find no success. "
-    "Two claims more have studies of their own: DARS's 25 to 60 % fewer rollouts than naive depth show, in tokens less "
-    "(*rollouts per problem*); that rejection fine-tuning keeps more pass@k than RL does not (*rejection fine-tuning*)."
+    "Where a claim does not show, what is missing, as far as it was looked into. DARS's gain with one try is there "
+    "at equal steps, of which each takes three to four times GRPO's tokens and four updates where GRPO has one. XRPO "
+    "gets ahead by examples in the prompt, which no base here gains by ([examples](../../studies/README.md)), and "
+    "its planner takes rollouts from the hardest problems. Half of DEEP-GRPO's tokens are branches, and where hardly "
+    "a try succeeds they find no success. Two claims more have studies of their own: DARS's 25 to 60 % fewer "
+    "rollouts than naive depth show, in tokens less (*rollouts per problem*); that rejection fine-tuning keeps more "
+    "pass@k than RL does not (*rejection fine-tuning*)."
 )
 
 
@@ -93,9 +96,16 @@ def _short(compared: Mapping[str, Results], by_recipe: Judges, results: Mapping[
         levels = [f"{at(kept['before'][q])} → {at(_end(kept, 'grpo')[q])}" for q in ("pass@1", many)]
         best = told.get(setting, ("", found))[0]
         ends = [_ahead(by_recipe[setting], quantity) for quantity in ("pass@1", many)]
-        rows.append([setting, *levels, f"`{best}`" if best else "nobody", *ends])
+        rows.append([setting, *levels, _recommended(best, by_recipe[setting], many), *ends])
     headings = ["setting", "base → GRPO: pass@1", "the largest k", "recommended", "ahead with one try", "with many"]
     return markdown(headings, rows)
+
+
+def _recommended(best: str, recipes: Mapping[str, Sequence[Results]], many: str) -> str:
+    if not best:
+        return "nobody"
+    ends = (f"{untouched_change(best, recipes[best], quantity).value:+.3f}" for quantity in ("pass@1", many))
+    return f"`{best}` {', '.join(ends)}{_star(best, recipes[best])}"
 
 
 def _ahead(recipes: Mapping[str, Sequence[Results]], quantity: str) -> str:
@@ -139,17 +149,26 @@ def _untouched(compared: Mapping[str, Results], by_recipe: Judges) -> str:
     return markdown(headings, rows)
 
 
-def _control(controls: Mapping[str, Results], compared: Mapping[str, Results]) -> str:
+def _control(controls: Sequence[Results], compared: Mapping[str, Results]) -> str:
     rows = []
-    for setting, found in controls.items():
+    for found in controls:
+        setting = found["setting"]
         [name] = {*found["recipes"]} - {"grpo"}
-        tuned, kept = found["tuned"][name]["chosen"], found["untouched"]
+        tuned = found["tuned"][name]["chosen"]
         values = f"{tuned['learn.lr']:.0e}, {tuned['learn.minibatches']}".replace("e-0", "e-")
-        changes = [change(kept["recipes"][name]["minus_base"][q]) for q in ("pass@1", "pass@8", largest(found))]
+        changes = [as_change(untouched_change(name, [found], q)) for q in ("pass@1", "pass@8", largest(found))]
         now, before = (each["recipes"]["grpo"]["points"][-1] for each in (found, compared[setting]))
         levels = [f"{at(now[q])} ({at(before[q])})" for q in ("pass@1", largest(found))]
         rows.append([f"{setting}: {name}", values, *changes, *levels])
-    headings = ["recipe", "lr, updates", "pass@1", "pass@8", "the largest k", "GRPO so: pass@1", "the largest k"]
+    headings = [
+        "recipe",
+        "lr, updates",
+        "pass@1",
+        "pass@8",
+        "the largest k",
+        "GRPO with these values: pass@1",
+        "the largest k",
+    ]
     return markdown(headings, rows)
 
 

@@ -55,9 +55,10 @@ def together(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def untouched_change(recipe: str, benches: Sequence[Results], quantity: str) -> Estimate:
-    """From GRPO's, on the untouched problems where they were measured; of several benches together."""
-    kept = [(found["untouched"] or found)["recipes"][recipe]["minus_base"][quantity] for found in benches]
-    return together([read(each) for each in kept])
+    """From GRPO's on the untouched problems, of several benches together; where none has measured it there, on the
+    problems of the last one's curve."""
+    kept = [found["untouched"] for found in benches if found["untouched"] and recipe in found["untouched"]["recipes"]]
+    return together([read(each["recipes"][recipe]["minus_base"][quantity]) for each in kept or benches[-1:]])
 
 
 def as_grpo(recipe: str, benches: Sequence[Results]) -> bool:

@@ -1,10 +1,13 @@
-"""Whom the map recommends in a setting, by steps 5 to 9 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 to 10 of its rule (``map.py``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from _map_read import Results, largest, read
+from _map_read import Results, as_grpo, largest, read
+
+CONTROLS = ("control", "better")
+"""Benches in which GRPO has other values than the screen found."""
 
 
 def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Results]]:
@@ -12,7 +15,8 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
 
     Of the designs that came later one that is ahead at both ends, by the last bench where there is one, or of the
     comparison one that is at any end. Who was compared is judged there alone, also where it runs beside later designs,
-    and who was run again is judged no more by what came before. Whom a control refuses is not recommended.
+    and who was run again is judged no more by what came before. Whom a control refuses is not recommended, and with
+    GRPO's better values whoever is ahead with them.
 
     Args:
         results: those of a setting in the order in which they were run.
@@ -20,7 +24,7 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
     told: dict[str, tuple[str, Results]] = {}
     for setting in dict.fromkeys(found["setting"] for found in results.values()):
         benches = [found for found in results.values() if found["setting"] == setting]
-        *later, first = reversed([found for found in benches if found["part"] != "control"])
+        *later, first = reversed([found for found in benches if found["part"] not in CONTROLS])
         refused = {name for found in benches if found["part"] == "control" for name in behind(found)}
         judged = measured(first) | refused
         for found in later:
@@ -32,31 +36,35 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
         else:
             if name := ahead(first, any, refused):
                 told[setting] = (name, first)
+        for found in benches:
+            name = told.get(setting, ("", found))[0]
+            if found["part"] == "better" and name in measured(found) - behind(found):
+                told[setting] = (name, found)
     return told
 
 
-def at_equal_pairs(
+def at_equal_values(
     told: Mapping[str, tuple[str, Results]], results: Mapping[str, Results]
 ) -> dict[str, tuple[str, Results]]:
-    """The same recipes, each with its control where there is one: GRPO has its rate and its updates there."""
-    found = {
-        (each["setting"], name): each
-        for each in results.values()
-        if each["part"] == "control"
-        for name in each["recipes"]
-    }
-    return {setting: (name, found.get((setting, name), bench)) for setting, (name, bench) in told.items()}
+    """The same recipes, each with the last bench of those that look at it most often along the way in which GRPO has
+    its rate and its updates; with the bench that recommends it where there is none."""
+    shown = {}
+    for setting, (name, bench) in told.items():
+        benches = [each for each in results.values() if each["setting"] == setting and name in measured(each)]
+        alike = [each for each in reversed(benches) if as_grpo(name, [each])]
+        shown[setting] = (name, max(alike, key=lambda each: len(each["recipes"][name]["points"]), default=bench))
+    return shown
 
 
 def judges(results: Mapping[str, Results]) -> dict[str, dict[str, list[Results]]]:
     """By setting and recipe, GRPO aside, the benches that it is judged by: the comparison, or those that came after.
 
-    Who was run again is judged by that bench and by what came after it. A control is nobody's: GRPO is another there.
+    Who was run again is judged by that bench and by what came after it. Controls are nobody's: GRPO is another there.
     """
     told: dict[str, dict[str, list[Results]]] = {}
     for found in results.values():
         recipes = told.setdefault(found["setting"], {})
-        for name in found["recipes"] if found["part"] != "control" else ():
+        for name in found["recipes"] if found["part"] not in CONTROLS else ():
             before = recipes.get(name, [])
             if name != "grpo" and not any(each["part"] == "compared" for each in before):
                 recipes[name] = [found] if found["part"] == "again" else [*before, found]

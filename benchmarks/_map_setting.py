@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median, stdev
 
 from _map_read import Results, at, change, largest, read
-from _map_rule import ahead
+from _map_rule import CONTROLS, ahead
 from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from outrider.bench.tables import NONE, markdown
@@ -40,12 +40,16 @@ _OPENING = (
 )
 _UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
 _LATER = (
-    "Ahead of GRPO at both ends here: {who}. A design that came later and is so is recommended before all others. One "
-    "that was run again is judged by that bench alone; later ones can put another in its place."
+    "Ahead of GRPO at both ends here: {who}. A design that came later and is ahead at both is recommended before all "
+    "others. One that was run again is judged by that bench alone; later ones can put another in its place."
 )
 _CONTROL = (
     "Here GRPO has the rate and the updates of the recipe beside it. Whoever is ahead at no end or behind at one is "
     "recommended no more: {who}."
+)
+_BETTER = (
+    "Here both have values that are better for GRPO than those that the screen found. Who is ahead at one end and "
+    "behind at none is recommended with these: {who}."
 )
 _BUDGETS = (
     "How small a difference shows along the way, on the problems of the first table. ± is the median over the recipes "
@@ -102,7 +106,7 @@ def _untouched(found: Results) -> str:
 
 def _told(found: Results) -> str:
     """Who is ahead there, by what the rule asks of such a bench."""
-    asked = any if found["part"] in ("compared", "control") else all
+    asked = any if found["part"] in ("compared", *CONTROLS) else all
     best = ahead(found, asked)
     who = f"`{best}`" if best else "nobody"
     if found["part"] == "compared":
@@ -110,6 +114,9 @@ def _told(found: Results) -> str:
     if found["part"] == "control":
         [name] = {*found["recipes"]} - {"grpo"}
         return _CONTROL.format(who=f"`{name}` stays" if best else f"not `{name}`")
+    if found["part"] == "better":
+        [name] = {*found["recipes"]} - {"grpo"}
+        return _BETTER.format(who=f"`{name}` is" if best else f"`{name}` is not")
     return _LATER.format(who=who)
 
 

@@ -1,7 +1,8 @@
 """Which method when: every recipe in a setting, screened, then those that matter at five seeds.
 
-The rule, of 2026-11-23, before the first run. What came later says when and before which run; its words as they stood
-then are in git, what was known then in docs/log.md.
+The rule, of 2026-11-23, before the first run, with what came later. It was worded anew on 11-26 while the first bench
+of step 9 ran; what was written before which run is in git (``git log -p benchmarks/map.py``, the old words whole at
+2d7a062), and what was known then in docs/log.md.
 
 1. *Screen*: every recipe with learning rates of 1e-4 and 2e-4 and with 1 and 4 updates a step, all with all, each once
    with 1,200,000 generated tokens, on held-out problems 300 to 449. It has the first pair that is within one standard
@@ -30,6 +31,11 @@ then are in git, what was known then in docs/log.md.
    may have another. Then it is compared once more with GRPO at *its* rate and updates, in five seeds and on problems
    that nobody has looked at. Who is ahead at no end there or behind at one, by intervals, is recommended no more, but
    the next who is not refused so.
+
+10. *The better baseline* (11-26, before its first run): by the control GRPO has more with one try on ``sparse`` with
+   four updates than as it was tuned, so ``prefix-replay``, which 5 recommends with one, is compared with it at four,
+   in seeds and on problems that nobody has looked at. It is recommended with four if it is ahead at one end there and
+   behind at none.
 
 In the settings:
 
@@ -83,7 +89,7 @@ from _map_best import best_figure
 from _map_figure import figure
 from _map_page import page
 from _map_read import Results
-from _map_rule import at_equal_pairs, recommendations
+from _map_rule import at_equal_values, recommendations
 from _map_setting import setting_page
 
 from outrider.config import load_recipe
@@ -106,6 +112,8 @@ class Part(NamedTuple):
     points: int = 4
     alike: bool = False
     """Whether GRPO has the rate and the updates of the recipe beside it, instead of its own."""
+    pair: tuple[float, int] | None = None
+    """The rate and the updates of all, instead of their own."""
 
 
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
@@ -124,6 +132,7 @@ PARTS = {
         "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
         "last": Part(("grpo", "choose-annealed"), skip=1200, first=10),
         "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, alike=True),
+        "better": Part(("grpo", "prefix-replay"), skip=1800, first=20, pair=(1e-4, 4)),
     },
 }
 LATER_PAIRS = {  # rate, and updates a step, of designs that came after the screen
@@ -149,6 +158,7 @@ TITLES = {
     "again": ", once more",
     "last": ", the last design",
     "control": ", beside GRPO at the same rate and updates",
+    "better": ", with four updates a step",
 }
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
 TOKENS = {"prose": 2_400_000}
@@ -220,6 +230,8 @@ def usual(choice: Mapping[str, Any]) -> float:
 def tuned_later(setting: str, part: Part, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
     """With the settings of the designs that came after the screen."""
     values = {name: dict(zip(KEYS, both, strict=True)) for name, both in LATER_PAIRS[setting].items()}
+    if part.pair is not None:
+        values = {name: dict(zip(KEYS, part.pair, strict=True)) for name in part.names}
     found = {**tuned, **{name: {"chosen": chosen} for name, chosen in values.items()}}
     return found | {"grpo": found[part.names[1]]} if part.alike else found
 
@@ -271,7 +283,8 @@ def named(recipe: str) -> str:
 def keep(found: Path, out: Path) -> None:
     """What is committed of a bench: its numbers, pages and recipes, without the runs and the places of this machine.
 
-    The page's command is for the folder in which it is committed, where every recipe lies as it was run: whole.
+    The page's command is for the folder in which it is committed, where every recipe lies as it was run: whole, so that
+    it takes no setting and no pool; the results keep both.
     """
     out.mkdir(parents=True, exist_ok=True)
     for name in KEPT:
@@ -284,6 +297,8 @@ def keep(found: Path, out: Path) -> None:
     budget = ["runs" if word == str(found) else word for word in words[values + 3 :]]  # behind setting and pool
     text = (found / "page.md").read_text("utf-8")
     was, now = (shlex.join(["outrider", *asked]) for asked in (words, ["bench", *recipes, *budget]))
+    if was not in text:
+        sys.exit(f"{found / 'page.md'} does not name the bench's command: {was}")
     (out / "page.md").write_text(text.replace(was, now), "utf-8")
     results["environment"]["command"] = ["outrider", "bench", *recipes, *words[values : values + 3], *budget]
     # last: where it is, the bench is done
@@ -301,7 +316,7 @@ def draw(out: Path) -> None:
         (out / setting / "page.md").write_text(setting_page(setting, benches), "utf-8")
     figure(results).savefig(out / "map.png")
     if told := recommendations(results):
-        best_figure(at_equal_pairs(told, results), [*results.values()]).savefig(out / "best.png")
+        best_figure(at_equal_values(told, results)).savefig(out / "best.png")
     else:
         (out / "best.png").unlink(missing_ok=True)
 

@@ -242,6 +242,18 @@ def test_in_the_control_grpo_has_the_rate_and_updates_of_whom_the_map_recommends
     assert {name: (each.lr, each.minibatches) for name, each in learn.items()} == dict.fromkeys(part.names, values)
 
 
+def test_with_the_better_values_all_have_them(
+    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, part = asked_for(code, monkeypatch, tmp_path / "results"), code.PARTS["sparse"]["better"]
+    tuning = tuned(grpo=0.2, prefix_replay=0.2)  # at 2e-4
+    code.compared("sparse", "better", part, code.tuned_later("sparse", part, tuning), tmp_path)
+    files = [word for word in asked[-1] if word.endswith(".yaml")]
+    learn = {Path(file).stem: load_recipe(file, setting="sparse").learn for file in files}
+    found = {name: (each.lr, each.minibatches) for name, each in learn.items()}
+    assert found == {"grpo": (1e-4, 4), "prefix-replay": (1e-4, 4)}
+
+
 def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(
     code: ModuleType,
 ) -> None:
@@ -325,7 +337,7 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path, mo
     assert "the usual interval at the end is ±0.199 in pass@1, ±0.000 in pass@64." in behind
     # of 0.1 and 0.02 a mean of 0.06 and a standard error of 0.04; t with one degree of freedom goes to 12.7
     assert "| 0.0 M | 0.500 | ±0.508 | 0 of 1 | 1.000 | ±0.000 | 0 of 1 |" in behind
-    assert "| sparse | 0.297 → 0.500 | 0.750 → 1.000 | `vip` | `vip` +0.125 | nobody |" in text
+    assert "| sparse | 0.297 → 0.500 | 0.750 → 1.000 | `vip` +0.125, +0.000 | `vip` +0.125 | nobody |" in text
     values = "task.pool=2048 learn.lr=0.0002 learn.minibatches=4 train.tokens=100"
     assert f"\noutrider train vip --setting sparse {values}\n" in text
     untouched, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
@@ -450,7 +462,7 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     told = "nobody" if best == "vip" else f"`{best}`"
     assert f"Ahead of GRPO at both ends here: {told}." in behind
     done = code.done(tmp_path)
-    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done), [*done.values()])
+    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done))
     one, _, untouched = drawn.axes
     heights = {line.get_label(): list(line.get_ydata()) for line in one.lines if not line.get_label().startswith("_")}
     grpo = 0 if best == "choose-slope3" else 0.5
@@ -461,35 +473,34 @@ def test_a_design_that_came_later_is_recommended_where_it_is_ahead_at_both_ends(
     assert (tmp_path / "best.png").stat().st_size > 10_000
 
 
-def test_the_curves_of_the_picture_are_of_the_bench_that_looked_most_often(code: ModuleType, tmp_path: Path) -> None:
-    """Of two the later. It is recommended by the one between, in which it solves 48 of 64 and is measured once."""
-    measured(tmp_path / "frontier" / "compared", "vip", 0, points=4)
-    measured(tmp_path / "frontier" / "later", "choose-slope3", 40, grpo=0, points=2)
-    measured(tmp_path / "frontier" / "again", "choose-slope3", 48, grpo=0)
-    measured(tmp_path / "frontier" / "last", "choose-slope3", 32, grpo=40, points=2)
-    (tmp_path / "frontier" / "screen").mkdir()
-    (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
-    done = code.done(tmp_path)
-    drawn = sys.modules["_map_best"].best_figure(sys.modules["_map_rule"].recommendations(done), [*done.values()])
-    curve, _, untouched = ({line.get_label(): line.get_ydata() for line in place.lines} for place in drawn.axes)
-    assert (len(curve["choose-slope3"]), curve["choose-slope3"][-1]) == (3, 0.5)
-    assert untouched["choose-slope3"][0] == 0.75
-
-
 def test_the_picture_has_grpo_at_equal_values_where_it_was_run_so(code: ModuleType, tmp_path: Path) -> None:
-    """It solves 40 of 64 in all, and GRPO none, but as many in the control, which looks along the way the most."""
-    measured(tmp_path / "frontier" / "compared", "vip", 32)
-    for part, grpo, points in (("later", 0, 4), ("last", 0, 2), ("control", 40, 2)):
-        measured(tmp_path / "frontier" / part, "choose-slope3", 48 if part == "control" else 40, grpo, points)
+    """There both solve more than in the bench that recommends it, and of two such benches the later is drawn, but for
+    one that looks less often."""
+    measured(tmp_path / "frontier" / "compared", "vip", 40, points=2)
+    measured(tmp_path / "frontier" / "later", "vip", 48, points=2)
+    measured(tmp_path / "frontier" / "again", "vip", 56, points=1)
     (tmp_path / "frontier" / "screen").mkdir()
-    (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
-    rule, done = sys.modules["_map_rule"], code.done(tmp_path)
-    shown = rule.at_equal_pairs(rule.recommendations(done), done)
+    screen = tmp_path / "frontier" / "screen" / "results.json"
+    tuning, rule = tuned(grpo=0.1, vip=0.2), sys.modules["_map_rule"]
+
+    def drawn() -> tuple[str, int, float]:
+        screen.write_text(json.dumps({"tuning": tuning}))
+        done = code.done(tmp_path)
+        shown = rule.at_equal_values(rule.recommendations(done), done)
+        one, _, untouched = sys.modules["_map_best"].best_figure(shown).axes
+        [points] = [len(line.get_ydata()) for line in one.lines if line.get_label() == "grpo"]
+        [end] = [line.get_ydata()[0] for line in untouched.lines if line.get_label() == "vip"]
+        return shown["frontier"][1]["part"], points, float(end)
+
+    assert drawn() == ("later", 3, 0.75)
+    tuning["vip"]["chosen"] = {"learn.lr": 1e-4, "learn.minibatches": 4}
+    assert drawn() == ("compared", 3, 0.625), "which recommends it"
+    tuning["choose-slope3"] = tuning["vip"]
+    measured(tmp_path / "frontier" / "last", "choose-slope3", 40, grpo=0, points=2)
+    measured(tmp_path / "frontier" / "control", "choose-slope3", 48, grpo=40, points=2)
+    done = code.done(tmp_path)
+    shown = rule.at_equal_values(rule.recommendations(done), done)
     assert [(name, found["part"]) for name, found in shown.values()] == [("choose-slope3", "control")]
-    one, _, untouched = sys.modules["_map_best"].best_figure(shown, [*done.values()]).axes
-    assert [len(line.get_ydata()) for line in one.lines if line.get_label() == "grpo"] == [3]
-    ends = {line.get_label(): line.get_ydata()[0] for line in untouched.lines if not line.get_label().startswith("_")}
-    assert (ends["grpo"], ends["choose-slope3"]) == (0.625, 0.75)
 
 
 def test_a_papers_figures_stand_beside_those_of_its_recipe(code: ModuleType) -> None:
@@ -594,6 +605,12 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         control = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}, "part": "control"}
         assert recommended(found, ahead, control) == name
     assert recommended(found, ahead, control | {"untouched": None}) == "late"
+    # with better values for GRPO it is recommended with these where it is ahead there, and stays as it was elsewhere
+    for one, part in (0.02, "better"), (0.005, "again"):
+        ends = {"pass@1": estimate(one, 0.01), "pass@64": estimate(0.01, 0.02)}
+        better = found | {"untouched": {"recipes": {"grpo": {}, "late": {"minus_base": ends}}}, "part": "better"}
+        told = sys.modules["_map_rule"].recommendations({each["part"]: each for each in (found, ahead, better)})
+        assert (told["frontier"][0], told["frontier"][1]["part"]) == ("late", part)
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)

@@ -31,7 +31,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{recipe.name:<{name_width}}  {recipe.paper:<{paper_width}}  {recipe.summary}\n")
     settings = [setting for setting in list_settings() if setting.recommended]
     if settings:
-        sys.stdout.write("\nRecommended where recipes were compared, as it was compared:\n")
+        sys.stdout.write("\nRecommended by setting, with the values that were compared:\n")
         for setting in settings:
             recipe, *values = setting.recommended.split()
             sys.stdout.write(f"  outrider train {' '.join([recipe, '--setting', setting.name, *values])}\n")

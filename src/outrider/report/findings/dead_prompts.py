@@ -84,8 +84,8 @@ def _of_training(mostly_failed: bool) -> list[str]:
     return [
         "Replace groups without a signal within the step: recipe dapo (stage refill).",
         "Offer problems that taught nothing less often: stage skip; or drop what outrider evaluate never solves.",
-        "What nothing solves trained on its own last success, where problems come back: recipe choose-annealed or "
-        "prefix-replay; more rollouts where few succeed: dars-hw or cures."
+        "What nothing solves trained on its own last success, where problems come back: recipe prefix-replay or "
+        "choose-annealed; more rollouts where few succeed: dars-hw or cures."
         if mostly_failed
         else "Harder problems: most of these groups are solved by every rollout.",
     ]
