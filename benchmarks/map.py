@@ -54,7 +54,9 @@ In the settings:
 - ``countdown`` and ``prose``: nobody is searched for any more (11-25, before their first runs but 18 of ``prose`` with
   longer problems, on which nobody got better, put aside). Those asked after, ``choose-slope3``, ``choose-annealed``,
   and ``prefix-replay`` and ``passk-training``, ahead of GRPO on ``sparse``, are screened, and all compared.
-- ``prose``: 2,400,000 tokens, which are three times as dear, and 16 as the largest k, since with 64 tries luck solves a
+- ``prose``: the screen has 1e-4 alone, since of four rates GRPO had none better (docs/log.md, 11-25), and instead two
+  seeds and 300 problems (300 to 599), since 9 has shown what a tuning by single runs is worth (11-26, before its first
+  run). 2,400,000 tokens, which are three times as dear, and 16 as the largest k, since with 64 tries luck solves a
   quarter of its problems.
 
 Later designs have one pair of rate and updates, that of the look by which they were chosen.
@@ -161,6 +163,8 @@ TITLES = {
     "better": ", with four updates a step",
 }
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
+SCREENS = {"prose": ("1e-4", 2, 300)}
+"""Rates, seeds and problems of a screen that has others than the rest."""
 TOKENS = {"prose": 2_400_000}
 
 
@@ -196,9 +200,10 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
     kept = RESULTS / setting / "screen"
     if not (kept / "results.json").exists():
         unpack(kept / FINISHED, out)
-        asked = ["--setting", setting, pool(setting), "--seeds", "1", "--steps", "1", "--points", "1"]
-        asked += ["--tune", "learn.lr=1e-4,2e-4", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
-        asked += ["--tune-seeds", "1", "--tune-tokens", "1200000", "--tune-problems", "150"]
+        asked: list[object] = ["--setting", setting, pool(setting), "--seeds", 1, "--steps", 1, "--points", 1]
+        rates, seeds, problems = SCREENS.get(setting, ("1e-4,2e-4", 1, 150))
+        asked += ["--tune", f"learn.lr={rates}", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
+        asked += ["--tune-seeds", seeds, "--tune-tokens", "1200000", "--tune-problems", problems]
         bench([*map(named, candidates(setting))], *asked, "--out", out)
         keep(out, kept)
     found: Mapping[str, Any] = json.loads((kept / "results.json").read_bytes())["tuning"]

@@ -136,6 +136,8 @@ def test_the_bench_takes_what_it_is_asked_for(
         [word for word in words if not word.isdigit()] == [word for word in compared if not word.isdigit()]
         for words in fewer
     )  # they have fewer seeds
+    seeds, problems = ("2", "300") if setting == "prose" else ("1", "150")
+    assert [screen[screen.index(word) + 1] for word in ("--tune-seeds", "--tune-problems")] == [seeds, problems]
     for words in (compared, screen):
         assert main([*words[words.index("bench") :], "--dry-run"]) == 0
 
