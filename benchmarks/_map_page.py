@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from _map_claims import claims
 from _map_figure import FEWEST
 from _map_read import Results, as_grpo, at, change, class_changes, largest, untouched_change
-from _map_rule import CONTROLS, judges, recommendations
+from _map_rule import CONTROLS, at_equal_values, judges, recommendations
 
 from outrider.bench.rates import CLASSES
 from outrider.bench.tables import NONE, as_change, markdown
@@ -45,7 +45,8 @@ _OPENING = (
 _SHORT = (
     f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on; with a "
     "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead "
-    "with one try. What the names stand for: [recipes](../../../docs/recipes.md), and [those that are not "
+    "with one try. The recommended have their changes at both ends, beside GRPO at the same values where it was "
+    "run so. What the names stand for: [recipes](../../../docs/recipes.md), and [those that are not "
     "shipped](../../studies/recipes); `choose-…` are ours. Those that came after a comparison were looked at on "
     "other problems first, and then compared as the rule says. As they were compared:"
 )
@@ -90,22 +91,22 @@ _MISSING = (
 
 
 def _short(compared: Mapping[str, Results], by_recipe: Judges, results: Mapping[str, Results]) -> str:
-    told, rows = recommendations(results), []
+    told, rows = at_equal_values(recommendations(results), results), []
     for setting, found in compared.items():
         kept, many = found["untouched"] or found, largest(found)
         levels = [f"{at(kept['before'][q])} → {at(_end(kept, 'grpo')[q])}" for q in ("pass@1", many)]
-        best = told.get(setting, ("", found))[0]
+        best, beside = told.get(setting, ("", found))
         ends = [_ahead(by_recipe[setting], quantity) for quantity in ("pass@1", many)]
-        rows.append([setting, *levels, _recommended(best, by_recipe[setting], many), *ends])
+        rows.append([setting, *levels, _recommended(best, beside, many), *ends])
     headings = ["setting", "base → GRPO: pass@1", "the largest k", "recommended", "ahead with one try", "with many"]
     return markdown(headings, rows)
 
 
-def _recommended(best: str, recipes: Mapping[str, Sequence[Results]], many: str) -> str:
+def _recommended(best: str, beside: Results, many: str) -> str:
     if not best:
         return "nobody"
-    ends = (f"{untouched_change(best, recipes[best], quantity).value:+.3f}" for quantity in ("pass@1", many))
-    return f"`{best}` {', '.join(ends)}{_star(best, recipes[best])}"
+    ends = (f"{untouched_change(best, [beside], quantity).value:+.3f}" for quantity in ("pass@1", many))
+    return f"`{best}` {', '.join(ends)}{_star(best, [beside])}"
 
 
 def _ahead(recipes: Mapping[str, Sequence[Results]], quantity: str) -> str:
