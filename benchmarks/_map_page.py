@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from _map_claims import claims
 from _map_figure import FEWEST
-from _map_read import Results, as_grpo, at, change, class_changes, largest, untouched_change
+from _map_read import Results, as_grpo, at, change, class_changes, largest, pair, untouched_change, untouched_levels
 from _map_rule import CONTROLS, at_equal_values, judges, recommendations
 
 from outrider.bench.rates import CLASSES
@@ -35,8 +35,8 @@ def page(results: Mapping[str, Results]) -> str:
 
 
 _OPENING = (
-    "# Which method when\n\nIn each setting every recipe was screened with two learning rates and one or four updates "
-    "a step, one run each, and has the first of the four pairs that is within a standard error of its best, GRPO like "
+    "# Which method when\n\nIn each setting every recipe was screened with learning rates and with one or four updates "
+    "a step, mostly by one run each, and has the first pair that is within a standard error of its best, GRPO like "
     "the others. Those that the [rule](../../map.py) names were taken to five seeds; designs of ours that came later "
     "have one pair each, that of the look at them. All numbers are changes from GRPO at equal generated "
     "tokens; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty true "
@@ -93,8 +93,8 @@ _MISSING = (
 def _short(compared: Mapping[str, Results], by_recipe: Judges, results: Mapping[str, Results]) -> str:
     told, rows = at_equal_values(recommendations(results), results), []
     for setting, found in compared.items():
-        kept, many = found["untouched"] or found, largest(found)
-        levels = [f"{at(kept['before'][q])} → {at(_end(kept, 'grpo')[q])}" for q in ("pass@1", many)]
+        many = largest(found)
+        levels = [" → ".join(untouched_levels(found, quantity)) for quantity in ("pass@1", many)]
         best, beside = told.get(setting, ("", found))
         ends = [_ahead(by_recipe[setting], quantity) for quantity in ("pass@1", many)]
         rows.append([setting, *levels, _recommended(best, beside, many), *ends])
@@ -137,9 +137,8 @@ def _untouched(compared: Mapping[str, Results], by_recipe: Judges) -> str:
     ends = {setting: ("pass@1", largest(found)) for setting, found in compared.items()}
     names = dict.fromkeys(name for recipes in by_recipe.values() for name in recipes)
     headings = ["recipe", *(f"{setting}: {q}" for setting, both in ends.items() for q in both)]
-    kept = {setting: found["untouched"] or found for setting, found in compared.items()}
-    rows = [["*base*", *(at(kept[setting]["before"][q]) for setting, both in ends.items() for q in both)]]
-    rows += [["*grpo*", *(at(_end(kept[setting], "grpo")[q]) for setting, both in ends.items() for q in both)]]
+    levels = [untouched_levels(compared[setting], q) for setting, both in ends.items() for q in both]
+    rows = [["*base*", *(base for base, _ in levels)], ["*grpo*", *(grpo for _, grpo in levels)]]
     for name in names:
         row = [name]
         for setting, both in ends.items():
@@ -155,21 +154,13 @@ def _control(controls: Sequence[Results], compared: Mapping[str, Results]) -> st
     for found in controls:
         setting = found["setting"]
         [name] = {*found["recipes"]} - {"grpo"}
-        tuned = found["tuned"][name]["chosen"]
-        values = f"{tuned['learn.lr']:.0e}, {tuned['learn.minibatches']}".replace("e-0", "e-")
+        values = ", ".join(pair(found["tuned"][name]["chosen"]))
         changes = [as_change(untouched_change(name, [found], q)) for q in ("pass@1", "pass@8", largest(found))]
         now, before = (each["recipes"]["grpo"]["points"][-1] for each in (found, compared[setting]))
         levels = [f"{at(now[q])} ({at(before[q])})" for q in ("pass@1", largest(found))]
         rows.append([f"{setting}: {name}", values, *changes, *levels])
-    headings = [
-        "recipe",
-        "lr, updates",
-        "pass@1",
-        "pass@8",
-        "the largest k",
-        "GRPO with these values: pass@1",
-        "the largest k",
-    ]
+    headings = ["recipe", "lr, updates", "pass@1", "pass@8", "the largest k"]
+    headings += ["GRPO with these values: pass@1", "the largest k"]
     return markdown(headings, rows)
 
 
@@ -187,9 +178,3 @@ def _classes(setting: str, compared: Results, recipes: Mapping[str, Sequence[Res
         changes = class_changes(recipe, benches)
         rows.append(row(recipe, {name: change(changes[name]) for name in shown}))
     return markdown(headings, rows)
-
-
-def _end(found: Results, recipe: str) -> Results:
-    """Of the untouched problems, or of the curve where those were not measured."""
-    told: Results = found["recipes"][recipe]
-    return told["end"] if "end" in told else told["points"][-1]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outrider.bench.crossed import Estimate
-from outrider.bench.tables import as_change, as_number
+from outrider.bench.tables import NONE, as_change, as_number
 
 Results = Mapping[str, Any]
 
@@ -31,6 +31,15 @@ def change(estimate: Results) -> str:
     return as_change(read(estimate))
 
 
+def pair(tuned: Results) -> tuple[str, str]:
+    """Learning rate and updates a step.
+
+    >>> pair({"learn.lr": 0.0002, "learn.minibatches": 4})
+    ('2e-4', '4')
+    """
+    return f"{tuned['learn.lr']:.0e}".replace("e-0", "e-"), str(tuned["learn.minibatches"])
+
+
 def read(estimate: Results) -> Estimate:
     """As the bench had it, where JSON has null for NaN."""
     return Estimate._make(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields)
@@ -39,12 +48,14 @@ def read(estimate: Results) -> Estimate:
 def together(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of several estimates of one change, weighed by the inverse squares of their intervals.
 
-    They share neither seeds nor problems. One alone is as it was.
+    They share neither seeds nor problems. One alone is as it was, and of none nothing is known.
 
     >>> found = together([Estimate(0.03, 0.02, 0.04, 5, 300), Estimate(0.01, -0.01, 0.03, 5, 300)])
     >>> round(found.value, 3), round(found.high - found.value, 4)
     (0.026, 0.0089)
     """
+    if not estimates:
+        return Estimate(math.nan, math.nan, math.nan, 0, 0)
     if len(estimates) == 1:
         return estimates[0]
     weights = [4 / (each.high - each.low) ** 2 for each in estimates]
@@ -55,10 +66,15 @@ def together(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def untouched_change(recipe: str, benches: Sequence[Results], quantity: str) -> Estimate:
-    """From GRPO's on the untouched problems, of several benches together; where none has measured it there, on the
-    problems of the last one's curve."""
+    """From GRPO's on the untouched problems, of several benches together; NaN where none has measured it there."""
     kept = [found["untouched"] for found in benches if found["untouched"] and recipe in found["untouched"]["recipes"]]
-    return together([read(each["recipes"][recipe]["minus_base"][quantity]) for each in kept or benches[-1:]])
+    return together([read(each["recipes"][recipe]["minus_base"][quantity]) for each in kept])
+
+
+def untouched_levels(found: Results, quantity: str) -> tuple[str, str]:
+    """Of the base and of GRPO on the untouched problems; dashes where they were not measured."""
+    kept = found["untouched"]
+    return (at(kept["before"][quantity]), at(kept["recipes"]["grpo"]["end"][quantity])) if kept else (NONE, NONE)
 
 
 def as_grpo(recipe: str, benches: Sequence[Results]) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median, stdev
+from statistics import median
 
-from _map_read import Results, at, change, largest, read
+import numpy as np
+from _map_read import Results, at, change, largest, pair, read
 from _map_rule import CONTROLS, ahead
-from scipy.special import stdtrit  # type: ignore[import-untyped]
 
+from outrider.bench.crossed import Estimate, Measured, estimate
 from outrider.bench.tables import NONE, markdown
 
 SHOWS = 0.02
@@ -82,8 +83,7 @@ def _ends(found: Results) -> str:
         changes += [change(recipe["minus_base_at_equal_pass@1"][many])]
         told = [NONE] * 5 if name == "grpo" else changes
         there = NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
-        turned, rate = recipe["problems_turned"], f"{tuned['learn.lr']:.0e}".replace("e-0", "e-")
-        values = [rate, str(tuned["learn.minibatches"]), f"{end['steps']['value']:.0f}"]
+        turned, values = recipe["problems_turned"], [*pair(tuned), f"{end['steps']['value']:.0f}"]
         rows.append([name, *values, at(end["pass@1"]), *told, there, at(turned["solved"]), at(turned["lost"])])
     chance = found["problems_turned_by_chance"]
     if chance is not None:
@@ -125,10 +125,14 @@ def _noise(found: Results) -> str:
     others = [recipe["minus_base"] for name, recipe in found["recipes"].items() if name != "grpo"]
     told = []
     for quantity in ("pass@1", largest(found)):
-        estimates = [read(changes[quantity]) for changes in others]
-        halves = [(each.high - each.low) / 2 for each in estimates if not math.isnan(each.low)]
-        told.append(f"±{median(halves):.3f} in {quantity}" if halves else f"none in {quantity}")
+        told.append(f"{_usual([read(changes[quantity]) for changes in others])} in {quantity}")
     return f"With the choice of problems the usual interval at the end is {', '.join(told)}."
+
+
+def _usual(changes: Sequence[Estimate]) -> str:
+    """The median of half their intervals."""
+    halves = [(each.high - each.low) / 2 for each in changes if not math.isnan(each.low)]
+    return f"±{median(halves):.3f}" if halves else "none"
 
 
 def _budgets(found: Results) -> str:
@@ -137,15 +141,14 @@ def _budgets(found: Results) -> str:
         row = [f"{point['tokens']['value'] / 1e6:.1f} M"]
         for quantity in ("pass@1", many):
             changes = [_seeds(found, name, i, quantity) for name in found["recipes"] if name != "grpo"]
-            halves = [half for _, half in changes]
-            shown = sum(abs(value) >= SHOWS and abs(value) > half for value, half in changes)
-            row += [at(point[quantity]), f"±{median(halves):.3f}", f"{shown} of {len(changes)}"]
+            shown = sum(abs(each.value) >= SHOWS and each.excludes_zero for each in changes)
+            row += [at(point[quantity]), _usual(changes), f"{shown} of {len(changes)}"]
         rows.append(row)
     return markdown(["tokens", "GRPO's pass@1", "±", "show", f"GRPO's {many}", "±", "show"], rows)
 
 
-def _seeds(found: Results, recipe: str, point: int, quantity: str) -> tuple[float, float]:
-    """The mean change from GRPO at an evaluation and half of its interval, by the seeds that both have."""
+def _seeds(found: Results, recipe: str, point: int, quantity: str) -> Estimate:
+    """The change from GRPO at an evaluation, with the interval of the seeds that both have."""
 
     def values(name: str) -> dict[str, float]:
         rows: Sequence[Mapping[str, str]] = [row for row in found["numbers"] if row["recipe"] == name]
@@ -153,6 +156,5 @@ def _seeds(found: Results, recipe: str, point: int, quantity: str) -> tuple[floa
         return {row["seed"]: float(row[quantity]) for row in rows if float(row["share"]) == shares[point]}
 
     grpo, there = values("grpo"), values(recipe)
-    changes = [there[seed] - grpo[seed] for seed in grpo if seed in there]
-    free = len(changes) - 1
-    return fmean(changes), float(stdtrit(free, 0.975)) * stdev(changes) / math.sqrt(free + 1) if free else math.inf
+    changes_SP = np.array([[there[seed] - grpo[seed]] for seed in grpo if seed in there])
+    return estimate(Measured(changes_SP, np.ones_like(changes_SP)))

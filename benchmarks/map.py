@@ -112,8 +112,6 @@ class Part(NamedTuple):
     first: int = 0
     seeds: int = 5
     points: int = 4
-    alike: bool = False
-    """Whether GRPO has the rate and the updates of the recipe beside it, instead of its own."""
     pair: tuple[float, int] | None = None
     """The rate and the updates of all, instead of their own."""
 
@@ -128,12 +126,12 @@ PARTS = {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
         "last": Part(("grpo", "choose-slope3", "choose-annealed"), skip=1800, first=15),
-        "control": Part(("grpo", "choose-slope3"), skip=2100, first=20, alike=True),
+        "control": Part(("grpo", "choose-slope3"), skip=2100, first=20, pair=(2e-4, 1)),
     },
     "sparse": {
         "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
         "last": Part(("grpo", "choose-annealed"), skip=1200, first=10),
-        "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, alike=True),
+        "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, pair=(1e-4, 4)),
         "better": Part(("grpo", "prefix-replay"), skip=1800, first=20, pair=(1e-4, 4)),
     },
 }
@@ -233,12 +231,9 @@ def usual(choice: Mapping[str, Any]) -> float:
 
 
 def tuned_later(setting: str, part: Part, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With the settings of the designs that came after the screen."""
-    values = {name: dict(zip(KEYS, both, strict=True)) for name, both in LATER_PAIRS[setting].items()}
-    if part.pair is not None:
-        values = {name: dict(zip(KEYS, part.pair, strict=True)) for name in part.names}
-    found = {**tuned, **{name: {"chosen": chosen} for name, chosen in values.items()}}
-    return found | {"grpo": found[part.names[1]]} if part.alike else found
+    """With the values of the designs that came after the screen, or of a bench in which all have the same."""
+    pairs = dict.fromkeys(part.names, part.pair) if part.pair else LATER_PAIRS[setting]
+    return {**tuned, **{name: {"chosen": dict(zip(KEYS, pair, strict=True))} for name, pair in pairs.items()}}
 
 
 def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], place: Path) -> None:
@@ -300,7 +295,7 @@ def keep(found: Path, out: Path) -> None:
     values = words.index("--setting")
     recipes = [f"recipes/{Path(word).stem}.yaml" for word in words[1:values]]
     budget = ["runs" if word == str(found) else word for word in words[values + 3 :]]  # behind setting and pool
-    text = (found / "page.md").read_text("utf-8")
+    text = (out / "page.md").read_text("utf-8")
     was, now = (shlex.join(["outrider", *asked]) for asked in (words, ["bench", *recipes, *budget]))
     if was not in text:
         sys.exit(f"{found / 'page.md'} does not name the bench's command: {was}")

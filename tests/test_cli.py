@@ -56,13 +56,15 @@ def test_recipes_are_listed_one_a_line(capsys):
 
 
 def test_what_is_recommended_in_a_setting_is_said(capsys, monkeypatch):
-    settings = [SettingInfo("hard", "Hard ones.", "dapo task.pool=9"), SettingInfo("easy", "Easy ones.", "")]
+    settings = [SettingInfo("hard", "Hard ones.", "dapo", ("task.pool=9",)), SettingInfo("easy", "Easy ones.", "")]
     monkeypatch.setattr("outrider.config.list_settings", lambda: settings)
     assert main(["settings"]) == 0
     assert capsys.readouterr().out == "hard  Hard ones. Recommended there: dapo.\neasy  Easy ones.\n"
     assert main(["recipes"]) == 0
-    *_, before, line = capsys.readouterr().out.splitlines()
-    assert (before[:11], line) == ("Recommended", "  outrider train dapo --setting hard task.pool=9")
+    assert capsys.readouterr().out.endswith(
+        "\n\nRecommended by setting, with the values that were compared:\n"
+        "  outrider train dapo --setting hard task.pool=9\n"
+    )
     monkeypatch.setattr("outrider.config.list_settings", lambda: settings[1:])
     assert main(["recipes"]) == 0
     assert "Recommended" not in capsys.readouterr().out

@@ -33,8 +33,8 @@ def run_list(arguments: argparse.Namespace) -> int:
     if settings:
         sys.stdout.write("\nRecommended by setting, with the values that were compared:\n")
         for setting in settings:
-            name, *values = setting.recommended.split()
-            sys.stdout.write(f"  outrider train {' '.join([name, '--setting', setting.name, *values])}\n")
+            words = [setting.recommended, "--setting", setting.name, *setting.values]
+            sys.stdout.write(f"  outrider train {' '.join(words)}\n")
     return 0
 
 

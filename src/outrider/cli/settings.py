@@ -35,6 +35,6 @@ def run_list(arguments: argparse.Namespace) -> int:
     settings = list_settings()
     width = max(len(setting.name) for setting in settings)
     for setting in settings:
-        recommended = f" Recommended there: {setting.recommended.split()[0]}." if setting.recommended else ""
+        recommended = f" Recommended there: {setting.recommended}." if setting.recommended else ""
         sys.stdout.write(f"{setting.name:<{width}}  {setting.summary}{recommended}\n")
     return 0

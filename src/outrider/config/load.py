@@ -24,12 +24,13 @@ class RecipeInfo(NamedTuple):
 
 
 class SettingInfo(NamedTuple):
-    """A shipped setting in one line, and the recipe that a comparison recommends there, with the values that it was
-    compared with; empty where none does."""
+    """A shipped setting in one line, and the recipe that a comparison recommends there, empty where none does, with the
+    values that it was compared with."""
 
     name: str
     summary: str
     recommended: str
+    values: tuple[str, ...] = ()
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str | None = None) -> Recipe:
@@ -88,7 +89,8 @@ def list_settings() -> list[SettingInfo]:
     infos = []
     for name in shipped("setting"):
         values = read("setting", name).values
-        infos.append(SettingInfo(name, str(values.get("summary", "")), str(values.get("recommended") or "")))
+        recommended, *compared = str(values.get("recommended") or "").split() or [""]
+        infos.append(SettingInfo(name, str(values.get("summary", "")), recommended, (*compared,)))
     return infos
 
 
