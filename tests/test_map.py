@@ -310,6 +310,10 @@ def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType,
     # whole recipes take no setting
     assert (tmp_path / "kept" / "page.md").read_text() == f"before\n{' '.join([*recipes, *budget])} runs\nafter"
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {*code.KEPT, "recipes", "results.json"}
+    (out / "page.md").write_text("another command")
+    with pytest.raises(SystemExit, match="does not name the bench's command"):
+        code.keep(out, tmp_path / "again")
+    assert not (tmp_path / "again" / "results.json").exists(), "it would count as done"
 
 
 def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,6 +422,9 @@ def test_a_star_is_at_whoever_had_another_rate_or_other_updates_than_grpo(code: 
         text = (tmp_path / "page.md").read_text()
         assert f"`vip` +0.125{star} |" in text
         assert f"**+0.125** ±.000{star} |" in text
+        left, right = sys.modules["_map_figure"].figure(code.done(tmp_path)).axes
+        inside = [bars.lines[0].get_markerfacecolor() for axes in (left, right) for bars in axes.containers]
+        assert {colour == "white" for colour in inside} == {bool(star)}
 
 
 def test_several_benches_are_weighed_by_their_intervals() -> None:
