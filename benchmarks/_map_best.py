@@ -22,7 +22,7 @@ def best_figure(recommended: Mapping[str, tuple[str, Results]]) -> Figure:
     Args:
         recommended: by setting a recipe's name and a bench that has measured the untouched problems.
     """
-    made = Figure(figsize=(11, 3.6 * len(recommended)), dpi=130, layout="constrained")
+    made = Figure(figsize=(11, 2.9 * len(recommended)), dpi=130, layout="constrained")
     axes = made.subplots(len(recommended), 3, squeeze=False)
     for row, (setting, (name, found)) in zip(axes, recommended.items(), strict=True):
         for place, quantity in zip(row, ("pass@1", largest(found)), strict=False):

@@ -81,7 +81,8 @@ _CLAIMS = (
 )
 _MISSING = (
     "Where a claim does not show, what is missing, as far as it was looked into. DARS's gain with one try is there "
-    "at equal steps, of which each takes three to four times GRPO's tokens and four updates where GRPO has one. XRPO "
+    "at equal steps where most problems are not solved, of which each takes three to four times GRPO's tokens and four "
+    "updates where GRPO has one. XRPO "
     "gets ahead by examples in the prompt, which no base here gains by ([examples](../../studies/README.md)), and "
     "its planner takes rollouts from the hardest problems. Half of DEEP-GRPO's tokens are branches, and where hardly "
     "a try succeeds they find no success. Two claims more have studies of their own: DARS's 25 to 60 % fewer "

@@ -53,9 +53,9 @@ def find(run: RunData) -> Finding | None:
         advice=[
             *for_training(
                 run,
-                "Spend on hard problems: recipe dars-hw or cures gives those with few successes more rollouts.",
-                "Reward what many tries find together: recipe passk-training.",
-                "Push failures down rather than successes up: recipe w-reinforce or nsr.",
+                "Reward what many tries find together: recipe passk-training or choose-slope3.",
+                "Spend on hard problems: recipe dars-hw-breadth gives those with few successes more rollouts.",
+                "Learn from rare successes again, where problems come back: recipe prefix-replay.",
             ),
             "Use an earlier checkpoint where many samples are taken: outrider evaluate it at this k.",
         ],
