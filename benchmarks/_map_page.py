@@ -35,12 +35,13 @@ def page(results: Mapping[str, Results]) -> str:
 
 
 _OPENING = (
-    "# Which method when\n\nIn each setting every recipe was screened with learning rates and with one or four updates "
-    "a step, mostly by one run each, and has the first pair that is within a standard error of its best, GRPO like "
-    "the others. Those that the [rule](../../map.py) names were taken to five seeds; designs of ours that came later "
-    "have one pair each, that of the look at them. All numbers are changes from GRPO at equal generated "
-    "tokens; ± is half of the 95 % interval, bold where it excludes 0. These are single comparisons: of twenty true "
-    "zeros one is bold. Made by `python benchmarks/map.py draw` from the benches beside it."
+    "# Which method when\n\nIn each setting the recipes that the [rule](../../map.py) names were screened with "
+    "learning rates and with one or four minibatches a step, mostly by one run each. A recipe has the first pair that "
+    "is within a standard error of its best, GRPO like the others; designs of ours that came later, on frontier and "
+    "sparse, have one pair each, that of the look at them. Those that the rule takes on have five seeds. All numbers "
+    "are changes from GRPO at equal generated tokens; ± is half of the 95 % interval, bold where it excludes 0. These "
+    "are single comparisons: of twenty true zeros one is bold. Made by `python benchmarks/map.py draw` from the "
+    "benches beside it."
 )
 _SHORT = (
     f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on; with a "
@@ -61,11 +62,12 @@ _UNTOUCHED = (
     "star as above."
 )
 _CONTROL = (
-    "**Is it the learning rate?** Whom the map recommends may have another rate and other updates than GRPO. Beside "
-    "GRPO at *its* values, in seeds and on problems that nobody had looked at; behind them what GRPO comes to with "
-    "these values, and in brackets with its own, on the problems of the curve. Who is ahead at no end there or "
-    "behind at one is recommended no more. Where GRPO so has more, whoever was compared with such values may owe "
-    "them what it has with one try:"
+    "**Is it the learning rate?** Whom the map recommends may have had another rate and other updates than GRPO, or "
+    "GRPO may be better with others than the screen found. Here both have the values that are named, in seeds and on "
+    "problems that nobody had looked at; behind the changes stands what GRPO comes to with them, and in brackets as "
+    "the screen tuned it, on the problems of the curve. Who is ahead at no end or behind at one is recommended no "
+    "more. Where GRPO has more with the values that are named, whoever was compared with such may owe them what it "
+    "has with one try:"
 )
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
@@ -80,14 +82,14 @@ _CLAIMS = (
     "otherwise, with learning rate and updates a step tuned for each."
 )
 _MISSING = (
-    "Where a claim does not show, what is missing, as far as it was looked into. DARS's gain with one try is there "
-    "at equal steps where most problems are not solved, of which each takes three to four times GRPO's tokens and four "
-    "updates where GRPO has one. XRPO "
-    "gets ahead by examples in the prompt, which no base here gains by ([examples](../../studies/README.md)), and "
-    "its planner takes rollouts from the hardest problems. Half of DEEP-GRPO's tokens are branches, and where hardly "
-    "a try succeeds they find no success. Two claims more have studies of their own: DARS's 25 to 60 % fewer "
-    "rollouts than naive depth show, in tokens less (*rollouts per problem*); that rejection fine-tuning keeps more "
-    "pass@k than RL does not (*rejection fine-tuning*)."
+    "Where a claim does not show, what is missing, as far as it was looked into. DARS's gain with one try is there at "
+    "equal steps where most problems are not solved, of which each takes three to four times GRPO's tokens and four "
+    "updates where GRPO has one. XRPO gets ahead by examples in the prompt, which no base here gains by "
+    "([examples](../../studies/README.md)), and its planner takes rollouts from the hardest problems. Half of "
+    "DEEP-GRPO's rollouts, a quarter to a third of its tokens, are branches; for as many tokens they newly solve a "
+    "tenth to four tenths of what its plain rollouts do. Two claims more have studies of their own: DARS's 25 to 60 % "
+    "fewer rollouts than naive depth show, in tokens less (*rollouts per problem*); that rejection fine-tuning keeps "
+    "more pass@k than RL does not (*rejection fine-tuning*)."
 )
 
 
@@ -155,7 +157,7 @@ def _control(controls: Sequence[Results], compared: Mapping[str, Results]) -> st
     for found in controls:
         setting = found["setting"]
         [name] = {*found["recipes"]} - {"grpo"}
-        values = ", ".join(pair(found["tuned"][name]["chosen"]))
+        values = ", ".join(pair(name, found))
         changes = [as_change(untouched_change(name, [found], q)) for q in ("pass@1", "pass@8", largest(found))]
         now, before = (each["recipes"]["grpo"]["points"][-1] for each in (found, compared[setting]))
         levels = [f"{at(now[q])} ({at(before[q])})" for q in ("pass@1", largest(found))]

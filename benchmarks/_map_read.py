@@ -31,13 +31,16 @@ def change(estimate: Results) -> str:
     return as_change(read(estimate))
 
 
-def pair(tuned: Results) -> tuple[str, str]:
-    """Learning rate and updates a step.
+def pair(recipe: str, found: Results) -> tuple[str, str]:
+    """Learning rate, and updates of the optimizer in a step: each epoch has as many as there are minibatches.
 
-    >>> pair({"learn.lr": 0.0002, "learn.minibatches": 4})
-    ('2e-4', '4')
+    >>> chosen = {"learn.lr": 0.0002, "learn.minibatches": 4}
+    >>> pair("dars-hw-breadth", {"tuned": {"dars-hw-breadth": {"chosen": chosen}}, "epochs": {"dars-hw-breadth": 2}})
+    ('2e-4', '8')
     """
-    return f"{tuned['learn.lr']:.0e}".replace("e-0", "e-"), str(tuned["learn.minibatches"])
+    chosen = found["tuned"][recipe]["chosen"]
+    rate = f"{chosen['learn.lr']:.0e}".replace("e-0", "e-")
+    return rate, str(chosen["learn.minibatches"] * found["epochs"][recipe])
 
 
 def read(estimate: Results) -> Estimate:
@@ -79,8 +82,7 @@ def untouched_levels(found: Results, quantity: str) -> tuple[str, str]:
 
 def as_grpo(recipe: str, benches: Sequence[Results]) -> bool:
     """Whether it was compared at GRPO's own learning rate and updates a step."""
-    tuned = benches[0]["tuned"]
-    return bool(tuned[recipe]["chosen"] == tuned["grpo"]["chosen"])
+    return pair(recipe, benches[0]) == pair("grpo", benches[0])
 
 
 def class_changes(recipe: str, benches: Sequence[Results]) -> Results:

@@ -76,14 +76,14 @@ def _sentence(found: Results) -> str:
 def _ends(found: Results) -> str:
     rows, many = [], largest(found)
     for name, recipe in found["recipes"].items():
-        end, tuned = recipe["points"][-1], found["tuned"][name]["chosen"]
+        end = recipe["points"][-1]
         reached = recipe["reached_pass@1_of_base"]["tokens"]
         changes = [change(recipe["minus_base"][q]) for q in ("pass@1", "pass@8", many)]
         changes += [change(recipe["pass@1_on_the_way_minus_base"])]
         changes += [change(recipe["minus_base_at_equal_pass@1"][many])]
         told = [NONE] * 5 if name == "grpo" else changes
         there = NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
-        turned, values = recipe["problems_turned"], [*pair(tuned), f"{end['steps']['value']:.0f}"]
+        turned, values = recipe["problems_turned"], [*pair(name, found), f"{end['steps']['value']:.0f}"]
         rows.append([name, *values, at(end["pass@1"]), *told, there, at(turned["solved"]), at(turned["lost"])])
     chance = found["problems_turned_by_chance"]
     if chance is not None:

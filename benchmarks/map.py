@@ -59,7 +59,8 @@ In the settings:
   run). 2,400,000 tokens, which are three times as dear, and 16 as the largest k, since with 64 tries luck solves a
   quarter of its problems.
 
-Later designs have one pair of rate and updates, that of the look by which they were chosen.
+Later designs have one pair of rate and updates, that of the look by which they were chosen. "Updates" above are
+``learn.minibatches``; ``dars-hw-breadth`` goes over each twice, so it has twice as many.
 
 Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, here or in what
 is committed (a bench runs again where its folder of results is moved away); ``python benchmarks/map.py pack``, which
@@ -332,8 +333,13 @@ def done(out: Path) -> dict[str, Results]:
                 tuned = tuned_later(setting, PARTS[setting][part], tuned)
             with (out / setting / part / "numbers.csv").open(encoding="utf-8", newline="") as file:
                 told = {"numbers": [*csv.DictReader(file)], "tuned": tuned, "setting": setting, "part": part}
-            results[setting + TITLES[part]] = found | told
+            results[setting + TITLES[part]] = found | told | {"epochs": epochs(out / setting / part / "recipes")}
     return results
+
+
+def epochs(recipes: Path) -> dict[str, int]:
+    """How often each goes over a step's responses, which the screen does not choose."""
+    return {file.stem: yaml.safe_load(file.read_text("utf-8"))["learn"]["epochs"] for file in recipes.glob("*.yaml")}
 
 
 def bench(recipes: Sequence[str], *words: object) -> None:

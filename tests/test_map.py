@@ -89,6 +89,14 @@ def measured(place: Path, name: str, wins: int, grpo: int = 32, points: int = 1)
     (place / "numbers.csv").write_text("recipe,seed,share,pass@1,pass@64\n" + "".join(rows))
     told = found.to_json() | {"environment": {"command": ["outrider", "bench", "task.pool=2048"]}}
     (place / "results.json").write_text(json.dumps(told))
+    recipes(place, **dict.fromkeys(of_each, 1))
+
+
+def recipes(place: Path, **epochs: int) -> None:
+    """As a bench keeps them, as far as the map reads them."""
+    (place / "recipes").mkdir(exist_ok=True)
+    for name, count in epochs.items():
+        (place / "recipes" / f"{name}.yaml").write_text(f"learn: {{epochs: {count}}}")
 
 
 @pytest.mark.parametrize("setting", ["countdown", "prose"])
@@ -332,18 +340,19 @@ def test_the_page_says_what_the_benches_say(code: ModuleType, tmp_path: Path, mo
     rows = [("grpo", 0, 0.5), ("grpo", 1, 0.5), ("vip", 0, 0.6), ("vip", 1, 0.52)]
     numbers = "".join(f"{name},{seed},1.0,{one},1\n" for name, seed, one in rows)
     (tmp_path / "sparse" / "compared" / "numbers.csv").write_text(f"recipe,seed,share,pass@1,pass@64\n{numbers}")
+    recipes(tmp_path / "sparse" / "compared", grpo=1, vip=2)
     monkeypatch.setattr(sys.modules["_map_page"], "FEWEST", 1)
     code.draw(tmp_path)
     text, behind = ((tmp_path / at / "page.md").read_text() for at in ("", "sparse"))
     assert "The base has pass@1 0.297 and pass@64 0.750; GRPO takes them to 0.500 and 1.000" in behind
     ends, kept = (line.split(" | ") for line in behind.splitlines() if line.startswith("| vip"))
-    assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "4", "20", "0.562", "+0.062"]
+    assert [*ends[1:5], ends[5].split()[0]] == ["2e-4", "8", "20", "0.562", "+0.062"]
     assert kept[1].split()[0] == "**+0.125**"
     # vip's changes of 0.25, 0, 0, 0 have a standard error of 0.0625; t with three degrees of freedom goes to 3.18
     assert "the usual interval at the end is ±0.199 in pass@1, ±0.000 in pass@64." in behind
     # of 0.1 and 0.02 a mean of 0.06 and a standard error of 0.04; t with one degree of freedom goes to 12.7
     assert "| 0.0 M | 0.500 | ±0.508 | 0 of 1 | 1.000 | ±0.000 | 0 of 1 |" in behind
-    assert "| sparse | 0.297 → 0.500 | 0.750 → 1.000 | `vip` +0.125, +0.000 | `vip` +0.125 | nobody |" in text
+    assert "| sparse | 0.297 → 0.500 | 0.750 → 1.000 | `vip` +0.125, +0.000\\* | `vip` +0.125\\* | nobody |" in text
     values = "task.pool=2048 learn.lr=0.0002 learn.minibatches=4 train.tokens=100"
     assert f"\noutrider train vip --setting sparse {values}\n" in text
     untouched, classes = (line.split(" | ") for line in text.splitlines() if line.startswith("| vip"))
@@ -371,7 +380,12 @@ def test_the_picture_leaves_out_classes_of_few_problems(code: ModuleType, seldom
     arms = tuple(arm(name, [[wins] * (10 + seldom)] * 2, samples=64) for name, wins in (("grpo", 32), ("vip", 40)))
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
     results = BenchReport(bench, start, start, arms, {}, ()).to_json()
-    about = {"setting": "sparse", "part": "compared", "tuned": tuned(grpo=0.1, vip=0.1)}
+    about = {
+        "setting": "sparse",
+        "part": "compared",
+        "tuned": tuned(grpo=0.1, vip=0.1),
+        "epochs": {"grpo": 1, "vip": 1},
+    }
     below = sys.modules["_map_figure"].figure({"sparse": results | about}).axes[1]
     assert len(below.containers) == drawn
 
@@ -415,8 +429,9 @@ def test_a_star_is_at_whoever_had_another_rate_or_other_updates_than_grpo(code: 
     measured(tmp_path / "frontier" / "compared", "vip", 40)
     (tmp_path / "frontier" / "screen").mkdir()
     tuning = tuned(grpo=0.1, vip=0.2)
-    for updates, star in (4, ""), (1, r"\*"):
-        tuning["vip"]["chosen"] = {"learn.lr": 2e-4, "learn.minibatches": updates}
+    for minibatches, epochs, star in (4, 1, ""), (1, 1, r"\*"), (4, 2, r"\*"), (2, 2, ""):
+        tuning["vip"]["chosen"] = {"learn.lr": 2e-4, "learn.minibatches": minibatches}
+        recipes(tmp_path / "frontier" / "compared", vip=epochs)
         (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuning}))
         code.draw(tmp_path)
         text = (tmp_path / "page.md").read_text()
