@@ -111,13 +111,12 @@ def _told(found: Results) -> str:
     who = f"`{best}`" if best else "nobody"
     if found["part"] == "compared":
         return f"Ahead of GRPO at one end and behind at neither, with the largest sum: {who}."
+    if found["part"] not in CONTROLS:
+        return _LATER.format(who=who)
+    [name] = {*found["recipes"]} - {"grpo"}
     if found["part"] == "control":
-        [name] = {*found["recipes"]} - {"grpo"}
         return _CONTROL.format(who=f"`{name}` stays" if best else f"not `{name}`")
-    if found["part"] == "better":
-        [name] = {*found["recipes"]} - {"grpo"}
-        return _BETTER.format(who=f"`{name}` is" if best else f"`{name}` is not")
-    return _LATER.format(who=who)
+    return _BETTER.format(who=f"`{name}` is" if best else f"`{name}` is not")
 
 
 def _noise(found: Results) -> str:

@@ -85,7 +85,7 @@ def _of_training(mostly_failed: bool) -> list[str]:
         "Replace groups without a signal within the step: recipe dapo (stage refill).",
         "Offer problems that taught nothing less often: stage skip; or drop what outrider evaluate never solves.",
         "What nothing solves trained on its own last success, where problems come back: recipe prefix-replay or "
-        "choose-annealed; more rollouts where few succeed: dars-hw or cures."
+        "choose-annealed; more rollouts where few succeed: dars-hw."
         if mostly_failed
         else "Harder problems: most of these groups are solved by every rollout.",
     ]
