@@ -63,29 +63,46 @@ def test_the_prior_of_a_level_is_the_one_its_problems_are_drawn_from(a: float, b
     assert rate.moment(1, 1) == pytest.approx(Rate(a, b).moment(1, 1), rel=0.12)
 
 
-def test_what_is_believed_is_calibrated() -> None:
-    """Of problems believed to be solved with a chance of about x, a share of about x is: with no past, and with one."""
+POPULATIONS = {"3": (0.4, 1.0), "4": (0.25, 4.0), "5": (0.2, 9.0)}
+"""Pass rates of three levels, as parameters of a beta distribution."""
+
+
+@pytest.mark.parametrize("returning", [False, True])
+def test_what_is_believed_is_calibrated(returning: bool) -> None:
+    """Of problems believed to be solved with a chance of about x, a share of about x is: where all are new, and where
+    80 of a level come back every eight steps, so that their own past counts."""
     rng, belief = np.random.default_rng(2), Belief()
-    parameters = {"3": (0.4, 1.0), "4": (0.25, 4.0), "5": (0.2, 9.0)}
     sums = np.zeros((len(belief.told), 4))
-    for step in range(40):
-        for level, (a, b) in parameters.items():
-            belief.learn(visited(rng.beta(a, b, 10).tolist(), 6, seed=1000 * step + int(level), level=level, step=step))
+    pools = {level: rng.beta(a, b, (8, 10)) for level, (a, b) in POPULATIONS.items()}
+    for step in range(64):
+        for level, (a, b) in POPULATIONS.items():
+            rates = pools[level][step % 8] if returning else rng.beta(a, b, 10)
+            named = step % 8 if returning else step
+            belief.learn(visited(rates.tolist(), 6, seed=1000 * step + int(level), level=level, step=named))
             sums += np.array(belief.told) if step else 0
     _, expected_C, variance_C, successes_C = sums[sums[:, 0] > 0].T
-    assert len(expected_C) >= 3
+    assert len(expected_C) >= (6 if returning else 3), "they are told apart"
     assert (np.abs(successes_C - expected_C) < 3 * np.sqrt(variance_C)).all()
-    told, rates = [], []
-    for level, (a, b) in parameters.items():
-        for i, rate in enumerate(rng.beta(a, b, 3000)):
-            problem, tries = Problem(f"{level}-new-{i}", "?", level=level), i % 3 * 4
-            prior = belief.expected(problem).rate
-            successes = int(rng.binomial(tries, rate))
-            told.append(Rate(prior.a + successes, prior.b + tries - successes).mean)
-            rates.append(rate)
-    order, told, rates = np.argsort(told), np.array(told), np.array(rates)
-    for part in np.array_split(order, 10):
-        assert told[part].mean() == pytest.approx(rates[part].mean(), abs=0.025)
+
+
+def test_what_is_believed_with_a_past_is_calibrated() -> None:
+    """Of 3,000 problems of each level, of which a third was seen never, a third with four rollouts and a third with
+    eight: by tenths of what is believed, as many are solved."""
+    rng, belief = np.random.default_rng(2), Belief()
+    for level, (a, b) in POPULATIONS.items():
+        belief.learn(visited(rng.beta(a, b, 400).tolist(), 6, seed=int(level), level=level))
+    problems = [Problem(f"{level}-new-{i}", "?", level=level) for level in POPULATIONS for i in range(3000)]
+    true = np.array([rng.beta(*POPULATIONS[problem.level]) for problem in problems])
+    seen = []
+    for i, (problem, rate) in enumerate(zip(problems, true, strict=True)):
+        tries = i % 3 * 4
+        won = int(rng.binomial(tries, rate))
+        rollouts = members("1" * won + "0" * (tries - won), problem, 2)
+        seen += [Group(problem, f"train:2:{problem.id}", tuple(rollouts))] if tries else []
+    belief.learn(seen)
+    told = np.array([belief.expected(problem).rate.mean for problem in problems])
+    for part in np.array_split(np.argsort(told), 10):
+        assert told[part].mean() == pytest.approx(true[part].mean(), abs=0.025)
     assert told.std() > 0.1, "they differ, and not for nothing"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from outrider.explore.belief import Belief
 from outrider.explore.rate import Rate
-from outrider.explore.recalibration import ANCHOR, KEPT, Recalibration
+from outrider.explore.recalibration import ANCHOR, KEPT, STRIDE, Recalibration
 from outrider.record import Group, Problem
 from scripted import Unmoved, members
 
@@ -91,6 +91,39 @@ def test_the_mean_moves_and_how_sure_a_belief_is_stays() -> None:
     moved = Recalibration(slope=2.0, shift=0.5).of(Rate(1.0, 3.0))
     assert sum(moved) == pytest.approx(4.0)
     assert np.log(moved.a / moved.b) == pytest.approx(2 * np.log(1 / 3) + 0.5)
+
+
+@pytest.mark.parametrize("ends", [0.3, 0.9])
+def test_a_policy_that_takes_off_turns_no_beliefs_round(ends: float) -> None:
+    """After 20 steps without a success half of the problems of one level are solved within a few, or nearly all, and of
+    the other next to none: beliefs are then sure and wrong, and a whole Newton step would give a slope below 0."""
+    belief, rng = Belief(), np.random.default_rng(0)
+    for step in range(40):
+        groups = []
+        for level, share in (("3", 1.0), ("6", 0.02)):
+            chance = share * ends * min(max(step - 20, 0) / 3, 1)
+            for i in range(64):
+                problem = Problem(f"{level}-{step % 4}-{i}", "?", level=level)
+                won = int(rng.binomial(8, chance))
+                made = members("1" * won + "0" * (8 - won), problem, step)
+                groups.append(Group(problem, f"train:{step}:{problem.id}", tuple(made)))
+        belief.learn(groups)
+        easy, hard = (belief.expected(Problem("new", "?", level=level)).rate.mean for level in ("3", "6"))
+        assert 0.5 < belief.numbers()["slope"] < 2
+        if step > 20:
+            assert hard < easy
+    assert (easy, hard) == (pytest.approx(ends, abs=0.1), pytest.approx(0.02 * ends, abs=0.05))
+
+
+def test_a_step_moves_no_belief_by_more_than_a_stride() -> None:
+    """Sure of 1 in 1,000, and half of them came: the whole step would be hundreds of logits; then on to the optimum."""
+    found, told = Recalibration(), [(Rate(0.1, 99.9), 4, 4)] * 100
+    found.learn(told)
+    slope, shift = found.state_dict()["found"]
+    assert (slope - 1) * np.log(0.1 / 99.9) + shift == pytest.approx(STRIDE)
+    for _ in range(60):
+        found.learn(told)
+    assert found.of(Rate(0.1, 99.9)).mean == pytest.approx(0.5, abs=0.02)
 
 
 def test_nothing_comes_and_nothing_changes() -> None:

@@ -255,9 +255,11 @@ class Belief:
         self.recalibration.learn(known)
 
     def numbers(self) -> dict[str, float]:
-        """Of the last step, for its metrics: ``surprise``, ``memory``, and what was told by class."""
+        """For the metrics of a step: ``surprise``, and what was told by class; ``memory``, and the ``slope`` and
+        ``shift`` by which beliefs are recalibrated from now on."""
         told = {f"told_{i}_{name}": value for i, each in enumerate(self.told) for name, value in each._asdict().items()}
-        return {"surprise": self.surprise, "memory": self.memory} | told
+        now = {"memory": self.memory, "slope": self.recalibration.slope, "shift": self.recalibration.shift}
+        return {"surprise": self.surprise} | now | told
 
     def state_dict(self) -> dict[str, Any]:
         """Steps, scores, recalibration, sums of levels by memory, and pasts of problems, that of longest ago first."""

@@ -14,6 +14,7 @@ from outrider.explore.rate import Rate
 
 KEPT = 0.95  # of the weight of a step, the share that still counts a step later
 ANCHOR = 20.0  # as firmly is the map held to leaving beliefs alone as by 80 rollouts at a pass rate of one half
+STRIDE = 1.0  # logits; over more, the information that a Newton step goes by no longer holds
 
 _ALONE = np.array([1.0, 0.0])
 
@@ -24,9 +25,11 @@ class Recalibration:
     belief, learnt as steps go by.
 
     That is Platt scaling, by logistic regression of successes on believed means: with weights that fade by ``KEPT`` a
-    step and a ridge of ``ANCHOR`` around slope 1 and shift 0, one Newton step for every step of the run. The n rollouts
-    of a problem share its pass rate, so they weigh as :math:`n / (1 + (n - 1) / (a + b + 1))` of their own. How sure a
-    belief is, a + b, stays. What is found is drawn back as far as noise could have made it, by
+    step and a ridge of ``ANCHOR`` around slope 1 and shift 0, one Newton step for every step of the run, which is cut
+    short where it would move a belief by more than ``STRIDE``: beliefs that are sure of failures have next to no
+    information, and where successes come all the same a whole step would overshoot and turn their order round. The n
+    rollouts of a problem share its pass rate, so they weigh as :math:`n / (1 + (n - 1) / (a + b + 1))` of their own.
+    How sure a belief is, a + b, stays. What is found is drawn back as far as noise could have made it, by
     :math:`\max(0, 1 - 2 / \chi^2)` with the information's :math:`\chi^2` of its distance from leaving beliefs alone.
     Degenerate cases: before anything was learnt, and where nothing comes, beliefs stay.
 
@@ -52,16 +55,18 @@ class Recalibration:
     def learn(self, told: Sequence[tuple[Rate, int, int]]) -> None:
         """From beliefs before they were recalibrated, with the successes and failures that came."""
         new, gradient = np.zeros((2, 2)), np.zeros(2)
-        for rate, successes, failures in told:
+        places = [np.array([log(rate.a / rate.b), 1.0]) for rate, *_ in told]
+        for at, (rate, successes, failures) in zip(places, told, strict=True):
             n, mean = successes + failures, _mapped(rate, *self._found.tolist())
             weight = n / (1 + (n - 1) / (rate.a + rate.b + 1))
-            at = np.array([log(rate.a / rate.b), 1.0])
             new += weight * mean * (1 - mean) * np.outer(at, at)
             gradient += weight * (successes / n - mean) * at
         self._information = KEPT * self._information + new
         # where the past was at its optimum, its gradient is the anchor's pull, of which a share has faded
         gradient -= (1 - KEPT) * ANCHOR * (self._found - _ALONE)
-        self._found = self._found + np.linalg.solve(self._information + ANCHOR * np.eye(2), gradient)
+        step = np.linalg.solve(self._information + ANCHOR * np.eye(2), gradient)
+        farthest = max((abs(float(at @ step)) for at in places), default=0.0)
+        self._found = self._found + step / max(1.0, farthest / STRIDE)
         away = self._found - _ALONE
         evidence = float(away @ self._information @ away)  # about chi-squared, with a mean of 2 where beliefs are right
         self.slope, self.shift = (_ALONE + max(0.0, 1 - 2 / evidence if evidence else 0.0) * away).tolist()
