@@ -81,6 +81,26 @@ def test_a_run_says_it_and_it_is_true(capsys: pytest.CaptureFixture[str]) -> Non
     assert [step["learn/skipped_no_signal"] for step in steps] == [1, 1]
 
 
+def test_what_learns_later_on_is_not_said_to_learn_nothing() -> None:
+    """Of nine tries of which the best counts, eight rollouts say nothing; k falls to 1."""
+    assert said("passk-annealed", "credit.main.0.annealed_passk.first=9") == [
+        "every advantage will be 0 in the first steps, whatever the verdicts: explore.0 gives a problem 8 rollouts, "
+        "which credit.main cannot compare then"
+    ]
+    assert said("passk-annealed", "credit.main.0.annealed_passk.first=8") != []
+    assert said("passk-annealed", "credit.main.0.annealed_passk.first=7") == []
+
+
+def test_updates_in_which_problems_count_unevenly_are_told() -> None:
+    """Groups of one size count the same in every update."""
+    [sentence] = said("invest", "learn.minibatches=4")
+    assert sentence == (
+        "credit.main states a goal in which all problems count the same, but learn.minibatches is 4: a problem counts "
+        "less in an update whose others have many rollouts"
+    )
+    assert said("invest", "learn.minibatches=4", "explore=[uniform]") == []
+
+
 def test_a_reward_for_errors_is_told() -> None:
     [sentence] = said("grpo", "reward={correct: 0, incorrect: 1, unparseable: 0}")
     assert sentence == "reward.correct is 0, less than reward.incorrect, 1: errors are rewarded"

@@ -235,6 +235,18 @@ def check_determinism_whatever_the_rewards(life: Life) -> None:
     assert life.state(shaped) == life.states[-1]
 
 
+def check_who_plans_ahead(life: Life) -> None:
+    """From the state before every step, one in which all comes otherwise asks for the same and leaves nothing out."""
+    own = f"{type(life.run.stage).__name__.lower()}: "
+    for step in range(STEPS) if life.run.stage.plans_ahead else ():
+        for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
+            run = life.again(step)
+            run.world, run.known = life.world._replace(ending=always(end)), {}
+            reasons = [r.unused for group in run.next() for r in group.rollouts]
+            assert run.plans[0] == life.run.plans[step]
+            assert not any(reason.startswith(own) for reason in reasons)
+
+
 def check_reasons(life: Life) -> None:
     """What is left out says which stage did it, and one reason holds for a whole group unless single ones are left
     out."""
@@ -261,6 +273,7 @@ RULES = (
     check_resume,
     check_plain_state,
     check_determinism_whatever_the_rewards,
+    check_who_plans_ahead,
     check_reasons,
     check_metrics,
 )
@@ -349,6 +362,18 @@ class Moody(Stage):
         return [] if view.round else [SampleRequest(g.problem, n=1 + next(self.moods) % 5) for g in view.groups]
 
 
+class Rash(Stage):
+    """Says that it plans ahead, and gives more to what failed."""
+
+    @property
+    def plans_ahead(self) -> bool:
+        return True
+
+    def plan(self, view: View) -> list[SampleRequest]:
+        failed = [g for g in view.groups if g.size and not any(r.success for r in g.rollouts)]
+        return [] if view.round else [SampleRequest(g.problem, n=1) for g in failed]
+
+
 class Forgetful(Stage):
     """Plans by what it has seen and saves none of it."""
 
@@ -388,6 +413,7 @@ class Greedy(Stage):
         (Spendthrift, check_order_of_problems),
         (Generous, check_what_is_left_out_gets_nothing),
         (Moody, check_determinism_whatever_the_rewards),
+        (Rash, check_who_plans_ahead),
         (Forgetful, check_resume),
         (Greedy, check_determinism_whatever_the_rewards),
         (Greedy, check_reasons),

@@ -11,9 +11,9 @@ logits, as ``invest`` has it: the mean over problems of noise times p (1 - p) / 
 are. It is divided by that of the same number of rollouts for everybody at as many tokens as were spent, so 1 is
 uniform. The one who knows spends the same tokens, rollout by rollout where they take most off; everybody gets two at
 least. So ``invest`` is measured in a world that is as it believes: beta distributions, noises that do not depend on the
-end of a response. Counts of DARS and XRPO depend on how rollouts ended, and then no estimate is unbiased by weights
-alone: theirs is the variance at such counts, and they go for something else. Less is not more success: it is what a
-method that goes for the mean pass rate has to offer by allocation alone.
+end of a response. Counts of DARS and XRPO depend on how rollouts ended, and then an estimate from all rollouts of a
+problem together is biased: theirs is the variance at such counts, and they go for something else. Less is not more
+success: it is what a method that goes for the mean pass rate has to offer by allocation alone.
 
 Second row: how far such steps take the mean pass rate to first order, squared, per token, by what ``worth.py``
 measured; uniform's is 1. Rollouts weigh alike, but for ``invest``, whose credit has problems weigh alike. ``choose``

@@ -144,11 +144,19 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _goals_are_kept(self) -> Recipe:
+        after = [i for i, stage in enumerate(self.explore) if not stage.plans_ahead]
         for stream, chain in self.credit.items():
-            if split(chain).baseline.goal is not None and not self.objective.aggregate.fixed:
+            if split(chain).baseline.goal is None:
+                continue
+            if not self.objective.aggregate.fixed:
                 raise ValueError(
                     f"credit.{stream} estimates the gradient of a stated goal, which a denominator that depends on "
                     "the responses changes: set objective.aggregate=constant"
+                )
+            if after:
+                raise ValueError(
+                    f"credit.{stream} estimates the gradient of a stated goal, which explore.{after[0]} changes: how "
+                    "many rollouts a problem has, from what, and which are trained on has to be known before the step"
                 )
         return self
 

@@ -23,7 +23,8 @@ class StatedGoal(BatchBaseline):
     without bias. So the mean over all members of :math:`A_{ij} \nabla \log \pi(y_{ij})` estimates
     :math:`\nabla \frac{1}{P} \sum_i U_k(p_i)` without bias, as long as the numbers of rollouts were fixed before
     they were drawn: ragged groups change its variance and not its goal. The objective has to take that mean as it is,
-    without a length in its denominator that depends on how a response ends (``aggregate: constant``).
+    without a length in its denominator that depends on how a response ends (``aggregate: constant``), and in one update
+    a step: of several each divides by its own number of members, so that a problem weighs less beside large ones.
 
     With groups of one size it is PKPO, or leave-one-out. Degenerate cases are those of ``pkpo``: fewer than ``k`` valid
     members, or equal rewards, give 0, and the problem still counts in ``P``; one without a valid member counts nowhere.

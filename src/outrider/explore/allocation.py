@@ -40,6 +40,10 @@ class Allocation(Stage):
     def check(self, around: Surroundings) -> None:
         around.refuse_drawn()
 
+    @property
+    def plans_ahead(self) -> bool:
+        return True
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.min_n, self.max_n))
 

@@ -161,6 +161,10 @@ class Belief:
     nobody looks, and that problems of a level differ more than its visits show, is put right by a
     :class:`~outrider.explore.recalibration.Recalibration`.
 
+    A problem's rollouts from its plain prompt count alike: where a later stage draws more of those of which few
+    succeeded (``rebalance``, ``prioritise``), pass rates of levels come out a little too high. Levels should be few:
+    the pasts of 100,000 problems are kept, and those of every level there was.
+
     Attributes:
         memory: the one that is believed.
         surprise: of the last step's rollouts, the mean of minus the logarithm of their chance, in nats.

@@ -59,6 +59,10 @@ class Choose(Stage):
     _offers: Counter[str] = PrivateAttr(default_factory=Counter)  # of problems, in this step
     _refused: int = PrivateAttr(0)
 
+    @property
+    def plans_ahead(self) -> bool:
+        return True
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before
 

@@ -35,9 +35,10 @@ class Invest(Stage):
     than the one before, so but for the last rollouts no allocation has less variance at that price; what is left is
     less than a rollout costs. Long responses are dearer and noisier alike, so length mostly cancels.
 
-    It plans once, before the step, and from the plain prompt: who stops or goes on by how rollouts of the step end has
-    no unbiased estimate by weights alone, and what continues a prefix or reads examples is drawn from another policy
-    than the one whose gradient is asked for.
+    It plans once, before the step, and from the plain prompt: where the number of a problem's rollouts follows from how
+    some of them end, an estimate from all of them together is biased, and what continues a prefix or reads examples is
+    drawn from another policy than the one whose gradient is asked for. Two waves of ``max(k, 2)`` rollouts or more,
+    each with its own baselines and joined by fixed weights, would be unbiased; that was not tried.
 
     Only scorable rollouts from the plain prompt are evidence, of dropped groups too. Stands first, in the place of
     uniform. With other credit the goal is that credit's, and the number of rollouts may weigh in it. Degenerate cases:
@@ -72,6 +73,10 @@ class Invest(Stage):
         around.refuse_drawn()
         if around.goal not in (None, self.k):
             raise ValueError(f"plans for k = {self.k}, but credit.main states the goal with k = {around.goal}")
+
+    @property
+    def plans_ahead(self) -> bool:
+        return True
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most != 0:

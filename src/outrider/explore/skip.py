@@ -61,6 +61,10 @@ class Skip(Stage):
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})
 
+    @property
+    def plans_ahead(self) -> bool:
+        return True
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before
 

@@ -117,6 +117,15 @@ class Stage(Options):
         """Whether it needs the policy's nucleus sizes, which not every engine can measure."""
         return False
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether all that it decides about a step is decided before a rollout of it is drawn, and from plain prompts.
+
+        Credit that states a goal asks for it: with more rollouts where some failed, or without those that did, its
+        estimate is one of another goal.
+        """
+        return False
+
     def plan(self, view: View) -> list[SampleRequest]:
         """The next rollouts; none ends the stage's turn."""
         raise NotImplementedError

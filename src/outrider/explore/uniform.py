@@ -21,6 +21,10 @@ class Uniform(Stage):
 
     n: int = Field(8, ge=1, description="rollouts per problem")
 
+    @property
+    def plans_ahead(self) -> bool:
+        return True
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.n, self.n))
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from outrider.config import Recipe
-from outrider.credit import Members, advantages_of
+from outrider.credit import Members, advantages_of, split
 from outrider.explore import Refill
 from outrider.explore.stage import Bounds, bounds_after
 from outrider.train.cores import usable_cores
 
 MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
+LATE = 10**9  # a step by which whatever changes along a run has changed
 OUT_OF_PROPORTION = 10  # times the training's tokens: evaluations that cost more get a warning
 
 
@@ -22,13 +23,15 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
 
     - No verdict can change an advantage: a problem has one rollout that is compared within it, say; or a wrong answer
       is worth more than a right one.
+    - Credit states a goal, and a step is cut into several updates, which changes how problems count in it.
     - The run ends before its warm-up does, or before a piece of credit begins to act.
     - There are more ranks than cores. ``cores`` are those of all ranks, where this process may be pinned to one.
     - The evaluations may generate more than ``OUT_OF_PROPORTION`` times the tokens of the training. ``heldout`` is the
       number of problems that there are to evaluate on, where it is known.
     """
     crowded = _crowded(recipe, cores or len(usable_cores()))
-    return [*_no_signal(recipe), *_too_short(recipe), *crowded, *_mostly_evaluation(recipe, heldout)]
+    uneven = [*_no_signal(recipe), *_uneven(recipe)]
+    return [*uneven, *_too_short(recipe), *crowded, *_mostly_evaluation(recipe, heldout)]
 
 
 def _no_signal(recipe: Recipe) -> Iterator[str]:
@@ -39,9 +42,12 @@ def _no_signal(recipe: Recipe) -> Iterator[str]:
     n = _rollouts_of_a_problem(recipe)
     if n is None or n > MANY or _gives_signal(recipe, n):
         return
+    gives = f"gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
     place = next(i for i, stage in enumerate(recipe.explore) if stage.bounds(Bounds(), recipe.train.problems).most)
-    few = f"explore.{place} gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
-    reason = few if _gives_signal(recipe, n + 15) else "all verdicts have the same reward"
+    if _gives_signal(recipe, n, LATE):
+        yield f"every advantage will be 0 in the first steps, whatever the verdicts: explore.{place} {gives} then"
+        return
+    reason = f"explore.{place} {gives}" if _gives_signal(recipe, n + 15) else "all verdicts have the same reward"
     pulled = recipe.objective.kl.coef or recipe.objective.entropy.bonus or recipe.objective.entropy.target
     outcome = "nothing is learned from them" if pulled else "the policy is never updated"
     yield f"every advantage will be 0, whatever the verdicts, so {outcome}: {reason}"
@@ -55,8 +61,9 @@ def _rollouts_of_a_problem(recipe: Recipe) -> int | None:
     return most if fewest == most and bounds.most == most * problems else None
 
 
-def _gives_signal(recipe: Recipe, n: int) -> bool:
-    """Whether any verdicts on ``n`` rollouts of two problems give one of them an advantage other than 0."""
+def _gives_signal(recipe: Recipe, n: int, step: int = 1) -> bool:
+    """Whether any verdicts on ``n`` rollouts of two problems give one of them an advantage other than 0, from a step
+    on that is late enough for every piece to act."""
     values = sorted({r for r in recipe.reward.model_dump().values() if r is not None})
     groups = [
         _members([a] * k + [b] * (n - k), recipe.reward.correct)
@@ -64,8 +71,7 @@ def _gives_signal(recipe: Recipe, n: int) -> bool:
         for k in {0, 1, n // 2, n - 1, n}
     ]
     chain = recipe.credit["main"]
-    # late enough for every piece to act
-    step = max(getattr(link, "first_step", 1) for link in chain)
+    step = max(step, *(getattr(link, "first_step", 1) for link in chain))
     return any(a_T.any() for a_GT in advantages_of(chain, groups, step) for a_T in a_GT)
 
 
@@ -80,6 +86,18 @@ def _members(rewards: list[float], correct: float) -> Members:
         entropies_GT=[np.linspace(0.1, 1.0 + k, t) for k, t in enumerate(tokens)],
         pieces_GT=[np.full(t, "x") for t in tokens],
     )
+
+
+def _uneven(recipe: Recipe) -> Iterator[str]:
+    fewest, most = bounds_after(recipe.explore, recipe.train.problems).first
+    if recipe.learn.minibatches == 1 or fewest == most:
+        return
+    for stream, chain in recipe.credit.items():
+        if split(chain).baseline.goal is not None:
+            yield (
+                f"credit.{stream} states a goal in which all problems count the same, but learn.minibatches is "
+                f"{recipe.learn.minibatches}: a problem counts less in an update whose others have many rollouts"
+            )
 
 
 def _too_short(recipe: Recipe) -> Iterator[str]:
