@@ -1,4 +1,4 @@
-"""Whom the map recommends in a setting, by steps 5 to 10 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 to 11 of its rule (``map.py``)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
 
     Of the designs that came later one that is ahead at both ends, by the last bench where there is one, or of the
     comparison one that is at any end. Who was compared is judged there alone, also where it runs beside later designs,
-    and who was run again is judged no more by what came before. Whom a control refuses is not recommended, and with
-    GRPO's better values whoever is ahead with them.
+    and who was run again is judged no more by what came before. Whom a control refuses is not recommended; who was
+    compared at GRPO's better values is recommended with these.
 
     Args:
         results: those of a setting in the order in which they were run.
@@ -25,7 +25,7 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
     for setting in dict.fromkeys(found["setting"] for found in results.values()):
         benches = [found for found in results.values() if found["setting"] == setting]
         *later, first = reversed([found for found in benches if found["part"] not in CONTROLS])
-        refused = {name for found in benches if found["part"] == "control" for name in behind(found)}
+        refused = {name for found in benches if found["part"] in CONTROLS for name in behind(found)}
         judged = measured(first) | refused
         for found in later:
             if name := ahead(found, all, judged):
@@ -38,7 +38,7 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
                 told[setting] = (name, first)
         for found in benches:
             name = told.get(setting, ("", found))[0]
-            if found["part"] == "better" and name in measured(found) - behind(found):
+            if found["part"] == "better" and name in measured(found):
                 told[setting] = (name, found)
     return told
 
