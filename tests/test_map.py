@@ -210,9 +210,9 @@ def test_designs_that_came_later_have_problems_of_their_own(
     chosen = {}
     for name in (*names["later"], *names["last"]):
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
-        chosen[name] = [*recipe["settings"]["frontier"]["learn"].values()]
-    ours = dict.fromkeys(("choose-pass3", "choose-annealed"), [2e-4, 1])  # the screen here says 4
-    assert chosen == ours | dict.fromkeys(("grpo", "choose-slope3"), [1e-4, 4])  # of the last bench, with better values
+        chosen[name] = (*recipe["settings"]["frontier"]["learn"].values(),)
+    ours = dict.fromkeys(("choose-pass3", "choose-annealed"), (2e-4, 1))  # the screen here says 4
+    assert chosen == ours | dict.fromkeys(("grpo", "choose-slope3"), (1e-4, 4))  # of the last bench, with better values
 
 
 def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
