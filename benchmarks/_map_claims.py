@@ -45,6 +45,8 @@ def most(found: Results, recipe: str) -> str:
 
 
 class Claim(NamedTuple):
+    """What a paper reports of a recipe, in its own words and figures, and what of a bench stands beside it."""
+
     recipe: str
     of: str
     reported: str

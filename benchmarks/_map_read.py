@@ -28,19 +28,29 @@ def at(estimate: Results) -> str:
 
 
 def change(estimate: Results) -> str:
+    """With its interval, bold where that excludes 0."""
     return as_change(read(estimate))
 
 
-def pair(recipe: str, found: Results) -> tuple[str, str]:
+def pair(recipe: str, found: Results) -> tuple[float, int]:
     """Learning rate, and updates of the optimizer in a step: each epoch has as many as there are minibatches.
 
     >>> chosen = {"learn.lr": 0.0002, "learn.minibatches": 4}
     >>> pair("dars-hw-breadth", {"tuned": {"dars-hw-breadth": {"chosen": chosen}}, "epochs": {"dars-hw-breadth": 2}})
-    ('2e-4', '8')
+    (0.0002, 8)
     """
     chosen = found["tuned"][recipe]["chosen"]
-    rate = f"{chosen['learn.lr']:.0e}".replace("e-0", "e-")
-    return rate, str(chosen["learn.minibatches"] * found["epochs"][recipe])
+    return chosen["learn.lr"], chosen["learn.minibatches"] * found["epochs"][recipe]
+
+
+def written(values: tuple[float, int]) -> tuple[str, str]:
+    """A pair in a table.
+
+    >>> written((0.0002, 1)), written((2.4e-4, 8))
+    (('2e-4', '1'), ('2.4e-4', '8'))
+    """
+    digits, exponent = f"{values[0]:.1e}".split("e")
+    return f"{float(digits):g}e{int(exponent)}", str(values[1])
 
 
 def read(estimate: Results) -> Estimate:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
-from _map_read import Results, at, change, largest, pair, read
+from _map_read import Results, at, change, largest, pair, read, written
 from _map_rule import CONTROLS, ahead
 
 from outrider.bench.crossed import Estimate, Measured, estimate
@@ -70,7 +70,7 @@ def _sentence(found: Results) -> str:
     if len(points) > 1:
         last = (after[name]["value"] - points[-2][name]["value"] for name in ("pass@1", many))
         told += ", of which the last 1/{} gave {:+.3f} and {:+.3f}".format(len(points), *last)
-    return f"{told}. [The bench]({found['part']}/page.md), [the screen](screen/page.md)."
+    return f"{told}. [The bench]({found['part']}/page.md), [the screen](screen/page.md#tuning)."
 
 
 def _ends(found: Results) -> str:
@@ -83,7 +83,7 @@ def _ends(found: Results) -> str:
         changes += [change(recipe["minus_base_at_equal_pass@1"][many])]
         told = [NONE] * 5 if name == "grpo" else changes
         there = NONE if name == "grpo" else "never" if reached is None else f"{reached / 1e6:.2f} M"
-        turned, values = recipe["problems_turned"], [*pair(name, found), f"{end['steps']['value']:.0f}"]
+        turned, values = recipe["problems_turned"], [*written(pair(name, found)), f"{end['steps']['value']:.0f}"]
         rows.append([name, *values, at(end["pass@1"]), *told, there, at(turned["solved"]), at(turned["lost"])])
     chance = found["problems_turned_by_chance"]
     if chance is not None:
