@@ -55,12 +55,13 @@ _OPENING = (
     "benches beside it."
 )
 _SHORT = (
-    f"Who is ahead by intervals, at most {NAMED} at each end, on problems that nothing had been measured on; with a "
-    "star whoever had another learning rate or other updates a step than GRPO, which alone may be what is ahead "
-    "with one try. The recommended have their changes at both ends, beside GRPO at the same values where it was "
-    "run so. What the names stand for: [recipes](../../../docs/recipes.md), and [those that are not "
-    "shipped](../../studies/recipes); `choose-…` are ours. Those that came after a comparison were looked at on "
-    "other problems first, and then compared as the rule says. As they were compared:"
+    "All by intervals, on problems that nothing had been measured on before. *Ahead*: whoever is ahead of GRPO at "
+    f"that end, the {NAMED} farthest. *Recommended*: its changes at both ends, beside GRPO at the same learning rate "
+    "and updates a step where it was run so. A star marks recipes whose rate or updates are not GRPO's, which alone "
+    "may be why they are ahead with one try. What the names stand for: [recipes](../../../docs/recipes.md), and "
+    "[those that are not shipped](../../studies/recipes); `choose-…` are ours. Those that came after a comparison "
+    "were looked at on other problems first, and then compared as the rule says. The recommended, as they were "
+    "compared:"
 )
 _PICTURE = (
     "Changes from GRPO with 95 % intervals. Left: on the untouched problems, up and to the right is better on both "
@@ -73,12 +74,12 @@ _UNTOUCHED = (
     "star as above."
 )
 _CONTROL = (
-    "**Is it the learning rate?** Whom the map recommends may have had another rate and other updates than GRPO, or "
-    "GRPO may be better with others than the screen found. Here both have the values that are named, in seeds and on "
-    "problems that nobody had looked at; behind the changes stands what GRPO comes to with them, and in brackets as "
-    "the screen tuned it, on the problems of the curve. Who is ahead at no end or behind at one is recommended no "
-    "more. Where GRPO has more with the values that are named, whoever was compared with such may owe them what it "
-    "has with one try:"
+    "**Is it the learning rate?** A recipe that the map recommends may have another rate and other updates than "
+    "GRPO, and GRPO may be better with others than the screen found. Here both have the values that are named, in "
+    "seeds and on problems that nobody had looked at. Behind the changes stands what GRPO comes to with these "
+    "values, and in brackets as the screen tuned it, on the problems of the curve. A recipe that is ahead at no end "
+    "or behind at one is recommended no more. Where GRPO is better with one try than it was as tuned, recipes with "
+    "the same values in the table above may owe their lead to them:"
 )
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
