@@ -30,7 +30,7 @@ from outrider.measure.passk import pass_at_k
 from outrider.record import Problem, StopReason
 from outrider.runs.folder import RunFolder
 
-PROBLEMS, SAMPLES, KS = 300, 64, (1, 8, 64)
+PROBLEMS, SAMPLES, KS = 300, 64, (1, 8, 16, 64)
 RECIPE = load_recipe("grpo", ["task.word_problems.steps=[2,3,4,5,6,7,8]"], setting="prose")
 
 
@@ -78,7 +78,7 @@ def main() -> None:
         cut_off = StopReason(row["stop"]).truncates  # and not right, whatever its last number is
         answers[row["problem_id"]].append("" if cut_off else row["answer"] or "")
     numbers: dict[str, Any] = by_level(RECIPE.task.heldout(PROBLEMS), answers)
-    figure, axes = panels([f"pass@{k}" for k in KS], (11, 3.2))
+    figure, axes = panels([f"pass@{k}" for k in KS], (13, 3.2))
     for k, each in zip(KS, axes, strict=True):
         for name, colour in (("", BLUE), (" by luck", GREY)):
             label = name.strip() or "own answer"
