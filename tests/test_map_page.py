@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,17 @@ def test_what_is_committed_is_what_is_drawn_and_the_readme_has_its_first_table(c
         assert committed == sys.modules["_map_setting"].setting_page(setting, benches)
     [table] = [part for part in drawn.split("\n\n") if part.startswith("| setting ")]
     assert table in (BENCHMARKS.parent / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("text", ["README.md", "docs/which-method.md", "CHANGELOG.md"])
+def test_a_change_that_a_text_tells_is_on_a_page_of_results(text: str) -> None:
+    """With its interval; pages are made from results, texts are written by hand and grow old."""
+    told = re.compile(r"([+-]\d\.\d{3}) ±(\.\d{3})")
+    pages = (page.read_text("utf-8") for page in (BENCHMARKS / "results").glob("**/page.md"))
+    known = {change for page in pages for change in told.findall(page.replace("**", ""))}
+    found = told.findall((BENCHMARKS.parent / text).read_text("utf-8").replace("**", ""))
+    assert found
+    assert {*found} <= known
 
 
 @pytest.mark.parametrize(("seldom", "drawn"), [(9, 1), (10, 2)])
