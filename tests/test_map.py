@@ -224,9 +224,13 @@ def test_with_the_better_values_all_have_them(
 def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(
     code: ModuleType,
 ) -> None:
-    for setting, parts in code.PARTS.items():
-        all_parts = [code.Part(()), *parts.values()]
+    for setting in code.SETTINGS:
+        all_parts = [code.Part(()), *code.PARTS.get(setting, {}).values()]
         problems = [at for part in all_parts for at in range(part.skip, part.skip + part.problems)]
+        _, _, screened = code.SCREENS.get(setting, ("", 1, 150))
+        assert min(problems) >= 300 + screened
+        last = max(problems) + 1
+        assert len(load_recipe("grpo", setting=setting).task.heldout(last)) == last
         seeds = [seed for part in all_parts for seed in range(part.first, part.first + part.seeds)]
         seen_when_chosen = 5 if setting == "frontier" else 0  # its later designs ran first with those of the comparison
         assert len(problems) == len({*problems})
