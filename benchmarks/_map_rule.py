@@ -6,7 +6,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from _map_read import Results, as_grpo, largest, read
 
-CONTROLS = ("control", "better")
+BETTER = ("better", "next")
+"""Benches in which all have values that may be better for GRPO than those that the screen found."""
+CONTROLS = ("control", *BETTER)
 """Benches in which GRPO has other values than the screen found."""
 
 
@@ -38,7 +40,7 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
                 told[setting] = (name, first)
         for found in benches:
             name = told.get(setting, ("", found))[0]
-            if found["part"] == "better" and name in measured(found):
+            if found["part"] in BETTER and name in measured(found):
                 told[setting] = (name, found)
     return told
 

@@ -41,6 +41,7 @@ of step 9 ran; what was written before which run is in git (``git log -p benchma
    ``countdown`` recommends was chosen out of eight by the very problems that its change is told of. So whom they
    recommend is compared there as in 10. Who is not recommended with these values by it is recommended no more, and
    the next as by 9. Of the 996 problems that ``countdown`` holds out 150 are left in one piece, 450 to 599.
+   When ``choose-slope3`` was not recommended so on ``frontier``, the next was asked the same (before its run).
 
 In the settings:
 
@@ -135,6 +136,7 @@ PARTS = {
         "last": Part(("grpo", "choose-slope3", "choose-annealed"), skip=1800, first=15),
         "control": Part(("grpo", "choose-slope3"), skip=2100, first=20, pair=(2e-4, 1)),
         "better": Part(("grpo", "choose-slope3"), skip=2400, first=25, pair=(1e-4, 4)),
+        "next": Part(("grpo", "choose-pass4"), skip=2700, first=30, pair=(1e-4, 4)),
     },
     "sparse": {
         "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
@@ -167,6 +169,7 @@ TITLES = {
     "last": ", the last design",
     "control": ", beside GRPO at the same rate and updates",
     "better": ", with four updates a step",
+    "next": ", the next with four updates a step",
 }
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
 SCREENS = {"prose": ("1e-4", 2, 300)}

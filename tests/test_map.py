@@ -156,7 +156,7 @@ def test_designs_that_came_later_have_problems_of_their_own(
         for part, words in benches.items()
     }
     # from the first on; the seeds of the first two are the same, and one looked at those when the design was chosen
-    last = {"last": [15, 5, 1800], "control": [20, 5, 2100], "better": [25, 5, 2400]}
+    last = {"last": [15, 5, 1800], "control": [20, 5, 2100], "better": [25, 5, 2400], "next": [30, 5, 2700]}
     assert told == {"compared": [0, 5, 600], "later": [0, 5, 900], "again": [5, 10, 1200]} | last
     names = {part: [Path(word).stem for word in words if word.endswith(".yaml")] for part, words in benches.items()}
     assert names["compared"][: len(code.ASKED)] == list(code.ASKED)
@@ -168,7 +168,8 @@ def test_designs_that_came_later_have_problems_of_their_own(
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = (*recipe["settings"]["frontier"]["learn"].values(),)
     ours = dict.fromkeys(("choose-pass3", "choose-annealed"), (2e-4, 1))  # the screen here says 4
-    assert chosen == ours | dict.fromkeys(("grpo", "choose-slope3"), (1e-4, 4))  # of the last bench, with better values
+    # of the last benches, with better values
+    assert chosen == ours | dict.fromkeys(("grpo", "choose-slope3"), (1e-4, 4))
 
 
 def test_a_later_design_has_the_one_beside_it_that_the_screen_has_tuned(
@@ -208,13 +209,15 @@ def test_in_the_control_grpo_has_the_rate_and_updates_of_whom_the_map_recommends
     assert {name: (each.lr, each.minibatches) for name, each in learn.items()} == dict.fromkeys(part.names, values)
 
 
-@pytest.mark.parametrize("setting", ["countdown", "frontier", "sparse"])
+@pytest.mark.parametrize(
+    ("setting", "name"), [("countdown", "better"), ("frontier", "better"), ("frontier", "next"), ("sparse", "better")]
+)
 def test_with_the_better_values_all_have_them(
-    code: ModuleType, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: ModuleType, setting: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, part = asked_for(code, monkeypatch, tmp_path / "results"), code.PARTS[setting]["better"]
-    tuning = tuned(grpo=0.2, prefix_replay=0.2, choose_slope3=0.2)  # at 2e-4
-    code.compared(setting, "better", part, code.tuned_later(setting, part, tuning), tmp_path)
+    asked, part = asked_for(code, monkeypatch, tmp_path / "results"), code.PARTS[setting][name]
+    tuning = tuned(grpo=0.2, prefix_replay=0.2, choose_slope3=0.2, choose_pass4=0.2)  # at 2e-4
+    code.compared(setting, name, part, code.tuned_later(setting, part, tuning), tmp_path)
     files = [word for word in asked[-1] if word.endswith(".yaml")]
     learn = {Path(file).stem: load_recipe(file, setting=setting).learn for file in files}
     assert {name: (each.lr, each.minibatches) for name, each in learn.items()} == dict.fromkeys(part.names, (1e-4, 4))
