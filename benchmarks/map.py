@@ -39,9 +39,9 @@ of step 9 ran; what was written before which run is in git (``git log -p benchma
 11. *The better baseline in the other settings* (11-26, before its first run, after a review): on ``countdown`` and
    ``frontier``, too, GRPO's screen has four updates with 1e-4 level with what was chosen or above it, and whom
    ``countdown`` recommends was chosen out of eight by the very problems that its change is told of. So whom they
-   recommend is compared there as in 10. Who is not recommended with these values by it is recommended no more, and
-   the next as by 9. Of the 996 problems that ``countdown`` holds out 150 are left in one piece, 450 to 599.
-   When ``choose-slope3`` was not recommended so on ``frontier``, the next was asked the same (before its run).
+   recommend is compared there as in 10. Who fails there is recommended no more, but the next one is, as by 9. Of the
+   996 problems that ``countdown`` holds out 150 are left in one piece, 450 to 599. When ``choose-slope3`` was not
+   recommended so on ``frontier``, the next was asked the same (before its run).
 
 In the settings:
 

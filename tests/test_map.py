@@ -168,6 +168,7 @@ def test_designs_that_came_later_have_problems_of_their_own(
         recipe = yaml.safe_load((tmp_path / "runs/frontier/recipes" / f"{name}.yaml").read_text())
         chosen[name] = (*recipe["settings"]["frontier"]["learn"].values(),)
     ours = dict.fromkeys(("choose-pass3", "choose-annealed"), (2e-4, 1))  # the screen here says 4
+    assert code.LATER_PAIRS["frontier"]["choose-slope3"] == (2e-4, 1)
     # of the last benches, with better values
     assert chosen == ours | dict.fromkeys(("grpo", "choose-slope3"), (1e-4, 4))
 

@@ -140,6 +140,28 @@ def test_who_is_ahead_at_one_end_and_behind_at_neither_is_recommended(
         assert told == ({"frontier": (name, part)} if name else {})
 
 
+@pytest.mark.parametrize(("grpo", "told"), [(32, ("vip", "next")), (40, None)])
+def test_who_fails_beside_the_better_grpo_is_recommended_no_more_and_the_next_is_asked_the_same(
+    code: ModuleType, tmp_path: Path, grpo: int, told: tuple[str, str] | None
+) -> None:
+    """A later design is ahead at both ends, but not of GRPO with better values; then whom the comparison recommends."""
+    place = tmp_path / "frontier"
+    (place / "screen").mkdir(parents=True)
+    (place / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
+
+    def recommended() -> tuple[str, str] | None:
+        found = sys.modules["_map_rule"].recommendations(code.done(tmp_path)).get("frontier")
+        return (found[0], found[1]["part"]) if found else None
+
+    measured(place / "compared", "vip", 40)
+    measured(place / "last", "choose-slope3", 40, grpo=0)
+    assert recommended() == ("choose-slope3", "last")
+    measured(place / "better", "choose-slope3", 40, grpo=40)
+    assert recommended() == ("vip", "compared")
+    measured(place / "next", "vip", 40, grpo=grpo)
+    assert recommended() == told
+
+
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
 def test_a_setting_recommends_whom_the_map_does(code: ModuleType, info: SettingInfo) -> None:
     """Who trains it then trains what was compared."""

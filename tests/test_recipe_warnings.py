@@ -88,6 +88,8 @@ def test_what_learns_later_on_is_not_said_to_learn_nothing() -> None:
         "which credit.main cannot compare then"
     ]
     assert said("passk-annealed", "credit.main.0.annealed_passk.first=8") != []
+    cut_off = ("credit.main.0.annealed_passk={first: 9, steps: 1000}", "train.steps=10", FEW)
+    assert said("passk-annealed", *cut_off)[0].startswith(f"{ZERO}the policy is never updated")
     assert said("passk-annealed", "credit.main.0.annealed_passk.first=7") == []
 
 

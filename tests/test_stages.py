@@ -374,6 +374,18 @@ class Rash(Stage):
         return [] if view.round else [SampleRequest(g.problem, n=1) for g in failed]
 
 
+class Regretful(Ragged):
+    """Says that it plans ahead, and leaves out what failed."""
+
+    @property
+    def plans_ahead(self) -> bool:
+        return True
+
+    def drop(self, groups: Sequence[Group]) -> dict[str, str]:
+        failed = [g for g in groups if not any(r.success for r in g.rollouts)]
+        return {g.id: "regretful: failed" for g in failed}
+
+
 class Forgetful(Stage):
     """Plans by what it has seen and saves none of it."""
 
@@ -414,6 +426,7 @@ class Greedy(Stage):
         (Generous, check_what_is_left_out_gets_nothing),
         (Moody, check_determinism_whatever_the_rewards),
         (Rash, check_who_plans_ahead),
+        (Regretful, check_who_plans_ahead),
         (Forgetful, check_resume),
         (Greedy, check_determinism_whatever_the_rewards),
         (Greedy, check_reasons),

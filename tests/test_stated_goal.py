@@ -53,3 +53,21 @@ def test_a_problem_that_nobody_could_judge_counts_nowhere() -> None:
     assert beside[1].tolist() == [0, 0, 0]
     assert [a.tolist() for a in StatedGoal().of_batch([nobody])] == [[0, 0, 0]]
     assert StatedGoal().of_batch([]) == []
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3])
+def test_more_rollouts_where_the_first_failed_estimate_another_goal(p: float) -> None:
+    """Over all ways in which they end, with respect to the logit of p: six rollouts have the slope p (1 - p) of the
+    goal; a pilot of two with four more where both failed has a third more at least. So such stages are refused."""
+
+    def slope(pilot: int, more: int) -> float:
+        total = 0.0
+        for first in itertools.product((0, 1), repeat=pilot):
+            for then in itertools.product((0, 1), repeat=0 if any(first) else more):
+                ends = np.array(first + then)
+                [a_G] = StatedGoal().of_batch([Members(ends.astype(float), ends > 0, np.ones(len(ends), np.int64))])
+                total += np.where(ends, p, 1 - p).prod() * (a_G @ (ends - p)) / len(ends)
+        return total
+
+    assert slope(6, 0) == pytest.approx(p * (1 - p))
+    assert slope(2, 4) > 4 / 3 * p * (1 - p)

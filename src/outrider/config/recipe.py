@@ -155,8 +155,8 @@ class Recipe(Options):
                 )
             if after:
                 raise ValueError(
-                    f"credit.{stream} estimates the gradient of a stated goal, which explore.{after[0]} changes: how "
-                    "many rollouts a problem has, from what, and which are trained on has to be known before the step"
+                    f"credit.{stream} estimates the gradient of a stated goal, which explore.{after[0]} may change: "
+                    "a problem's rollouts, and which of them are trained on, have to be known before the step"
                 )
         return self
 

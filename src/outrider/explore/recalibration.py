@@ -31,7 +31,8 @@ class Recalibration:
     rollouts of a problem share its pass rate, so they weigh as :math:`n / (1 + (n - 1) / (a + b + 1))` of their own.
     How sure a belief is, a + b, stays. What is found is drawn back as far as noise could have made it, by
     :math:`\max(0, 1 - 2 / \chi^2)` with the information's :math:`\chi^2` of its distance from leaving beliefs alone.
-    Degenerate cases: before anything was learnt, and where nothing comes, beliefs stay.
+    Degenerate cases: before anything was learnt, and where nothing comes, beliefs stay; where all that came contradicts
+    what is believed, step after step, the slope may come near 0, and problems are hardly told apart until it is back.
 
     On three runs the likelihood of what came rises by 0.003 to 0.009 nats a rollout, and classes of believed pass rates
     whose successes were seven to ten standard deviations off come within four (docs/log.md, 2026-11-23).
@@ -62,7 +63,8 @@ class Recalibration:
             new += weight * mean * (1 - mean) * np.outer(at, at)
             gradient += weight * (successes / n - mean) * at
         self._information = KEPT * self._information + new
-        # where the past was at its optimum, its gradient is the anchor's pull, of which a share has faded
+        # where the past was at its optimum, its gradient is the anchor's pull, of which a share has faded; what is left
+        # of a step that was cut short is found again from what comes next
         gradient -= (1 - KEPT) * ANCHOR * (self._found - _ALONE)
         step = np.linalg.solve(self._information + ANCHOR * np.eye(2), gradient)
         farthest = max((abs(float(at @ step)) for at in places), default=0.0)

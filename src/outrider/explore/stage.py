@@ -122,7 +122,7 @@ class Stage(Options):
         """Whether all that it decides about a step is decided before a rollout of it is drawn, and from plain prompts.
 
         Credit that states a goal asks for it: with more rollouts where some failed, or without those that did, its
-        estimate is one of another goal.
+        estimate is one of another goal. Loss streams are not told apart.
         """
         return False
 

@@ -14,7 +14,7 @@ from outrider.explore.stage import Bounds, bounds_after
 from outrider.train.cores import usable_cores
 
 MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
-LATE = 10**9  # a step by which whatever changes along a run has changed
+LATE = 10**9  # a step by which whatever changes along a run has changed, where nobody knows how many it has
 OUT_OF_PROPORTION = 10  # times the training's tokens: evaluations that cost more get a warning
 
 
@@ -44,7 +44,7 @@ def _no_signal(recipe: Recipe) -> Iterator[str]:
         return
     gives = f"gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
     place = next(i for i, stage in enumerate(recipe.explore) if stage.bounds(Bounds(), recipe.train.problems).most)
-    if _gives_signal(recipe, n, LATE):
+    if _gives_signal(recipe, n, recipe.train.steps or LATE):
         yield f"every advantage will be 0 in the first steps, whatever the verdicts: explore.{place} {gives} then"
         return
     reason = f"explore.{place} {gives}" if _gives_signal(recipe, n + 15) else "all verdicts have the same reward"
