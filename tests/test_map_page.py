@@ -74,6 +74,16 @@ def test_what_is_committed_is_what_is_drawn_and_the_readme_has_its_first_table(c
     assert table in (BENCHMARKS.parent / "README.md").read_text("utf-8")
 
 
+def test_the_readme_tells_the_changes_of_whom_its_picture_shows(code: ModuleType) -> None:
+    rule, read = sys.modules["_map_rule"], sys.modules["_map_read"]
+    results, text = code.done(code.RESULTS), (BENCHMARKS.parent / "README.md").read_text("utf-8")
+    for name, found in rule.at_equal_values(rule.recommendations(results), results).values():
+        assert f"`{name}`" in text
+        for quantity in ("pass@1", read.largest(found)):
+            change = read.as_change(read.untouched_change(name, [found], quantity)).replace("**", "")
+            assert change in text, (name, quantity)
+
+
 @pytest.mark.parametrize("text", ["README.md", "docs/which-method.md", "CHANGELOG.md"])
 def test_a_change_that_a_text_tells_is_on_a_page_of_results(text: str) -> None:
     """With its interval; pages are made from results, texts are written by hand and grow old."""
