@@ -18,7 +18,7 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
     Of the designs that came later one that is ahead at both ends, by the last bench where there is one, or of the
     comparison one that is at any end. Who was compared is judged there alone, also where it runs beside later designs,
     and who was run again is judged no more by what came before. Whom a control refuses is not recommended; who was
-    compared at GRPO's better values is recommended with these.
+    compared at GRPO's better values is recommended with these; where the next was refused, too, nobody is.
 
     Args:
         results: those of a setting in the order in which they were run.
@@ -42,6 +42,8 @@ def recommendations(results: Mapping[str, Results]) -> dict[str, tuple[str, Resu
             name = told.get(setting, ("", found))[0]
             if found["part"] in BETTER and name in measured(found):
                 told[setting] = (name, found)
+            if found["part"] == "next" and behind(found):
+                told.pop(setting, None)
     return told
 
 
