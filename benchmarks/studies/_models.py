@@ -62,18 +62,22 @@ def longer_sft(runs: Path, steps: int = 3000, seed: int = 2, task: Countdown | N
 
 
 def trained(runs: Path, name: str, recipe: str, seed: int, *overrides: str, setting: str = "countdown") -> Path:
-    """The run ``name-seed`` of a recipe: 1.2 M generated tokens and an evaluation at the end, unless overridden."""
+    """The run ``name-seed`` of a recipe: 1.2 M generated tokens and an evaluation at the end, unless overridden.
+
+    One that was cut off goes on.
+    """
     run = runs / f"{name}{suffix(setting)}-{seed}"
-    if not run.exists():
+    last = "model" if "evaluate.after=false" in overrides else "table.md"  # what a run writes last
+    if not (run / last).exists():
         asked = [f"seed={seed}", "--setting", setting, *_TRAIN, *_EVALUATE, *overrides]
-        command("train", recipe, *asked, "--out", run)
+        command("train", recipe, *asked, "--out", run, *(["--resume"] if run.exists() else []))
     return run
 
 
 def evaluated(runs: Path, name: str, model: str | Path, *overrides: str) -> Path:
-    """64 samples of each of 300 held-out problems, kept as a run without steps."""
+    """64 samples of each of 300 held-out problems, kept as a run without steps; one that was cut off is refused."""
     run = runs / name
-    if not run.exists():
+    if not (run / "table.md").exists():
         asked = ["--task", "countdown", *_EVALUATE, "sample.max_tokens=96", *overrides]
         command("evaluate", model, *asked, "--out", run)
     return run
