@@ -86,7 +86,7 @@ def test_the_readme_tells_the_changes_of_whom_its_picture_shows(code: ModuleType
 
 @pytest.mark.parametrize("text", ["README.md", "docs/which-method.md", "CHANGELOG.md"])
 def test_a_change_that_a_text_tells_is_on_a_page_of_results(text: str) -> None:
-    """With its interval; pages are made from results, texts are written by hand and grow old."""
+    """With its interval: a figure that no bench has is found. Whether it is the newest is not asked here."""
     told = re.compile(r"([+-]\d\.\d{3}) ±(\.\d{3})")
     pages = (page.read_text("utf-8") for page in (BENCHMARKS / "results").glob("**/page.md"))
     known = {change for page in pages for change in told.findall(page.replace("**", ""))}

@@ -95,9 +95,9 @@ def test_the_mean_moves_and_how_sure_a_belief_is_stays() -> None:
 
 @pytest.mark.parametrize("ends", [0.3, 0.9])
 def test_a_policy_that_takes_off_turns_no_beliefs_round(ends: float) -> None:
-    """After 20 steps without a success half of the problems of one level are solved within a few, or nearly all, and of
+    """After 20 steps without a success a third of the rollouts of one level succeed within a few, or nearly all, and of
     the other next to none: beliefs are then sure and wrong, and a whole Newton step would give a slope below 0."""
-    belief, rng = Belief(), np.random.default_rng(0)
+    belief, rng, taken = Belief(), np.random.default_rng(0), []
     for step in range(40):
         groups = []
         for level, share in (("3", 1.0), ("6", 0.02)):
@@ -109,10 +109,13 @@ def test_a_policy_that_takes_off_turns_no_beliefs_round(ends: float) -> None:
                 groups.append(Group(problem, f"train:{step}:{problem.id}", tuple(made)))
         belief.learn(groups)
         easy, hard = (belief.expected(Problem("new", "?", level=level)).rate.mean for level in ("3", "6"))
+        taken.append(belief.numbers()["taken"])
         assert 0.5 < belief.numbers()["slope"] < 2
         if step > 20:
             assert hard < easy
     assert (easy, hard) == (pytest.approx(ends, abs=0.1), pytest.approx(0.02 * ends, abs=0.05))
+    assert min(taken) < 1, "what is cut off is told"
+    assert {*taken[:20]} == {*taken[-10:]} == {1.0}
 
 
 def test_a_step_moves_no_belief_by_more_than_a_stride() -> None:

@@ -189,7 +189,7 @@ def test_every_recipe_can_be_tried_in_the_settings_of_a_laptop(setting):
         else:
             recipe = load_recipe(info.name, setting=setting)
             assert recipe.from_setting == setting
-            assert (recipe.task.pool is None) == (load_recipe(info.name).task.pool is None)
+            assert recipe.task.pool == load_recipe(info.name).task.pool
 
 
 def test_a_setting_of_ones_own_serves_every_recipe(write):

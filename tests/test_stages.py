@@ -242,7 +242,9 @@ def check_who_plans_ahead(life: Life) -> None:
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
             run = life.again(step)
             run.world, run.known = life.world._replace(ending=always(end)), {}
-            reasons = [r.unused for group in run.next() for r in group.rollouts]
+            groups = run.next()
+            reasons = [r.unused for group in groups for r in group.rollouts]
+            assert [group.id for group in groups] == [group.id for group in life.groups[step]]
             assert run.plans[0] == life.run.plans[step]
             assert not any(reason.startswith(own) for reason in reasons)
 

@@ -260,9 +260,10 @@ class Belief:
 
     def numbers(self) -> dict[str, float]:
         """For the metrics of a step: ``surprise``, and what was told by class; ``memory``, and the ``slope`` and
-        ``shift`` by which beliefs are recalibrated from now on."""
+        ``shift`` by which beliefs are recalibrated from now on, with the share ``taken`` of the step towards them."""
         told = {f"told_{i}_{name}": value for i, each in enumerate(self.told) for name, value in each._asdict().items()}
-        now = {"memory": self.memory, "slope": self.recalibration.slope, "shift": self.recalibration.shift}
+        found = self.recalibration
+        now = {"memory": self.memory, "slope": found.slope, "shift": found.shift, "taken": found.taken}
         return {"surprise": self.surprise} | now | told
 
     def state_dict(self) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Recalibration:
 
     slope: float = 1.0
     shift: float = 0.0
+    taken: float = field(default=1.0, compare=False)  # of the last Newton step, the share that was not cut off
     _found: Floats = field(default_factory=_ALONE.copy, compare=False)  # slope and shift before they are drawn back
     _information: Floats = field(default_factory=lambda: np.zeros((2, 2)), compare=False)  # of the two
 
@@ -68,7 +69,8 @@ class Recalibration:
         gradient -= (1 - KEPT) * ANCHOR * (self._found - _ALONE)
         step = np.linalg.solve(self._information + ANCHOR * np.eye(2), gradient)
         farthest = max((abs(float(at @ step)) for at in places), default=0.0)
-        self._found = self._found + step / max(1.0, farthest / STRIDE)
+        self.taken = 1 / max(1.0, farthest / STRIDE)
+        self._found = self._found + self.taken * step
         away = self._found - _ALONE
         evidence = float(away @ self._information @ away)  # about chi-squared, with a mean of 2 where beliefs are right
         self.slope, self.shift = (_ALONE + max(0.0, 1 - 2 / evidence if evidence else 0.0) * away).tolist()

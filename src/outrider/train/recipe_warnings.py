@@ -30,8 +30,8 @@ def recipe_warnings(recipe: Recipe, heldout: int | None = None, cores: int | Non
       number of problems that there are to evaluate on, where it is known.
     """
     crowded = _crowded(recipe, cores or len(usable_cores()))
-    uneven = [*_no_signal(recipe), *_uneven(recipe)]
-    return [*uneven, *_too_short(recipe), *crowded, *_mostly_evaluation(recipe, heldout)]
+    of_learning = [*_no_signal(recipe), *_uneven(recipe), *_too_short(recipe)]
+    return [*of_learning, *crowded, *_mostly_evaluation(recipe, heldout)]
 
 
 def _no_signal(recipe: Recipe) -> Iterator[str]:
