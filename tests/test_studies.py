@@ -254,7 +254,8 @@ def test_what_learning_rests_on_is_asked_of_five_updates_at_both_ends(study, tmp
     learning = study("what_learning_rests_on")
     for step in steps:
         (tmp_path / "grpo-0" / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
-    (tmp_path / "start-0").mkdir()  # both runs are there and are not made again
+    (tmp_path / "grpo-0" / "table.md").touch()
+    (tmp_path / "start-0" / "model").mkdir(parents=True)  # both runs are finished and are not made again
     first, last = learning.windows(tmp_path, 0, "countdown").values()
     assert (first.before, first.after, first.steps) == ("start", "trained", "1-5")
     assert (last.before, last.after, last.steps) == ("step-65", "step-70", "66-70")
