@@ -7,7 +7,7 @@ from outrider.config import load_recipe
 from outrider.model.places import local_config
 from outrider.train.devices import Devices
 from outrider.train.estimate import estimate, layout_of
-from outrider.train.memory import most_rollouts
+from outrider.train.memory import Layout, most_rollouts
 
 
 def test_the_bound_of_rollouts() -> None:
@@ -94,10 +94,10 @@ def test_shares_are_those_of_the_processes_that_there_will_be(monkeypatch: pytes
     """As launched, and as torchrun has launched."""
     shared = "engine={learner: fsdp2, sampler: {vllm: {servers: ['http://a:1']}}}"
     recipe, cards = load_recipe("grpo", [shared, "train.ranks=4"]), Devices(8, 80 << 30, "a card", host=False)
-    assert layout_of(recipe, cards) == (4, True, False)
+    assert layout_of(recipe, cards) == Layout(4, sharded=True, gpu=True)
     monkeypatch.setenv("WORLD_SIZE", "16")
-    assert layout_of(load_recipe("grpo", [shared]), cards) == (16, True, False)
-    assert layout_of(load_recipe("grpo", ["engine.learner=local"]), cards) == (16, False, False)
+    assert layout_of(load_recipe("grpo", [shared]), cards) == Layout(16, sharded=True, gpu=True)
+    assert layout_of(load_recipe("grpo", ["engine.learner=local"]), cards) == Layout(16, gpu=True)
 
 
 def test_what_lies_beside_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

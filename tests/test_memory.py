@@ -18,7 +18,7 @@ from outrider.learn.recompute import recompute_layers
 from outrider.model.attention import use_plans
 from outrider.model.device import DTYPES, products_in
 from outrider.model.forward import own_hidden
-from outrider.model.head import CHUNK
+from outrider.model.head import CHUNK, GPU_CHUNKS
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
 from outrider.sample.decoder import PackedDecoder
@@ -176,7 +176,28 @@ def test_a_server_takes_keys_values_and_the_copy() -> None:
 
 
 def test_the_largest_chunk_is_the_heads() -> None:
-    assert estimated.CHUNK == CHUNK
+    assert (estimated.CHUNK, estimated.GPU_CHUNKS) == (CHUNK, GPU_CHUNKS)
+
+
+@pytest.mark.parametrize(
+    ("chunks_of_a_gpu", "recomputed", "gib"), [(False, False, 23.82), (False, True, 9.48), (True, False, 25.02)]
+)
+def test_the_estimate_is_what_an_h100_took(chunks_of_a_gpu: bool, recomputed: bool, gib: float) -> None:
+    """PyTorch's own count of an optimizer step of Qwen2.5 0.5B, by ``benchmarks/gpu.py``; docs/log.md, 2026-11-26."""
+    half = DecoderShape(151_936, 24, 896, 4864, 896, 128, True, 0, True, 2048)
+    asked = load_recipe(
+        "grpo",
+        [
+            "objective.kl=0",
+            "policy.dtype=bfloat16",
+            "sample.max_tokens=1024",
+            "learn.micro_tokens=9216",
+            f"learn.gradient_checkpointing={str(recomputed).lower()}",
+        ],
+    )
+    told = memory(asked, half, "qwen2", Layout(gpu=chunks_of_a_gpu))
+    learner = sum(told.held.values()) - told.held["sampler's copy"] + sum(told.phases["learns"].values())
+    assert learner / 2**30 == pytest.approx(gib, rel=0.03)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident sizes are read from /proc")

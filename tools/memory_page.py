@@ -16,14 +16,14 @@ from outrider.config import Recipe, load_recipe
 from outrider.train.decoder_shape import DecoderShape, shape_of
 from outrider.train.devices import Devices
 from outrider.train.fits import GIB, Setup, needed
-from outrider.train.memory import ALONE, Layout, memory
+from outrider.train.memory import Layout, memory
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/memory.md"
 MEASURED = ROOT / "benchmarks/results/memory.json"
 KIND = "qwen2"
 CARDS = (24, 40, 80)  # GiB
-SHARES = Layout(8, sharded=True)
+ONE, SHARES = Layout(gpu=True), Layout(8, sharded=True, gpu=True)
 
 MODELS = {  # hidden_size, intermediate_size, num_hidden_layers, attention and key-value heads, vocab_size, tied
     "0.5B": (896, 4864, 24, 14, 2, 151_936, True),
@@ -76,11 +76,11 @@ def row(recipe: Recipe, sizes: DecoderShape, layout: Layout) -> list[str]:
 
 def table(layout: Layout) -> str:
     """All cases on so many GPUs."""
-    more = ["copy", "while it samples"] if layout == ALONE else []
+    more = ["copy", "while it samples"] if layout == ONE else []
     head = ["Qwen2.5", "trained", "layers", "weights, gradients, AdamW", *more, "activations", "head and others"]
     rows = [[*head, "at the peak", "fits cards of"], ["---"] * (5 + len(more) + 3)]
     for name, trained, layers, options in cases():
-        recipe = load_recipe("dr-grpo", options if layout == ALONE else [*options, *SERVERS])
+        recipe = load_recipe("dr-grpo", options if layout == ONE else [*options, *SERVERS])
         rows.append([name, trained, layers, *row(recipe, shape(name), layout)])
     return _lines(rows)
 
@@ -95,7 +95,7 @@ def measured() -> str:
 
 def blocks() -> Mapping[str, str]:
     """The text between each pair of marks of the page."""
-    return {"one": table(ALONE), "eight": table(SHARES), "measured": measured()}
+    return {"one": table(ONE), "eight": table(SHARES), "measured": measured()}
 
 
 def page(old: str) -> str:

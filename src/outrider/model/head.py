@@ -1,7 +1,7 @@
 """Log-probabilities and entropies of chosen tokens without ever holding ``[tokens, vocabulary]``.
 
 The language-model head is applied to a chunk of tokens at a time; the backward pass recomputes each chunk's logits.
-Peak memory is that of one chunk: ``CHUNK`` floats, a few times over.
+Peak memory is that of one chunk: :func:`most_logits` floats, a few times over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,20 @@ import torch
 from torch import Tensor
 
 CHUNK = 8 * 1024 * 1024
-"""Most logits held at once (32 MB in float32), whatever the vocabulary."""
+"""Most logits held at once (32 MB in float32), whatever the vocabulary; on a GPU ``GPU_CHUNKS`` times as many."""
+
+GPU_CHUNKS = 8
+"""For each chunk the head's weights are read and its gradient is added to, both larger than so few logits: with 1 that
+took more than a third of an optimizer step of Qwen2.5 0.5B on an H100 (``docs/log.md``, 2026-11-26)."""
+
+
+def most_logits(device: torch.device) -> int:
+    """That are held at once on this device.
+
+    >>> most_logits(torch.device("cuda")) // most_logits(torch.device("cpu"))
+    8
+    """
+    return CHUNK * (GPU_CHUNKS if device.type == "cuda" else 1)
 
 
 class TokenStatistics(NamedTuple):
@@ -85,7 +98,7 @@ class _TokenStatistics(torch.autograd.Function):
         entropies_T = torch.empty_like(logprobs_T)
         top_TK = logprobs_T.new_empty(len(targets_T), min(top, len(weight_VH)))
         likeliest_TK = targets_T.new_empty(top_TK.shape)
-        for part in _chunks(len(targets_T), len(weight_VH)):
+        for part in _chunks(hidden_TH, len(weight_VH)):
             logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, temperature, dtype)
             logprobs_T[part] = logps_tV.gather(1, targets_T[part, None])[:, 0]
             entropies_T[part] = -_expectation(logps_tV)
@@ -109,7 +122,7 @@ class _TokenStatistics(torch.autograd.Function):
         # summed over chunks in float32 also for a bfloat16 head, where later chunks would be rounded away
         grad_weight = torch.zeros_like(weight_VH, dtype=entropies_T.dtype) if ctx.needs_input_grad[1] else None
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=entropies_T.dtype)
-        for part in _chunks(len(targets_T), len(weight_VH)):
+        for part in _chunks(hidden_TH, len(weight_VH)):
             logps_tV = _logprobs(hidden_TH[part], weight_VH, bias_V, ctx.temperature, entropies_T.dtype)
             probs_tV = logps_tV.exp()
             grad_tV = -grad_logprobs_T[part, None] * probs_tV
@@ -120,7 +133,8 @@ class _TokenStatistics(torch.autograd.Function):
             if grad_entropies_T is not None:
                 surprise_tV = logps_tV.clamp_min_(torch.finfo(logps_tV.dtype).min)  # -inf * 0 is 0 here
                 grad_tV -= grad_entropies_T[part, None] * probs_tV * (surprise_tV + entropies_T[part, None])
-            grad_tV /= ctx.temperature
+            if ctx.temperature != 1.0:
+                grad_tV /= ctx.temperature
             if grad_bias is not None:
                 grad_bias += grad_tV.sum(0)
             # the products in the type of the forward pass, as autocast would have them
@@ -134,15 +148,15 @@ class _TokenStatistics(torch.autograd.Function):
 
 def _add_product(total_VH: Tensor, grad_tV: Tensor, hidden_tH: Tensor) -> None:
     """Add ``grad.T @ hidden``, a part of the vocabulary at a time: the whole product would be a second gradient."""
-    size = max(1, CHUNK // hidden_tH.shape[1])
+    size = max(1, most_logits(hidden_tH.device) // hidden_tH.shape[1])
     for start in range(0, len(total_VH), size):
         part = slice(start, start + size)
         total_VH[part] += grad_tV[:, part].T @ hidden_tH
 
 
-def _chunks(tokens: int, vocabulary: int) -> list[slice]:
-    size = max(1, CHUNK // vocabulary)
-    return [slice(start, start + size) for start in range(0, tokens, size)]
+def _chunks(hidden_TH: Tensor, vocabulary: int) -> list[slice]:
+    size = max(1, most_logits(hidden_TH.device) // vocabulary)
+    return [slice(start, start + size) for start in range(0, len(hidden_TH), size)]
 
 
 def _logprobs(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype) -> Tensor:

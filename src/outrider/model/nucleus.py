@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from outrider.model.forward import Continuation, own_hidden
-from outrider.model.head import CHUNK
+from outrider.model.head import most_logits
 from outrider.record import Rollout
 
 ROUNDING = 1e-6
@@ -40,7 +40,7 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArray[np.int32]:
     """The nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
 
-    The model's attention must be routed through plans. At most ``CHUNK`` logits are held at once.
+    The model's attention must be routed through plans. At most :func:`outrider.model.head.most_logits` logits are held at once.
     """
     if not len(rollout.token_ids):
         return np.zeros(0, np.int32)
@@ -49,7 +49,7 @@ def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArr
     head = model.get_output_embeddings()
     bias = getattr(head, "bias", None)
     parts = []
-    for hidden_tH in hidden_NH.split(max(1, CHUNK // len(head.weight))):
+    for hidden_tH in hidden_NH.split(max(1, most_logits(hidden_NH.device) // len(head.weight))):
         logits_tV = torch.nn.functional.linear(hidden_tH, head.weight, bias)
         probs_tV = logits_tV.to(torch.promote_types(logits_tV.dtype, torch.float32)).softmax(-1)
         parts.append(nucleus_sizes(probs_tV, [mass])[:, 0])

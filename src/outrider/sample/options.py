@@ -83,6 +83,10 @@ SAMPLER_ENGINES: dict[str, type[SamplerEngine]] = {"local": LocalSampling, "vllm
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 MOST_RANK = _RANKS[-1]
 
+EXACT = {"TRITON_F32_DEFAULT": "ieee"}
+"""For vLLM: in float32 its attention is Triton's, whose products on a GPU are else of 10 bits (TF32). On an H100 that
+was 1e-3 in log-probabilities, more than a hand-over may be off."""
+
 
 def vllm_rank(rank: int) -> int | None:
     """The least rank of adapters that vLLM can be told to hold, of those that hold one of ``rank``; None: none does.

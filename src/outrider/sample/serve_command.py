@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outrider.errors import UserError
 from outrider.model.places import local_config, model_folder
-from outrider.sample.options import MOST_RANK, vllm_rank
+from outrider.sample.options import EXACT, MOST_RANK, vllm_rank
 
 _MODULE = "vllm.entrypoints.openai.api_server"  # the command `vllm` finds no version of builds under another name
 
@@ -68,6 +68,7 @@ def server_environment(lora: int | None = None) -> Mapping[str, str]:
     return {
         "VLLM_SERVER_DEV_MODE": "1",  # weights are reloaded through /collective_rpc
         "VLLM_NO_USAGE_STATS": "1",
+        **EXACT,
         # an adapter is loaded in each step
         **({} if lora is None else {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}),
     }

@@ -24,7 +24,7 @@ from outrider.model.lora import adapter_outputs, without_adapter, write_adapter
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.weights_file import write_weights
 from outrider.sample.handed_weights import MERGED, HandedWeights
-from outrider.sample.options import MOST_RANK, vllm_rank
+from outrider.sample.options import EXACT, MOST_RANK, vllm_rank
 from outrider.sample.sampler import Export
 from outrider.sample.vllm_requests import Job
 
@@ -225,6 +225,7 @@ _DEFAULTS = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",  # a hundred lines at the start, across the progress of the run
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # it would bind the threads of the learner too
+    **EXACT,
 }
 
 

@@ -103,7 +103,7 @@ def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
     processes = asked or (1 if on_gpus else len(usable_cores()))
     learner = recipe.engine.learner
     sharded = isinstance(learner, Fsdp2)
-    return Layout(processes, sharded, isinstance(learner, Fsdp2) and learner.offload)
+    return Layout(processes, sharded, isinstance(learner, Fsdp2) and learner.offload, on_gpus)
 
 
 def _vllm(recipe: Recipe, engine: Vllm, shape: DecoderShape, processes: int) -> str:

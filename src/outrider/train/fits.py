@@ -143,7 +143,7 @@ def _sharded(setup: Setup, number: int) -> Setup:
     learner = engine.learner if isinstance(engine.learner, Fsdp2) else Fsdp2()
     sampler = engine.sampler if isinstance(engine.sampler, Vllm) else Vllm(servers=["http://127.0.0.1:8000"])
     changed = engine.model_copy(update={"learner": learner, "sampler": sampler})
-    layout = Layout(number, True, learner.offload)
+    layout = Layout(number, True, learner.offload, gpu=True)
     return Setup(setup.recipe.model_copy(update={"engine": changed}), layout)
 
 

@@ -133,7 +133,7 @@ class HandOver:
     def _refuse_gap(self, probe: Probe, whose: str, version: int) -> None:
         gap = float(probe.gaps.max() if self._exact else probe.gaps.mean())
         if not gap <= self._bounds.gap:  # NaN too
-            other = "other weights, or in bfloat16, which policy.dtype does not say" if self._exact else "other weights"
+            other = "other weights, or in less than float32 (bfloat16, TF32)" if self._exact else "other weights"
             raise UserError(
                 f"after weights {version} were handed over, the sampler's log-probabilities{whose} are {gap:.2g} from "
                 f"the learner's, and at most {self._bounds.gap:g} is allowed: it computes with {other}"

@@ -52,7 +52,7 @@ from outrider.train.decoder_shape import DecoderShape
 PROMPT = 512
 """Tokens of a prompt where none has been seen: a long problem with a template."""
 
-CHUNK = 8 * 2**20
+CHUNK, GPU_CHUNKS = 8 * 2**20, 8
 """Most logits that the head holds at once, as in :mod:`outrider.model.head`, which imports torch."""
 
 
@@ -61,11 +61,13 @@ class Layout(NamedTuple):
 
     Attributes:
         offload: shares lie in host memory, and come to the device when they are computed with.
+        gpu: each has one; else all are on the CPU.
     """
 
     processes: int = 1
     sharded: bool = False
     offload: bool = False
+    gpu: bool = False
 
     def share(self, size: int) -> int:
         return -(-size // self.processes) if self.sharded else size
@@ -207,7 +209,7 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
     # shares are gathered in the type of products, so that nothing is copied
     copies = low * shape.layer_products if low == 2 and not adapter and not shares else 0
     gathered = {"gathered layers": _gathered(shape, low, adapter) if shares else 0}
-    head = _head(shape, low, adapter, own)
+    head = _head(shape, low, adapter, own, CHUNK * (GPU_CHUNKS if layout.gpu else 1))
     if not recipe.learn.gradient_checkpointing:
         all_layers = {"activations": shape.layers * layer, "products' copies": shape.layers * copies}
         return all_layers | {"head": head} | gathered
@@ -219,11 +221,11 @@ def _learning(recipe: Recipe, shape: DecoderShape, layout: Layout) -> dict[str, 
     return max(at_head, at_layer, key=lambda parts: sum(parts.values()))
 
 
-def _head(shape: DecoderShape, low: int, adapter: bool, tokens: int) -> int:
-    chunk = 4 * min(CHUNK, tokens * shape.vocabulary)
+def _head(shape: DecoderShape, low: int, adapter: bool, tokens: int, most: int) -> int:
+    chunk = 4 * min(most, tokens * shape.vocabulary)
     if adapter:
         return 4 * chunk
-    product = 4 * min(CHUNK, shape.head)
+    product = 4 * min(most, shape.head)
     copied = low if low == 2 else 0
     return max(4 * chunk, 3 * chunk + copied * chunk // 4 + product + copied * product // 4 + (4 + copied) * shape.head)
 
