@@ -40,7 +40,8 @@ def nucleus_sizes(probs_TV: Tensor, masses: Sequence[float]) -> Tensor:
 def branching_of(model: PreTrainedModel, rollout: Rollout, mass: float) -> NDArray[np.int32]:
     """The nucleus size at each sampled token of a rollout, given its prompt and prefix, at temperature 1.
 
-    The model's attention must be routed through plans. At most :func:`outrider.model.head.most_logits` logits are held at once.
+    The model's attention must be routed through plans; logits are held a chunk at a time, as in
+    :mod:`outrider.model.head`.
     """
     if not len(rollout.token_ids):
         return np.zeros(0, np.int32)
