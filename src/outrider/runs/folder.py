@@ -228,7 +228,7 @@ class RunFolder:
 
     def _refuse_if_used(self) -> None:
         if self.config.exists():
-            raise UserError(f"{self.path} holds a run already; resume it, or choose another output folder.")
+            raise UserError(f"{self.path} holds a run already; choose another output folder, or go on with a training by --resume.")
         if self.path.is_dir():
             files = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK)
             if files:
