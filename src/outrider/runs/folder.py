@@ -228,7 +228,9 @@ class RunFolder:
 
     def _refuse_if_used(self) -> None:
         if self.config.exists():
-            raise UserError(f"{self.path} holds a run already; choose another output folder, or go on with a training by --resume.")
+            raise UserError(
+                f"{self.path} holds a run already; choose another output folder, or go on with a training by --resume."
+            )
         if self.path.is_dir():
             files = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK)
             if files:
