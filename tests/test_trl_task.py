@@ -17,7 +17,7 @@ from outrider.cli import main
 from outrider.config import load_recipe
 from outrider.environments.environment import Environment, Reply
 from outrider.environments.tool_calls import answer_text, answered, read_turn
-from outrider.environments.worlds import Failed
+from outrider.environments.worlds import Failed, Key
 from outrider.errors import UserError
 from outrider.model.load import Policy, save_policy
 from outrider.model.options import PolicyOptions
@@ -173,8 +173,8 @@ def test_a_tool_that_hangs_costs_its_own_rollout(rows: Path) -> None:
     worlds, problem = made.worlds(), made.heldout(1)[0]
     for key in ((0, 0), (0, 1)):
         worlds.begin(key, problem, 0)
-    heard = dict(next(worlds.answers()) for _ in range(1)) | {}
-    while len(heard) < 2:
+    heard: dict[Key, Reply | Failed] = {}
+    while len(heard) < 2:  # both may have answered at once
         heard |= dict(worlds.answers())
     worlds.act((0, 0), call("hang"))
     assert list(worlds.answers()) == [((0, 0), Failed("no answer in 1 s", hung=True))]
