@@ -23,8 +23,6 @@ TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 
 _WRITE = character_tokenizer()
 PROMPTS = [_WRITE(text)["input_ids"] for text in TEXTS]
 LONG = PROMPTS[3]  # longer than a block of a cache of prefixes
-# of float32, between two log-probabilities: a GPU's sums are in another order, 1.4e-5 was seen on an H100
-ROUNDING = 5e-5 if torch.cuda.is_available() else 1e-5
 
 
 def own_logits(policy: Policy, ids: Sequence[int]) -> torch.Tensor:

@@ -35,7 +35,7 @@ from outrider.sample.vllm_inside import VllmInside
 from outrider.train.collect import with_entropies
 from outrider.train.engines import open_sampler
 from outrider.train.ranks import Ranks
-from sampler_cases import LONG, PROMPTS, ROUNDING, draw, hand_over, move, own_logits, own_logprobs
+from sampler_cases import LONG, PROMPTS, draw, hand_over, move, own_logits, own_logprobs
 from small import branch_of, request
 from vllm_servers import Server, needs_vllm, needs_vllm_here, on_a_cpu
 
@@ -100,7 +100,7 @@ def sampler_of(request: pytest.FixtureRequest, policy: Policy) -> Iterator[Open]
 def test_log_probabilities_are_those_of_the_model(sampler_of: Open, policy: Policy, temperature: float) -> None:
     for rollout in draw(sampler_of(temperature=temperature)):
         assert rollout.mode == Mode(temperature)
-        assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout, temperature)).max() < ROUNDING
+        assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout, temperature)).max() < 1e-5
 
 
 def test_a_prefix_continued_is_the_whole_sampled_at_once(sampler_of: Open, policy: Policy) -> None:
@@ -110,7 +110,7 @@ def test_a_prefix_continued_is_the_whole_sampled_at_once(sampler_of: Open, polic
         assert len(whole.token_ids) > 4, whole.text
         [rest] = sampler.sample([branch_of(whole, 4, 1, first_member=1)])
         assert rest.response_ids.tolist() == whole.token_ids.tolist()
-        assert np.abs(rest.logprobs_T - whole.logprobs_T[4:]).max() < ROUNDING
+        assert np.abs(rest.logprobs_T - whole.logprobs_T[4:]).max() < 1e-5
     children = sampler_of().sample([branch_of(whole, 4, 5, first_member=1)])
     for child in children:
         assert (child.parent, child.branch_at, child.response_ids[:4].tolist()) == (
@@ -118,7 +118,7 @@ def test_a_prefix_continued_is_the_whole_sampled_at_once(sampler_of: Open, polic
             4,
             whole.token_ids[:4].tolist(),
         )
-        assert np.abs(child.logprobs_T - own_logprobs(policy, child)).max() < ROUNDING
+        assert np.abs(child.logprobs_T - own_logprobs(policy, child)).max() < 1e-5
 
 
 def test_a_rollout_is_a_function_of_its_identity(sampler_of: Open) -> None:
@@ -156,7 +156,7 @@ def test_new_weights_show_in_the_next_token(sampler_of: Open, policy: Policy) ->
         sampler.take(version, lambda folder: write_weights(policy.model, folder))
         for rollout in draw(sampler):
             assert rollout.policy_version == version
-            assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout)).max() < ROUNDING
+            assert np.abs(rollout.logprobs_T - own_logprobs(policy, rollout)).max() < 1e-5
     assert any(a.token_ids.tolist() != b.token_ids.tolist() for a, b in zip(before, draw(sampler), strict=True))
 
 
@@ -196,7 +196,7 @@ def test_a_truncated_distribution_is_recorded_as_one(sampler_of: Open, policy: P
         assert rollout.mode in (RAW, Mode(1.0, 1.0, 2))
         chosen = logits.gather(1, torch.from_numpy(rollout.token_ids.astype(np.int64))[:, None])[:, 0]
         assert (chosen >= kept.min(-1).values).all(), "one of the two"
-        assert np.abs(rollout.logprobs_T - (chosen - norm).numpy()).max() < ROUNDING
+        assert np.abs(rollout.logprobs_T - (chosen - norm).numpy()).max() < 1e-5
 
 
 def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
@@ -315,11 +315,11 @@ def test_the_learner_knows_the_entropies_that_an_engine_does_not_give(policy: Po
     learner = LocalLearner(policy.model, LearnOptions(), PolicyLoss(ObjectiveOptions(), 24), path=policy.path)
     blind = [replace(rollout, entropies_T=None) for rollout in rollouts]
     for seen, filled in zip(rollouts, with_entropies(blind, learner.entropies), strict=True):
-        assert np.abs(seen.entropies_T - filled.entropies_T).max() < ROUNDING
+        assert np.abs(seen.entropies_T - filled.entropies_T).max() < 1e-5
     flags_T = np.arange(len(blind[0].token_ids)) % 3 > 0
     [told] = with_entropies([replace(blind[0], trainable_T=flags_T)], learner.entropies)
     assert np.isnan(told.entropies_T[~flags_T]).all(), "what was observed has none"
-    assert np.abs(told.entropies_T - rollouts[0].entropies_T)[flags_T].max() < ROUNDING
+    assert np.abs(told.entropies_T - rollouts[0].entropies_T)[flags_T].max() < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 import rank_mains
 from outrider.config import load_recipe
@@ -17,7 +19,9 @@ from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.record import SampleRequest, StopReason
+from outrider.sample import vllm_engine
 from outrider.sample.options import SampleOptions, Vllm
+from outrider.sample.serve_command import server_environment
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_requests import VllmRequests
 from outrider.train.engines import open_engines
@@ -359,3 +363,13 @@ def test_servers_that_fail_at_the_weights_beneath_an_adapter_are_lost(servers, t
         server.breaks.add("/collective_rpc")
     with pytest.raises(EngineLostError, match=r"no vLLM server is left .*: HTTPException: status 500: broken"):
         opened(adapted(), servers, tmp_path)
+
+
+def test_vllm_is_asked_for_exact_products_in_float32_unless_the_user_asks_otherwise(monkeypatch):
+    """Triton's own variable, for its attention on a GPU."""
+    assert server_environment()["TRITON_F32_DEFAULT"] == "ieee"
+    for said, used in ((None, "ieee"), ("tf32x3", "tf32x3")):
+        with monkeypatch.context() as environment:
+            environment.setattr(os, "environ", {} if said is None else {"TRITON_F32_DEFAULT": said})
+            with vllm_engine._environment(0, 1, torch.device("cpu")):
+                assert os.environ["TRITON_F32_DEFAULT"] == used

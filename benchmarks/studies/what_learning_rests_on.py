@@ -15,7 +15,7 @@ Shows (2026-11-21): changes and gradients lie at tokens of high entropy (90 % of
 updates 98.4 % stay within 0.06; not in responses of low perplexity beyond what entropy says; a replaced token costs
 0.25 at the end and 0.04 at the beginning, 0.32 in responses of low and 0.08 in those of high perplexity. In prose
 (2026-11-26) the first two too, but among correct responses one costs 0.05 in those of low and 0.23 in those of high
-perplexity, as claimed, and no more at the end than at the beginning.
+perplexity, as claimed, and at the end not visibly more than at the beginning.
 Command: ``python benchmarks/studies/what_learning_rests_on.py [--setting prose] [--runs DIR]`` (10 minutes of a core
 where DIR holds nothing, in prose 30, half a minute where it holds all). Seeds 0 to 2; see ``README.md``.
 """

@@ -84,8 +84,8 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 MOST_RANK = _RANKS[-1]
 
 EXACT = {"TRITON_F32_DEFAULT": "ieee"}
-"""For vLLM: in float32 its attention is Triton's, whose products on a GPU are else of 10 bits (TF32). On an H100 that
-was 1e-3 in log-probabilities, more than a hand-over may be off."""
+"""For vLLM: in float32 its attention is Triton's, whose products on a GPU are else of 10 bits (TF32). On an H100
+log-probabilities were 1e-3 off without it, more than a hand-over may be; with it, not measured."""
 
 
 def vllm_rank(rank: int) -> int | None:
