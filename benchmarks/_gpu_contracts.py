@@ -15,27 +15,36 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 3600
 
 
-def suite(python: str, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
+def suite(
+    python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, seconds: int = SECONDS
+) -> dict[str, Any]:
     """Counts, the names of what failed with the first line of why, and the reasons of what was skipped.
 
     Args:
         python: an interpreter with pytest.
         words: files, and other arguments of pytest; slow cases run too.
+        log: where all that pytest printed goes.
     """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [python, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", f"--junitxml={report}", *words]
         try:
-            ran = subprocess.run(
-                command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=SECONDS
-            )
+            with log.open("w") as printed:
+                ran = subprocess.run(
+                    command,
+                    cwd=ROOT,
+                    env={**os.environ, **environment},
+                    stdout=printed,
+                    stderr=subprocess.STDOUT,
+                    timeout=seconds,
+                )
         except subprocess.TimeoutExpired:
-            return {"error": f"not done after {SECONDS} seconds"}
+            return {"error": f"not done after {seconds} seconds"}
         except OSError as error:  # no such interpreter
             return {"error": str(error)}
         told = summary(ElementTree.parse(report).getroot()) if report.exists() else {}
         if ran.returncode not in (0, 1):  # no test ran, or not all
-            told["error"] = (ran.stderr or ran.stdout).strip().split("\n")[-1]
+            told["error"] = log.read_text(errors="replace").strip().split("\n")[-1]
         return told
 
 

@@ -1,8 +1,8 @@
 """Everything that there is to know about Outrider on a GPU, by one command.
 
-``python benchmarks/gpu.py [--trl PYTHON] [--only TEXT] [--tiny]``. About an hour on an H100. For models of random
-weights in the shapes of Qwen2.5 0.5B and 1.5B, 32 prompts of 128 tokens, 8 responses each of 1,024 tokens (random
-weights never end one), bfloat16 products over float32 weights:
+``python benchmarks/gpu.py [--trl PYTHON] [--only TEXT] [--logs FOLDER] [--tiny]``. About an hour on an H100. For
+models of random weights in the shapes of Qwen2.5 0.5B and 1.5B, 32 prompts of 128 tokens, 8 responses each of 1,024
+tokens (random weights never end one), bfloat16 products over float32 weights:
 
 - the contract suites of samplers and learners, with what is there: CUDA, vLLM over HTTP and in the run's own process;
 - sampling: the local sampler, its packed path, vLLM, ``generate`` of transformers;
@@ -12,11 +12,11 @@ weights never end one), bfloat16 products over float32 weights:
   grpo also by TRL's GRPOTrainer with vLLM in its process, on the same model, prompts, lengths, group size and reward.
 
 Each is a process of its own: the second of two rounds counts, and what fails is recorded with the reason while the
-others go on (exit status 1). vLLM's are run by this interpreter if it has vLLM, else by the one that
-``OUTRIDER_VLLM_PYTHON`` names; TRL's by the one that ``--trl`` names. Where there is none, the result is null and says
-why. Results go to ``benchmarks/results/gpu.json`` after each; with ``--only`` those whose name contains a text are
-measured, and the others in the file stay. Without CUDA nothing is measured; ``--tiny`` runs all of it with a small
-model on whatever there is, and keeps no numbers.
+others go on (exit status 1); what all of them printed is in ``--logs``. vLLM's are run by this interpreter if it has
+vLLM, else by the one that ``OUTRIDER_VLLM_PYTHON`` names; TRL's by the one that ``--trl`` names. Where there is none,
+the result is null and says why. Results go to ``benchmarks/results/gpu.json`` after each; with ``--only`` those whose
+name contains a text are measured, and the others in the file stay. Without CUDA nothing is measured; ``--tiny`` runs
+all of it with a small model on whatever there is, and keeps no numbers.
 
 Anchors, neither of which is the same work: NeMo-RL, 1,562 tokens per second and H100 end to end for 8 B; prime-rl's
 trainer, 11,900 tokens per second for 0.6 B on one H100.
@@ -28,6 +28,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,21 +87,29 @@ def trl_command(size: str, folder: Path, trl: str, vllm: bool) -> list[str]:
     return [trl, str(HERE / "_gpu_trl.py"), json.dumps(asked)]
 
 
-def measured(case: Case, environment: dict[str, str]) -> dict[str, Any]:
+def measured(case: Case, environment: dict[str, str], logs: Path, seconds: int = SECONDS) -> dict[str, Any]:
     """What its process says, or why there is nothing."""
     if case.command is None:
         return {"result": None, "why": case.why}
+    file = log_of(case.name, logs)
     try:
-        ran = subprocess.run(
-            case.command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=SECONDS
-        )
+        with file.open("w") as log:
+            ran = subprocess.run(
+                case.command,
+                env={**os.environ, **environment},
+                stdout=subprocess.PIPE,
+                stderr=log,  # as it comes: what runs out of time has said how far it was
+                text=True,
+                timeout=seconds,
+            )
     except subprocess.TimeoutExpired:
-        return {"error": f"not done after {SECONDS} seconds"}
+        return {"error": f"not done after {seconds} seconds"}
     except OSError as error:  # no such interpreter
         return {"error": str(error)}
     if ran.returncode:
-        errors = [line for line in ran.stderr.splitlines() if "Error" in line]
-        return {"error": (errors or ran.stderr.strip().splitlines() or [f"ended with {ran.returncode}"])[-1]}
+        said = file.read_text(errors="replace").strip().splitlines()
+        errors = [line for line in said if "Error" in line]
+        return {"error": (errors or said or [f"ended with {ran.returncode}"])[-1]}
     last = (ran.stdout.strip().splitlines() or [""])[-1]
     try:
         found: dict[str, Any] = json.loads(last)
@@ -109,18 +118,27 @@ def measured(case: Case, environment: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def contracts(environment: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def log_of(name: str, logs: Path) -> Path:
+    return logs / f"{re.sub('[^a-z0-9.-]+', '-', name)}.log"
+
+
+def contracts(environment: dict[str, str], logs: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each suite, and the sampler's once more where another interpreter has vLLM."""
-    named = {**environment, "OUTRIDER_VLLM_PYTHON": VLLM or ""}
-    yield "contracts/learner", suite(sys.executable, ["tests/test_learner_contract.py"], environment)
-    yield "contracts/sampler", suite(sys.executable, ["tests/test_sampler_contract.py"], named)
+    vllm = {"OUTRIDER_VLLM_PYTHON": VLLM or ""}
+    learner, sampler = "tests/test_learner_contract.py", "tests/test_sampler_contract.py"
+    asked: list[tuple[str, str, list[str], dict[str, str]]] = [
+        ("learner", sys.executable, [learner], {}),
+        ("sampler", sys.executable, [sampler], vllm),
+    ]
     if VLLM not in (None, sys.executable):
         assert VLLM is not None
-        inside = suite(VLLM, ["tests/test_sampler_contract.py", "-k", "inside"], environment)
-        yield "contracts/sampler, vLLM in the same process", inside
+        asked.append(("sampler, vLLM in the same process", VLLM, [sampler, "-k", "inside"], {}))
+    for who, python, words, more in asked:
+        name = f"contracts/{who}"
+        yield name, suite(python, words, {**environment, **more}, log_of(name, logs))
 
 
-def results(only: str, trl: str | None, tiny: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def results(only: str, trl: str | None, tiny: bool, logs: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     gpu = torch.cuda.is_available()
     environment = ENVIRONMENT if gpu else ENVIRONMENT | WITHOUT_GPU
     for size in ("tiny",) if tiny else ("0.5b", "1.5b"):
@@ -128,9 +146,9 @@ def results(only: str, trl: str | None, tiny: bool) -> Iterator[tuple[str, dict[
             model, *others = cases(size, Path(parent) / "model", trl, gpu)
             chosen = [case for case in others if only in case.name]
             for case in [model, *chosen] if chosen or only in model.name else []:
-                yield case.name, measured(case, environment)
+                yield case.name, measured(case, environment, logs)
     if only in "contracts":
-        yield from contracts(environment)
+        yield from contracts(environment, logs)
 
 
 def main() -> int:
@@ -138,6 +156,9 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="a small model, on a CPU too; no numbers are kept")
     parser.add_argument("--trl", metavar="PYTHON", help="an interpreter that has trl, with a GPU also vLLM")
     parser.add_argument("--only", metavar="TEXT", default="", help="results whose name contains it; contracts is one")
+    parser.add_argument(
+        "--logs", metavar="FOLDER", type=Path, help="where all that was printed goes (else a new folder)"
+    )
     asked = parser.parse_args()
     for python, who in ((asked.trl, "--trl"), (VLLM, "OUTRIDER_VLLM_PYTHON")):
         if python and not shutil.which(python):
@@ -147,8 +168,10 @@ def main() -> int:
         return 0
     file = RESULTS / "gpu.json"
     found: dict[str, Any] = json.loads(file.read_text()) if asked.only and file.exists() else {}
+    logs = asked.logs or Path(tempfile.mkdtemp(prefix="outrider-gpu-"))
+    logs.mkdir(parents=True, exist_ok=True)
     bad, measured_now = [], 0
-    for name, result in results(asked.only, asked.trl, asked.tiny):
+    for name, result in results(asked.only, asked.trl, asked.tiny, logs):
         print(f"{name}: {json.dumps(result)}", flush=True)
         measured_now += 1
         if result.get("error") or result.get("failed"):
@@ -158,7 +181,7 @@ def main() -> int:
             keep("gpu", found, show=False)
     if not measured_now:
         parser.error(f"--only {asked.only!r}: no result has a name that contains it")
-    print(f"failed: {', '.join(bad)}" if bad else "nothing failed")
+    print(f"failed: {', '.join(bad)}; what they printed is in {logs}" if bad else "nothing failed")
     return bool(bad)
 
 

@@ -70,22 +70,26 @@ def test_useful_operations_are_those_that_pytorch_counts(gpu: ModuleType) -> Non
     assert counter.get_total_flops() == _gpu_parts.useful_operations(size, model.config.to_dict()) + attention
 
 
-def test_what_fails_or_is_missing_says_why(gpu: ModuleType) -> None:
-    failing = gpu.Case("a", [sys.executable, "-c", "print(1)\nraise MemoryError('CUDA out of memory')"])
-    assert gpu.measured(failing, {}) == {"error": "MemoryError: CUDA out of memory"}
-    killed = gpu.Case("a", [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
-    assert gpu.measured(killed, {}) == {"error": "ended with -9"}
-    silent = gpu.Case("a", [sys.executable, "-c", "print('no result')"])
-    assert gpu.measured(silent, {}) == {"error": "its last line is no result: no result"}
-    assert "/no/python" in gpu.measured(gpu.Case("a", ["/no/python"]), {})["error"]
+def test_what_fails_or_is_missing_says_why(gpu: ModuleType, tmp_path: Path) -> None:
+    def told(*code: str, seconds: int = 60) -> object:
+        return gpu.measured(gpu.Case("0.5b/a, b", [sys.executable, "-c", "\n".join(code)]), {}, tmp_path, seconds)
+
+    assert told("print(1)", "raise MemoryError('CUDA out of memory')") == {"error": "MemoryError: CUDA out of memory"}
+    assert "Traceback" in (tmp_path / "0.5b-a-b.log").read_text()
+    assert told("import os; os.kill(os.getpid(), 9)") == {"error": "ended with -9"}
+    assert told("print('no result')") == {"error": "its last line is no result: no result"}
+    late = "import sys, time; print('loading', file=sys.stderr, flush=True); time.sleep(60)"
+    assert told(late, seconds=2) == {"error": "not done after 2 seconds"}
+    assert (tmp_path / "0.5b-a-b.log").read_text() == "loading\n"
+    assert "/no/python" in gpu.measured(gpu.Case("a", ["/no/python"]), {}, tmp_path)["error"]
     last = list(gpu.cases("tiny", Path("m"), None, False))[-1]
-    assert gpu.measured(last, {}) == {"result": None, "why": "--trl names no interpreter"}
+    assert gpu.measured(last, {}, tmp_path) == {"result": None, "why": "--trl names no interpreter"}
 
 
 def test_suites_are_counted(gpu: ModuleType, tmp_path: Path) -> None:
     import _gpu_contracts
 
-    file = tmp_path / "test_a.py"
+    file, log = tmp_path / "test_a.py", tmp_path / "a.log"
     file.write_text(
         "import pytest\n"
         "def test_good(): pass\n"
@@ -94,14 +98,15 @@ def test_suites_are_counted(gpu: ModuleType, tmp_path: Path) -> None:
         "@pytest.fixture\ndef broken(): raise OSError('gone')\n"
         "def test_error(broken): pass\n"
     )
-    told = _gpu_contracts.suite(sys.executable, [str(file)], {})
+    told = _gpu_contracts.suite(sys.executable, [str(file)], {}, log)
     assert (told["passed"], told["failed"], told["skipped"]) == (1, 2, 1)
     assert told["failures"].keys() == {"test_bad", "test_error"}
     assert "two lines" in told["failures"]["test_bad"]
     assert told["reasons"] == {"no GPU": 1}
+    assert "raise OSError('gone')" in log.read_text()
     file.write_text("import no_such_module\n")
-    assert "error" in _gpu_contracts.suite(sys.executable, [str(file)], {})
-    assert "test_b.py" in _gpu_contracts.suite(sys.executable, [str(tmp_path / "test_b.py")], {})["error"]
+    assert "error" in _gpu_contracts.suite(sys.executable, [str(file)], {}, log)
+    assert "test_b.py" in _gpu_contracts.suite(sys.executable, [str(tmp_path / "test_b.py")], {}, log)["error"]
 
 
 def test_a_small_model_leaves_no_numbers(
