@@ -92,15 +92,12 @@ def measured(case: Case, environment: dict[str, str], logs: Path, seconds: int =
     if case.command is None:
         return {"result": None, "why": case.why}
     file = log_of(case.name, logs)
+    answer = file.with_suffix(".out")
     try:
-        with file.open("w") as log:
+        # as it comes, so that what runs out of time has said how far it was; apart, as warnings end many a process
+        with file.open("w") as errors, answer.open("w") as told:
             ran = subprocess.run(
-                case.command,
-                env={**os.environ, **environment},
-                stdout=subprocess.PIPE,
-                stderr=log,  # as it comes: what runs out of time has said how far it was
-                text=True,
-                timeout=seconds,
+                case.command, env={**os.environ, **environment}, stdout=told, stderr=errors, timeout=seconds
             )
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {seconds} seconds"}
@@ -108,9 +105,9 @@ def measured(case: Case, environment: dict[str, str], logs: Path, seconds: int =
         return {"error": str(error)}
     if ran.returncode:
         said = file.read_text(errors="replace").strip().splitlines()
-        errors = [line for line in said if "Error" in line]
-        return {"error": (errors or said or [f"ended with {ran.returncode}"])[-1]}
-    last = (ran.stdout.strip().splitlines() or [""])[-1]
+        reasons = [line for line in said if "Error" in line]
+        return {"error": (reasons or said or [f"ended with {ran.returncode}"])[-1]}
+    last = (answer.read_text(errors="replace").strip().splitlines() or [""])[-1]
     try:
         found: dict[str, Any] = json.loads(last)
     except json.JSONDecodeError:
