@@ -33,14 +33,17 @@ class Copies:
 
     Args:
         noise: on every log-probability, as large as that of bfloat16, and new with every version.
+        jitter: the same, of stale copies too, as of products in another order.
         lost_at: the call at which the last copy is lost and its requests are drawn by the others.
     """
 
     takes_adapter = gives_entropies = False
 
-    def __init__(self, fresh: Policy, stale: Sequence[bool], noise: float = 0.0, lost_at: int = -1) -> None:
+    def __init__(
+        self, fresh: Policy, stale: Sequence[bool], noise: float = 0.0, jitter: float = 0.0, lost_at: int = -1
+    ) -> None:
         self._copies = [LocalSampler(policy() if old else fresh, OPTIONS) for old in stale]
-        self._stale, self._noise, self._lost_at = list(stale), noise, lost_at
+        self._stale, self._noise, self._jitter, self._lost_at = list(stale), noise, jitter, lost_at
         self.engines = self.engines_used = len(stale)
         self.notices: list[str] = []
         self.calls = self.version = 0
@@ -64,7 +67,9 @@ class Copies:
         return [drawn[i] for i in range(len(requests))]
 
     def _rounded(self, rollout: Rollout, by: int) -> Rollout:
-        moved = self._noise * np.sin(np.arange(len(rollout.token_ids)) + (0 if self._stale[by] else self.version))
+        at_T = np.arange(len(rollout.token_ids))
+        moved = self._noise * np.sin(at_T + (0 if self._stale[by] else self.version))
+        moved += self._jitter * np.sin(at_T + self.version)
         return replace(rollout, logprobs_T=rollout.logprobs_T + moved.astype(np.float32))
 
     def close(self) -> None:
@@ -89,6 +94,15 @@ def test_a_stale_copy_among_any_number_is_refused(exact: bool, size: float, step
     whose = f" of rank 0, copy {copies} of its weights," if copies > 1 else ""
     with pytest.raises(UserError, match=re.escape(f"log-probabilities{whose} are ") + ".*" + re.escape(said)):
         learn_and_hand_over(over, learned, size, steps)
+
+
+@pytest.mark.parametrize(("exact", "size", "jitter"), [(True, 4e-6, 1e-6), (False, 5e-3, 1e-3)])
+def test_a_stale_copy_whose_last_bits_change_is_refused(exact: bool, size: float, jitter: float) -> None:
+    learned = policy()
+    over = hand_over(Copies(learned, [True], jitter=jitter), learned, exact=exact)
+    over(0)
+    with pytest.raises(UserError, match=r"log-probabilities moved by no more than \S+, while the .* did not arrive"):
+        learn_and_hand_over(over, learned, size, 1)
 
 
 def learn_and_hand_over(over: HandOver, learned: Policy, size: float, steps: int) -> None:

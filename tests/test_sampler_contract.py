@@ -37,7 +37,7 @@ from outrider.train.engines import open_sampler
 from outrider.train.ranks import Ranks
 from sampler_cases import LONG, PROMPTS, draw, hand_over, move, own_logits, own_logprobs
 from small import branch_of, request
-from vllm_servers import Server, needs_vllm, needs_vllm_here, on_a_cpu
+from vllm_servers import Server, driver_there, needs_vllm, needs_vllm_here, on_a_cpu
 
 Open = Callable[..., Sampler]
 
@@ -230,6 +230,7 @@ def test_a_hand_over_that_does_not_arrive_is_refused(sampler_of: Open, policy: P
         kept = LocalSampler(ready(load_policy("base:countdown"))[0], SampleOptions(max_tokens=24))
         sampler.decoder = kept.decoder  # of weights that stay
         move(policy, size=0.0)
+    over(1)  # now with prompts that are cached, which changes the last bits on a GPU
     move(policy, size=1e-6)
     with pytest.raises(UserError, match="the weights did not arrive"):
         over(2)
@@ -264,8 +265,11 @@ def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], 
     sampler.close()
 
 
+TIED = pytest.mark.skipif(driver_there(), reason="on a GPU vLLM's head is the embedding, so that none is missing")
+
+
 @needs_vllm_here
-@pytest.mark.parametrize("forgotten", ["the cache", "the head"])
+@pytest.mark.parametrize("forgotten", ["the cache", pytest.param("the head", marks=TIED)])
 def test_half_a_hand_over_inside_is_refused(
     policy: Policy, engine: VllmEngine, forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
