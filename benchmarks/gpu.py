@@ -2,7 +2,7 @@
 
 ``python benchmarks/gpu.py [--trl PYTHON] [--only TEXT] [--logs FOLDER] [--tiny]``. About an hour on an H100. For
 models of random weights in the shapes of Qwen2.5 0.5B and 1.5B, 32 prompts of 128 tokens, 8 responses each of 1,024
-tokens (random weights never end one), bfloat16 products over float32 weights:
+tokens (random weights hardly ever end one), bfloat16 products over float32 weights:
 
 - the contract suites of samplers and learners, with what is there: CUDA, vLLM over HTTP and in the run's own process;
 - sampling: the local sampler, its packed path, vLLM, ``generate`` of transformers;
@@ -46,6 +46,7 @@ HERE = Path(__file__).parent
 SECONDS = 1800
 VLLM = sys.executable if importlib.util.find_spec("vllm") else os.environ.get("OUTRIDER_VLLM_PYTHON") or None
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+TELLING = {"VLLM_LOGGING_LEVEL": "INFO", "PYTHONUNBUFFERED": "1"}  # how far one was whose time is over
 WITHOUT_GPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1"}  # for vLLM's CPU build
 RECIPES = ("grpo", "dars-hw")
 
@@ -97,7 +98,7 @@ def measured(case: Case, environment: dict[str, str], logs: Path, seconds: int =
         # as it comes, so that what runs out of time has said how far it was; apart, as warnings end many a process
         with file.open("w") as errors, answer.open("w") as told:
             ran = subprocess.run(
-                case.command, env={**os.environ, **environment}, stdout=told, stderr=errors, timeout=seconds
+                case.command, env={**os.environ, **TELLING, **environment}, stdout=told, stderr=errors, timeout=seconds
             )
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {seconds} seconds"}
@@ -116,7 +117,8 @@ def measured(case: Case, environment: dict[str, str], logs: Path, seconds: int =
 
 
 def log_of(name: str, logs: Path) -> Path:
-    return logs / f"{re.sub('[^a-z0-9.-]+', '-', name)}.log"
+    """What a process says on stderr, of a suite all that it says; stdout, vLLM's lines too, is in ``.out`` beside it."""
+    return logs / f"{re.sub('[^a-z0-9.-]+', '-', name.lower())}.log"
 
 
 def contracts(environment: dict[str, str], logs: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -167,6 +169,7 @@ def main() -> int:
     found: dict[str, Any] = json.loads(file.read_text()) if asked.only and file.exists() else {}
     logs = asked.logs or Path(tempfile.mkdtemp(prefix="outrider-gpu-"))
     logs.mkdir(parents=True, exist_ok=True)
+    print(f"what each of them prints: {logs}", flush=True)
     bad, measured_now = [], 0
     for name, result in results(asked.only, asked.trl, asked.tiny, logs):
         print(f"{name}: {json.dumps(result)}", flush=True)
@@ -178,7 +181,7 @@ def main() -> int:
             keep("gpu", found, show=False)
     if not measured_now:
         parser.error(f"--only {asked.only!r}: no result has a name that contains it")
-    print(f"failed: {', '.join(bad)}; what they printed is in {logs}" if bad else "nothing failed")
+    print(f"failed: {', '.join(bad)}" if bad else "nothing failed")
     return bool(bad)
 
 

@@ -13,7 +13,7 @@ from outrider.model.load import Policy, load_policy
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record import Problem, Rollout
+from outrider.record import Ids, Problem, Rollout
 from outrider.sample.sampler import Sampler
 from outrider.train.hand_over import HandOver
 from outrider.train.ranks import Ranks
@@ -61,5 +61,8 @@ def hand_over(
 ) -> HandOver:
     loss = PolicyLoss(ObjectiveOptions(), 24)
     learner = LocalLearner(policy.model, LearnOptions(), loss, path=policy.path)
-    prompts = [(Problem(str(i), ""), np.array(ids, np.int32)) for i, ids in enumerate((LONG, PROMPTS[0]))]
-    return HandOver(sampler, learner, ranks or Ranks(), prompts, exact, refuse)
+    return HandOver(sampler, learner, ranks or Ranks(), probe_prompts(), exact, refuse)
+
+
+def probe_prompts() -> list[tuple[Problem, Ids]]:
+    return [(Problem(str(i), ""), np.array(ids, np.int32)) for i, ids in enumerate((LONG, PROMPTS[0]))]

@@ -32,13 +32,6 @@ class ProbeBounds(NamedTuple):
     gap: float
     movement: float
 
-    def arrived(self, change: float, movement: float) -> bool:
-        """Whether the sampler's numbers, which changed by ``change``, followed the learner's.
-
-        Their last bits change without new weights too: on a GPU where a prompt is cached that was not before.
-        """
-        return change > max(0.0, movement - self.movement) / 10
-
 
 _BOUNDS = {True: ProbeBounds(1e-3, 1e-6), False: ProbeBounds(0.3, 1e-2)}
 
@@ -68,8 +61,9 @@ class HandOver:
     A probe draws a few tokens behind fixed prompts, with fixed seeds, from every copy of the weights, and compares the
     log-probabilities that come with them with the learner's for the same tokens. The prompts stay the same, so that
     keys and values that an engine kept from the weights before show. Each copy is judged by itself, or one that is
-    stale would hide in the mean of all. Refused are a difference beyond a bound, and a copy whose numbers stay where
-    they were while those of the learner move.
+    stale would hide in the mean of all. Refused are a difference beyond a bound, and a copy whose numbers stay to
+    the last bit, or move by less than half as much, while those of the learner move: in the second case by four times
+    what rounding is seen to do, since last bits change on a GPU without new weights.
 
     Args:
         prompts: of the probe, with the problems that they are of.
@@ -92,7 +86,7 @@ class HandOver:
             SampleRequest(problem, prompt_ids=ids, params=_PARAMS, stage="probe", group_id=f"probe:{problem.id}")
             for problem, ids in prompts
         ]
-        self._moved: dict[Copy, Probe] = {}  # of each, the last one in which its numbers were new
+        self._moved: dict[Copy, Probe] = {}  # of each, the last one in which its numbers had moved
 
     def __call__(self, version: int) -> dict[str, float]:
         """Hand over, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
@@ -153,9 +147,12 @@ class HandOver:
             return
         change = float(np.abs(probe.sampled - moved.sampled).max())
         movement = float(np.abs(probe.learned - moved.learned).max())
-        if self._bounds.arrived(change, movement):
+        rounding = 4 * float(moved.gaps.max()) if change else 0.0
+        if movement <= max(rounding, self._bounds.movement):
+            return  # too little to tell; it adds up over the next ones
+        if change >= movement / 2:
             self._moved[copy] = probe
-        elif movement > self._bounds.movement:
+        else:
             stay = f"moved by no more than {change:.2g}" if change else "are the same as before to the last bit"
             raise UserError(
                 f"after weights {version} were handed over, the sampler's log-probabilities{whose} {stay}, while the "
