@@ -117,7 +117,7 @@ def measured(case: Case, environment: dict[str, str], logs: Path, seconds: int =
 
 
 def log_of(name: str, logs: Path) -> Path:
-    """What a process says on stderr, of a suite all that it says; stdout, vLLM's lines too, is in ``.out`` beside it."""
+    """Its stderr, or all that a suite says; its stdout, with the lines of vLLM, is in ``.out`` beside it."""
     return logs / f"{re.sub('[^a-z0-9.-]+', '-', name.lower())}.log"
 
 
