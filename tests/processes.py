@@ -92,6 +92,7 @@ def _child(words: list[str], errors: Path, environment: dict[str, str]) -> None:
         forkserver.ensure_running = forkserver._forkserver.ensure_running = lambda: None
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a server that a run of several ranks has started ignores it
     os.environ.update(environment)
     importlib.import_module("unpainted")
     for stream, path in ((1, Path(os.devnull)), (2, errors)):

@@ -119,12 +119,10 @@ def questions(tmp_path: Path, file: str, answer: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "where"),
     [
-        ("grpo", "2wiki"),
         ("deep-grpo", "2wiki"),
         ("tree-grpo", "hotpotqa"),
-        ("arpo", "hotpotqa"),
-        *(pytest.param(name, "2wiki", marks=pytest.mark.slow) for name in ("tree-grpo", "arpo")),
-        *(pytest.param(name, "hotpotqa", marks=pytest.mark.slow) for name in ("grpo", "deep-grpo")),
+        *(pytest.param(name, "2wiki", marks=pytest.mark.slow) for name in ("grpo", "tree-grpo", "arpo")),
+        *(pytest.param(name, "hotpotqa", marks=pytest.mark.slow) for name in ("grpo", "deep-grpo", "arpo")),
     ],
 )
 def test_two_steps_of_each_with_a_small_model(tmp_path: Path, name: str, where: str) -> None:

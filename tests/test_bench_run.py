@@ -28,7 +28,7 @@ from outrider.config import dump_yaml, read_yaml
 from outrider.measure import pass_at_k
 from outrider.measure.evaluation import Evaluation
 from outrider.runs.folder import RunFolder
-from processes import begun, begun_by_the_interpreter, wait_until
+from processes import begun, wait_until
 
 WORDS = [
     "grpo",
@@ -234,7 +234,7 @@ def running(out: Path) -> set[Path]:
 
 def test_sigterm_ends_a_bench_and_its_runs_with_a_sentence_each(tmp_path: Path) -> None:
     out = tmp_path / "bench"
-    process = begun_by_the_interpreter(words_of(out), tmp_path / "errors.txt")
+    process = begun(words_of(out), tmp_path / "errors.txt")
     process.wait_for(lambda: any(out.glob("tuning/*/*/*/checkpoints/step-00000000")))
     process.send(signal.SIGTERM)
     assert process.last_words() == "outrider: ended by SIGTERM; the same command goes on where it was"

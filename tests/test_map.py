@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
@@ -225,20 +226,32 @@ def test_with_the_better_values_all_have_them(
     assert part.names[0] == "grpo"
 
 
+def parts_of(code: ModuleType, setting: str) -> list[Any]:
+    return [code.Part(()), *code.PARTS.get(setting, {}).values()]
+
+
 def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seeds_that_were_seen(
     code: ModuleType,
 ) -> None:
     for setting in code.SETTINGS:
-        all_parts = [code.Part(()), *code.PARTS.get(setting, {}).values()]
+        all_parts = parts_of(code, setting)
         problems = [at for part in all_parts for at in range(part.skip, part.skip + part.problems)]
         _, _, screened = code.SCREENS.get(setting, ("", 1, 150))
         assert min(problems) >= 300 + screened
-        last = max(problems) + 1
-        assert len(load_recipe("grpo", setting=setting).task.heldout(last)) == last
         seeds = [seed for part in all_parts for seed in range(part.first, part.first + part.seeds)]
         seen_when_chosen = 5 if setting == "frontier" else 0  # its later designs ran first with those of the comparison
         assert len(problems) == len({*problems})
         assert len(seeds) == len({*seeds}) + seen_when_chosen
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["countdown", *(pytest.param(name, marks=pytest.mark.slow) for name in ("frontier", "sparse", "prose"))],
+)
+def test_a_setting_has_as_many_problems_as_are_measured(code: ModuleType, setting: str) -> None:
+    """Numbers up to a few have fewest."""
+    last = max(part.skip + part.problems for part in parts_of(code, setting))
+    assert len(load_recipe("grpo", setting=setting).task.heldout(last)) == last
 
 
 @pytest.mark.parametrize("setting", ["frontier", "sparse"])

@@ -99,7 +99,7 @@ MOMENTS = {
     ("ranks", "moments"),
     [
         (1, ["nothing is saved yet", "between two"]),
-        (2, ["between two"]),
+        pytest.param(2, ["between two"], marks=pytest.mark.slow),  # as in test_signals.py, where each of two is killed
         pytest.param(1, list(MOMENTS), marks=pytest.mark.slow),
         pytest.param(2, list(MOMENTS), marks=pytest.mark.slow),
     ],

@@ -138,7 +138,7 @@ def test_a_model_goes_on_from_what_it_has_learnt(tmp_path: Path, capsys: pytest.
     told = ["steps=120", "problems=8", "learn.schedule=constant"]
     assert sft_command(load_sft("countdown", told), tmp_path / "one") == 0
     before = load_policy(str(tmp_path / "one")).model.state_dict()
-    more = [*told, f"base={tmp_path / 'one'}", "learn.lr=2e-3", "task.countdown.seed=1"]
+    more = [*told[1:], "steps=1", f"base={tmp_path / 'one'}", "learn.lr=2e-3", "task.countdown.seed=1"]
     capsys.readouterr()
     assert sft_command(load_sft("countdown", more), tmp_path / "two") == 0
     assert "on the packed path" in capsys.readouterr().err

@@ -111,6 +111,14 @@ def test_ctrl_c_while_torch_is_imported_waits_for_the_end_of_the_import(
     assert not (tmp_path / "out").exists()
 
 
+def test_sigterm_while_torch_is_imported_waits_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", "base:countdown", "--task", "countdown", "--out", str(tmp_path / "out")]
+    waits_for_the_end_of_the_import(monkeypatch, words, "outrider.train.evaluate_command", signal.SIGTERM)
+    assert capsys.readouterr().err.strip() == "outrider: ended by SIGTERM"
+
+
 def newest(folder: Path) -> int:
     """The step of the last checkpoint."""
     return max(int(path.name[5:]) for path in (folder / "checkpoints").glob("step-*"))
@@ -185,6 +193,7 @@ def test_a_rank_that_is_killed_is_named_and_the_resumed_run_is_the_undisturbed_o
     process = begin(folder, ranks)
     assert process.wait() == 0, process.errors()
     assert contents(folder) == contents(undisturbed)
+    assert list((folder / "superseded").rglob("*.parquet"))  # what the kills made worthless is kept, not overwritten
 
 
 def test_ctrl_c_is_heard_while_the_other_ranks_get_ready(tmp_path: Path) -> None:
@@ -221,7 +230,7 @@ def test_ranks_of_a_launcher_end_with_a_sentence_each(sent: signal.Signals, tmp_
 @pytest.mark.parametrize(
     ("command", "again"),
     [
-        (["evaluate", "base:countdown", "--task", "countdown"], ""),
+        pytest.param(["evaluate", "base:countdown", "--task", "countdown"], "", marks=pytest.mark.slow),
         (["sft", "countdown"], "; the same command goes on where it was"),
     ],
 )

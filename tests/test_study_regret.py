@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from study_code import study_code
 
 code = study_code("_regret")
+simulated = functools.cache(code.simulated)
 
 
 def test_the_one_who_knows_has_the_best_of_all_allocations() -> None:
@@ -23,7 +25,7 @@ def test_the_one_who_knows_has_the_best_of_all_allocations() -> None:
 
 def means(planner: str, pool: int | None, seeds: range) -> Any:
     """Of thirty steps of each seed. Nobody has less variance than the one who knows."""
-    runs = [code.simulated(planner, pool, seed, steps=30) for seed in seeds]
+    runs = [simulated(planner, pool, seed, steps=30) for seed in seeds]
     assert all(each.known - 1e-9 <= each.variance for each in runs)
     return code.Simulated(*np.mean(runs, axis=0))
 

@@ -127,10 +127,11 @@ def test_cpu_time_is_the_programs_own_fault():
 
 
 def test_a_busy_machine_is_not_the_programs_fault():
-    """Nine processes share one core; what would take a second is not done after two, and says nothing."""
+    """Five processes share one core; what would take a second is not done after two, and says nothing."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    # in sessions of their own, of which a scheduler may make groups that share the core
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True) for _ in range(4)]
     code = "import time\nwhile time.process_time() < 0.9: pass\nprint(sum(map(int, input().split())))"
     try:
         slow = verdict(ECHO.model_copy(update={"seconds": 2.5, "cpu_seconds": 2}), SUMS, fenced(code))
@@ -200,7 +201,7 @@ def test_what_fuzzing_found(file):
 def test_a_few_seconds_of_fuzzing_find_nothing():
     """``python tools/fuzz_programs.py --seconds 3600`` looks for longer."""
     tool = CORPUS.parents[2] / "tools" / "fuzz_programs.py"
-    command = [sys.executable, str(tool), "--seconds", "3", "--seed", "0"]
+    command = [sys.executable, str(tool), "--seconds", "1", "--seed", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.fullmatch(r"judged \d+ responses in \d+ s with seed \d+: 0 findings \(.*\)", done.stdout.strip())
