@@ -24,6 +24,12 @@ def code() -> Iterator[ModuleType]:
         yield study_code("../map")
 
 
+@pytest.fixture(scope="module")
+def recommended(code: ModuleType) -> dict[str, Any]:
+    """By what is committed."""
+    return dict(sys.modules["_map_rule"].recommendations(code.done(code.RESULTS)))
+
+
 def test_who_was_run_again_is_judged_by_that_bench_and_later_ones_and_who_was_compared_there(
     code: ModuleType, tmp_path: Path
 ) -> None:
@@ -169,9 +175,11 @@ def test_who_fails_beside_the_better_grpo_is_recommended_no_more_and_the_next_is
 
 
 @pytest.mark.parametrize("info", list_settings(), ids=lambda info: info.name)
-def test_a_setting_recommends_whom_the_map_does(code: ModuleType, info: SettingInfo) -> None:
+def test_a_setting_recommends_whom_the_map_does(
+    code: ModuleType, recommended: dict[str, Any], info: SettingInfo
+) -> None:
     """Who trains it then trains what was compared."""
-    told = sys.modules["_map_rule"].recommendations(code.done(code.RESULTS)).get(info.name)
+    told = recommended.get(info.name)
     assert info.recommended == (told[0] if told else "")
     if told:
         shipped = load_recipe(info.recommended, info.values, setting=info.name)
