@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 3600
 
 
-def suite(
-    python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, seconds: int = SECONDS
-) -> dict[str, Any]:
+def suite(python: str, words: Sequence[str], environment: Mapping[str, str], log: Path) -> dict[str, Any]:
     """Counts, the names of what failed with the first line of why, and the reasons of what was skipped.
 
     Args:
@@ -36,10 +34,10 @@ def suite(
                     env={**os.environ, **environment},
                     stdout=printed,
                     stderr=subprocess.STDOUT,
-                    timeout=seconds,
+                    timeout=SECONDS,
                 )
         except subprocess.TimeoutExpired:
-            return {"error": f"not done after {seconds} seconds"}
+            return {"error": f"not done after {SECONDS} seconds"}
         except OSError as error:  # no such interpreter
             return {"error": str(error)}
         told = summary(ElementTree.parse(report).getroot()) if report.exists() else {}
