@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from _gpu_head import head
 from _gpu_measure import versions
 from _gpu_model import SIZES, Size, fresh, write_model
 from _gpu_parts import learning, plain_learning, plain_sampling, sampling
@@ -32,6 +33,7 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "plain_sampling": plain_sampling,
     "learning": learning,
     "plain_learning": plain_learning,
+    "head": head,
     "step": one_step,
 }
 

@@ -8,6 +8,7 @@ tokens (random weights hardly ever end one), bfloat16 products over float32 weig
 - sampling: the local sampler, its packed path, vLLM, ``generate`` of transformers;
 - learning: one optimizer step, with and without layers computed twice, against a clipped loss over padded rows and
   whole logits of transformers; tokens are those of responses, and ``share_of_peak`` counts what ``_gpu_parts.py`` says;
+- the head of one micro-batch of it, as it is and with its passes over logits compiled;
 - a whole step of grpo and of dars-hw as ``outrider train`` runs it, sampled locally and by vLLM in the same process;
   grpo also by TRL's GRPOTrainer with vLLM in its process, on the same model, prompts, lengths, group size and reward.
 
@@ -75,6 +76,8 @@ def cases(size: str, folder: Path, trl: str | None, gpu: bool) -> Iterator[Case]
     for kind, who in (("learning", "local"), ("plain_learning", "transformers")):
         for recompute, how in ((False, ""), (True, ", layers computed twice")):
             yield Case(f"{size}/learning/{who}{how}", ours(kind, recompute=recompute))
+    for how in ("ours", "compiled", "products"):
+        yield Case(f"{size}/head/{how}", ours("head", how=how))
     for recipe in RECIPES:
         yield Case(f"{size}/step/{recipe}, local", ours("step", name=recipe, engine="local"))
         yield Case(f"{size}/step/{recipe}, vllm", ours("step", VLLM, name=recipe, engine="vllm"), no_vllm)

@@ -38,14 +38,15 @@ def test_every_measurement_of_ours_runs(
         _gpu_case.main()
         found[case.name] = json.loads(capsys.readouterr().out.splitlines()[-1])
     size = gpu.SIZES["tiny"]
-    tokens = size.rows * size.response
     for name, result in found.items():
+        tokens = (size.micro_rows if "/head/" in name else size.rows) * size.response
         if not name.endswith("/model"):
             assert result["tokens_per_second"] > 0
             assert 0.9 * tokens / 1.001 < result["tokens_per_second"] * result["seconds"] < 4 * tokens, name
         assert torch.cuda.is_available() or result.get("peak_gib") is None, name
         assert result["versions"]["torch"] == torch.__version__
     assert sum("/learning/" in name and result["share_of_peak"] > 0 for name, result in found.items()) == 4
+    assert max(found["tiny/head/compiled"]["difference"]) < (1e-2 if torch.cuda.is_available() else 1e-6)
     grpo, dars = found["tiny/step/grpo, local"], found["tiny/step/dars-hw, local"]
     assert (grpo["updates"], grpo["rollouts"]) == (1, {"0-uniform": size.rows})
     assert dars["rollouts"]["1-rebalance"] > 0
