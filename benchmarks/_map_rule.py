@@ -1,4 +1,4 @@
-"""Whom the map recommends in a setting, by steps 5 to 11 of its rule (``map.py``)."""
+"""Whom the map recommends in a setting, by steps 5 to 12 of its rule (``map.py``)."""
 
 from __future__ import annotations
 

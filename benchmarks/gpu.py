@@ -8,7 +8,7 @@ tokens (random weights hardly ever end one), bfloat16 products over float32 weig
 - sampling: the local sampler, its packed path, vLLM, ``generate`` of transformers;
 - learning: one optimizer step, with and without layers computed twice, against a clipped loss over padded rows and
   whole logits of transformers; tokens are those of responses, and ``share_of_peak`` counts what ``_gpu_parts.py`` says;
-- the head of one micro-batch of it, as it is and with its passes over logits compiled;
+- the head of one micro-batch of it: as it is, with its passes over logits compiled, and its products alone;
 - a whole step of grpo and of dars-hw as ``outrider train`` runs it, sampled locally and by vLLM in the same process;
   grpo also by TRL's GRPOTrainer with vLLM in its process, on the same model, prompts, lengths, group size and reward.
 

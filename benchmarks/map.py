@@ -43,6 +43,9 @@ of step 9 ran; what was written before which run is in git (``git log -p benchma
    996 problems that ``countdown`` holds out 150 are left in one piece, 450 to 599. When ``choose-slope3`` was not
    recommended so on ``frontier``, the next, ``choose-pass4``, was asked the same (before its run). When it was
    refused, too, nobody is recommended there (after both runs): more tries would find somebody by chance.
+12. *The better baseline on prose* (11-26, before its first run, after the comparison and a review): there, too, GRPO's
+   screen has four updates level with one, and ``dars-hw`` was chosen out of eight by the very problems that its change
+   is told of. So it is compared there as in 10, and recommended with four, or no more, but the next one, as by 9.
 
 In the settings:
 
@@ -73,7 +76,7 @@ Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finis
 is committed (a bench runs again where its folder of results is moved away); ``python benchmarks/map.py pack``, which
 puts the finished runs of benches that are not done beside the results, for another machine to go on with; and ``python
 benchmarks/map.py draw``, which makes pages and pictures again from what is committed. On two cores the screen of a
-setting is one to two hours, the comparison one to three.
+setting is one to two hours, the comparison one to three, of ``prose`` six.
 """
 
 from __future__ import annotations
@@ -145,6 +148,7 @@ PARTS = {
         "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, pair=(1e-4, 4)),
         "better": Part(("grpo", "prefix-replay"), skip=1800, first=20, pair=(1e-4, 4)),
     },
+    "prose": {"better": Part(("grpo", "dars-hw"), skip=900, first=5, pair=(1e-4, 4))},
 }
 LATER_PAIRS = {  # rate, and updates a step, of designs that came after the screen
     "frontier": dict.fromkeys(("choose-pass3", "choose-slope3", "choose-annealed"), (2e-4, 1)),
