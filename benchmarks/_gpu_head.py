@@ -67,16 +67,11 @@ def difference(a: Tensor, b: Tensor) -> float:
     return float((a.float() - b.float()).abs().max() / b.float().abs().max())
 
 
-def chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
-    size = max(1, kept.most_logits(hidden.device) // len(weight))
-    return [slice(start, start + size) for start in range(0, len(hidden), size)]
-
-
 def products(rows: Rows) -> int:
     """The four of each chunk: logits twice, and the gradients of hidden states and weight."""
     hidden, weight = rows[0].detach(), rows[1].detach()
     low, total = weight.to(hidden.dtype), torch.zeros_like(weight)
-    for part in chunks(hidden, weight):
+    for part in kept._chunks(hidden, len(weight)):
         linear(hidden[part], low)
         logits = linear(hidden[part], low)
         logits @ low
@@ -108,7 +103,7 @@ class _Tried(torch.autograd.Function):
         low = weight.to(hidden.dtype)
         logprobs = torch.empty(len(targets), device=hidden.device)
         entropies = torch.empty_like(logprobs)
-        for part in chunks(hidden, weight):
+        for part in kept._chunks(hidden, len(weight)):
             logprobs[part], entropies[part] = _Tried.parts(linear(hidden[part], low), targets[part])
         ctx.save_for_backward(hidden, low, targets)
         ctx.mark_non_differentiable(entropies)
@@ -118,7 +113,7 @@ class _Tried(torch.autograd.Function):
     def backward(ctx: Any, grads: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         hidden, low, targets = ctx.saved_tensors
         grad_hidden, grad_weight = torch.zeros_like(hidden), torch.zeros_like(low, dtype=torch.float32)
-        for part in chunks(hidden, low):
+        for part in kept._chunks(hidden, len(low)):
             grad_logits = _Tried.gradient(linear(hidden[part], low), targets[part], grads[part])
             grad_hidden[part] = grad_logits @ low
             kept._add_product(grad_weight, grad_logits, hidden[part])
