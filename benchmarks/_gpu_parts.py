@@ -69,12 +69,14 @@ def plain_sampling(size: Size, folder: Path) -> dict[str, Any]:
     return timed(work)
 
 
-def learning(size: Size, folder: Path, recompute: bool) -> dict[str, Any]:
+def learning(size: Size, folder: Path, recompute: bool, deterministic: bool = False) -> dict[str, Any]:
     """One optimizer step of our learner."""
     model = fresh(size)
     use_plans(model)
     loss = PolicyLoss(ObjectiveOptions(aggregate="token_mean", kl=0.0), size.response)
-    options = LearnOptions(micro_tokens=size.micro_tokens, gradient_checkpointing=recompute)
+    options = LearnOptions(
+        micro_tokens=size.micro_tokens, gradient_checkpointing=recompute, deterministic=deterministic
+    )
     learner = LocalLearner(model, options, loss, dtype=torch.bfloat16)
     old = np.full(size.response, -np.log(size.vocabulary), np.float32)
     rows = [

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from outrider.learn.batching import micro_batches, split_by_tokens
 from outrider.learn.checkpoint_files import Training, trained_in
+from outrider.learn.deterministic import deterministic_algorithms
 from outrider.learn.held import HeldModel, WholeModel
 from outrider.learn.learner import Loss, PolicyWriter, Updated, refuse_modes, updates
 from outrider.learn.options import LearnOptions
@@ -202,7 +203,8 @@ class LocalLearner:
         if not trained:
             return result | {"skipped_no_signal": 1.0}  # a gradient of zeros would let AdamW's momentum move weights
         self.optimizer.zero_grad(set_to_none=False)
-        result |= self._accumulate(split_by_tokens(trained, self.ranks.size)[self.ranks.rank])
+        with deterministic_algorithms(self.options.deterministic):
+            result |= self._accumulate(split_by_tokens(trained, self.ranks.size)[self.ranks.rank])
         # after the sum over ranks, so that every rank takes the same decision
         norm = self.held.finish_gradients(math.inf if self.options.clip_norm is None else self.options.clip_norm)
         if not (math.isfinite(norm) and math.isfinite(result["loss"])):

@@ -35,6 +35,7 @@ class LearnOptions(Options):
     minibatches: int = Field(1, ge=1, description="optimizer batches per step, cut by problems")
     epochs: int = Field(1, ge=1, description="passes over a step's rollouts")
     micro_tokens: int = Field(16_384, ge=1, description="most tokens of one forward and backward pass")
+    deterministic: bool = Field(False, description="on a GPU: gradients the same to the last bit each time, slower")
     gradient_checkpointing: bool = Field(False, description="keep each layer's input alone, and compute the rest twice")
 
     @model_validator(mode="before")

@@ -292,6 +292,8 @@ class Run:
         self._rewrite_config(checkpoint.step)
         for notice in [*self._notices, *self.folder.notices, f"going on after step {checkpoint.step}"]:
             self._say(notice)
+        if placement().device.type == "cuda" and not self.recipe.learn.deterministic:
+            self._say("on a GPU the last bits of gradients differ from run to run (learn.deterministic=true: not)")
 
     def _identity(self) -> dict[str, Any]:
         return {"config": self.recipe.resolved(), **self._surroundings()}
