@@ -49,8 +49,8 @@ _CONTROL = (
     "recommended no more: {who}."
 )
 _BETTER = (
-    "Here both have values with which GRPO may be better than as the screen tuned it. Who is ahead at one end and "
-    "behind at none is recommended with these, and else no more: {who}."
+    "Here both have values that the rule tried as those of a better GRPO; whether it is, the first numbers of both "
+    "benches say. Who is ahead at one end and behind at none is recommended with these, and else no more: {who}."
 )
 _BUDGETS = (
     "How small a difference shows along the way, on the problems of the first table. ± is the median over the recipes "

@@ -57,7 +57,10 @@ def started(recipe: str, way: str, out: Path, tiny: bool) -> subprocess.Popen[by
 def trained(recipe: str, way: str, out: Path, tiny: bool) -> dict[str, Any]:
     process = started(recipe, way, out, tiny)
     if "killed" in way:
-        wait_until((TINY if tiny else TOKENS) // 3, out, process)
+        try:
+            wait_until((TINY if tiny else TOKENS) // 3, out, process)
+        except SystemExit as error:  # it ended first
+            return {"error": str(error)}
         kill(process)
         process = started(recipe, way, out, tiny)
     if process.wait():
@@ -103,6 +106,7 @@ def main() -> int:
             print(recipe, way, json.dumps(result), flush=True)
             if not asked.tiny:
                 about = {"gpu": torch.cuda.get_device_name(0), "cuda": str(torch.version.cuda)}
+                about["threads"] = str(torch.get_num_threads())  # of the runs on the CPU
                 keep("gpu_learning", {"recipes": found, **about}, show=False)
     return any("error" in result for runs in found.values() for result in runs.values())
 

@@ -87,6 +87,20 @@ def test_what_fails_or_is_missing_says_why(gpu: ModuleType, tmp_path: Path) -> N
     assert gpu.measured(last, {}, tmp_path) == {"result": None, "why": "--trl names no interpreter"}
 
 
+def test_the_first_step_that_differs(gpu: ModuleType, tmp_path: Path) -> None:
+    import gpu_learning
+
+    def run(name: str, *lines: str) -> Path:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    whole = run("whole", '{"step": 1}', '{"step": 2}')
+    assert gpu_learning.first_difference(whole, run("same", '{"step": 1}', '{"step": 2}')) is None
+    assert gpu_learning.first_difference(whole, run("other", '{"step": 1}', '{"step": 2, "loss": 0}')) == 2
+    assert gpu_learning.first_difference(whole, run("short", '{"step": 1}')) == 2
+
+
 def test_suites_are_counted(gpu: ModuleType, tmp_path: Path) -> None:
     import _gpu_contracts
 

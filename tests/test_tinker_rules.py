@@ -36,6 +36,7 @@ def test_methods_fit(recipe: str) -> None:
         ("grpo", "sample.stop=[x]", "sample.stop names texts"),
         ("grpo", "learn.weight_decay=0.1", "decays the adapters of all its users"),
         ("grpo", "learn.gradient_checkpointing=true", "the affair of the Tinker service"),
+        ("grpo", "learn.deterministic=true", "learn.deterministic is the affair of the Tinker service"),
         ("grpo", "train.ranks=2", "one process talks to a Tinker service"),
         ("grpo", "engine={sampler: tinker}", "sampler and learner are both tinker"),
         ("grpo", "engine={learner: tinker}", "sampler and learner are both tinker"),

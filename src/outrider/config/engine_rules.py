@@ -72,6 +72,8 @@ def _refuse_tinker(recipe: Recipe) -> None:
         )
     if learn.gradient_checkpointing:
         raise ValueError("learn.gradient_checkpointing is the affair of the Tinker service: leave it false")
+    if learn.deterministic:
+        raise ValueError("learn.deterministic is the affair of the Tinker service: leave it false")
     if recipe.train.ranks > 1:
         raise ValueError(
             f"train.ranks is {recipe.train.ranks}, and one process talks to a Tinker service: train.ranks=1"

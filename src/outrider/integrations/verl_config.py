@@ -96,6 +96,7 @@ def _refuse_uncarried(recipe: Recipe) -> None:
             learn.weight_decay and learn.decay != "all",
             "learn.decay is matrices, and in verl every parameter decays; learn.decay=all, or learn.weight_decay=0",
         ),
+        (learn.deterministic, "learn.deterministic: verl's own key was not tried; learn.deterministic=false"),
         (warms_by_updates and learn.epochs > 1, "learn.warmup counts updates, and verl's counts steps"),
         (train.steps is None, "train.steps is null, and verl counts nothing else; train.steps=200, say"),
         (train.tokens, "train.tokens is a limit that verl does not count; train.tokens=null"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,16 +23,14 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     >>> with deterministic_algorithms():
     ...     torch.zeros(2).put_(torch.tensor([0, 0]), torch.ones(2))
     Traceback (most recent call last):
-    outrider.errors.UserError: learn.deterministic=true: PyTorch has no deterministic algorithm for put_
+    outrider.errors.UserError: learn.deterministic=true: PyTorch has no deterministic algorithm for put_; leave it false
 
     Raises:
-        UserError: PyTorch has none for an operation of the block.
+        UserError: PyTorch has none for an operation of the block, or an older one wants a variable of the environment.
     """
     if not wanted:
         yield
         return
-    # PyTorch refuses products on a GPU without it; this is the size that it takes by itself on an H100
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     memory: Any = torch.utils.deterministic  # its switch is one of the module's class, which has no type
     fills, mode = memory.fill_uninitialized_memory, torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("error")  # with warnings alone attention would stay as it is
@@ -41,10 +38,17 @@ def deterministic_algorithms(wanted: bool = True) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        if "CUBLAS_WORKSPACE_CONFIG" in str(error):  # it may be read once, at the first product, long before
+            raise UserError(
+                "learn.deterministic=true: this PyTorch wants CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment in "
+                "which the run begins"
+            ) from error
         operation, found, _ = str(error).partition(_NONE)
         if not found:
             raise
-        raise UserError(f"learn.deterministic=true: PyTorch has no deterministic algorithm for {operation}") from error
+        raise UserError(
+            f"learn.deterministic=true: PyTorch has no deterministic algorithm for {operation}; leave it false"
+        ) from error
     finally:
         torch.set_deterministic_debug_mode(mode)
         memory.fill_uninitialized_memory = fills

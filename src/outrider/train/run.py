@@ -292,8 +292,11 @@ class Run:
         self._rewrite_config(checkpoint.step)
         for notice in [*self._notices, *self.folder.notices, f"going on after step {checkpoint.step}"]:
             self._say(notice)
-        if placement().device.type == "cuda" and not self.recipe.learn.deterministic:
-            self._say("on a GPU the last bits of gradients differ from run to run (learn.deterministic=true: not)")
+        if self._engine.startswith("cuda") and not self.recipe.learn.deterministic:
+            self._say(
+                "on a GPU gradients differ in their last bits each time, so this run ends close to one that was never "
+                "stopped, not as it (a new run with learn.deterministic=true would)"
+            )
 
     def _identity(self) -> dict[str, Any]:
         return {"config": self.recipe.resolved(), **self._surroundings()}
