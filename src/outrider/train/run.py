@@ -98,7 +98,8 @@ class Run:
         self._notices: list[str] = []  # of a resume
         self._watch = VerdictWatch()
         here = policy.model.device.type != "meta"
-        self._engine = str(placement(self.recipe.policy.dtype)) if here else "a service"
+        self._placement = placement(self.recipe.policy.dtype) if here else None
+        self._engine = str(self._placement or "a service")
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
         problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
         self._reference = reference
@@ -292,7 +293,8 @@ class Run:
         self._rewrite_config(checkpoint.step)
         for notice in [*self._notices, *self.folder.notices, f"going on after step {checkpoint.step}"]:
             self._say(notice)
-        if self._engine.startswith("cuda") and not self.recipe.learn.deterministic:
+        on_gpu = self._placement is not None and self._placement.device.type == "cuda"
+        if on_gpu and not self.recipe.learn.deterministic:
             self._say(
                 "on a GPU gradients differ in their last bits each time, so this run ends close to one that was never "
                 "stopped, not as it (a new run with learn.deterministic=true would)"
