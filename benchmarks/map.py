@@ -46,6 +46,12 @@ of step 9 ran; what was written before which run is in git (``git log -p benchma
 12. *The better baseline on prose* (11-26, before its first run, after the comparison and a review): there, too, GRPO's
    screen has four updates level with one, and ``dars-hw`` was chosen out of eight by the very problems that its change
    is told of. So it is compared there as in 10, and recommended with four, or no more, but the next one, as by 9.
+13. *Exchangeable problems* (11-27, before its first run, after an audit): the held-out problems of ``countdown`` stood
+   in the order of their draws, common and easy ones first, so the problems of 3 and of 4 were two populations; and 50
+   of the 150 of step 11 had been measured on by the screen. Both benches are repeated on shuffled problems, with new
+   seeds: ``confirmed`` repeats 11, ``shuffled`` repeats 3 and 4. The repeated benches replace the first ones, whatever
+   they show. Of the 852 shuffled problems 253 had been measured on before: 200 of the 213 with three numbers, of which
+   hardly any others exist, and 53 of the 639 with four to six.
 
 In the settings:
 
@@ -106,6 +112,7 @@ from _map_rule import at_equal_values, recommendations
 from _map_setting import setting_page
 
 from outrider.config import load_recipe
+from outrider.tasks.heldout import Order
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "map"
@@ -125,6 +132,8 @@ class Part(NamedTuple):
     points: int = 4
     pair: tuple[float, int] | None = None
     """The rate and the updates of all, instead of their own."""
+    order: Order = "drawn"
+    """Of the held-out problems."""
 
 
 ASKED = ("grpo", "dars-hw", "dars-hw-breadth", "deep-grpo", "xrpo")
@@ -132,8 +141,16 @@ DESIGNS = (
     *("invest", "choose", "choose-pass2", "choose-pass3", "choose-pass4", "choose-prefix", "choose-slope3"),
     *("choose-replay2", "choose-replay4", "choose-annealed"),
 )
+NOT_SEARCHED = (*ASKED, "choose-slope3", "choose-annealed", "prefix-replay", "passk-training")
+"""Whom a setting compares in which nobody is searched for."""
 PARTS = {
-    "countdown": {"better": Part(("grpo", "prefix-replay"), skip=450, problems=150, first=5, pair=(1e-4, 4))},
+    "countdown": {
+        "better": Part(("grpo", "prefix-replay"), skip=450, problems=150, first=5, pair=(1e-4, 4)),
+        "confirmed": Part(
+            ("grpo", "prefix-replay"), skip=600, problems=252, first=10, pair=(1e-4, 4), order="shuffled"
+        ),
+        "shuffled": Part(NOT_SEARCHED, skip=300, first=15, order="shuffled"),
+    },
     "frontier": {
         "later": Part(("grpo", "choose-pass3", "choose-slope3"), skip=900),
         "again": Part(("grpo", "choose-slope3"), skip=1200, problems=600, first=5, seeds=10, points=1),
@@ -165,7 +182,6 @@ LEFT_OUT = {  # of the screen, beside what came later
     "sparse": ("choose", "choose-prefix", "choose-pass3", "choose-pass4"),
 }
 SEARCHED = ("frontier", "sparse")
-NOT_SEARCHED = (*ASKED, "choose-slope3", "choose-annealed", "prefix-replay", "passk-training")  # in the other settings
 TAKEN = 2
 TITLES = {
     "compared": "",
@@ -175,6 +191,8 @@ TITLES = {
     "control": ", beside GRPO at the same rate and updates",
     "better": ", with four updates a step",
     "next": ", the next with four updates a step",
+    "confirmed": ", with four updates a step, on shuffled problems",
+    "shuffled": ", on shuffled problems",
 }
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
 SCREENS = {"prose": ("1e-4", 2, 300)}
@@ -214,7 +232,8 @@ def screened(setting: str, out: Path) -> Mapping[str, Any]:
     kept = RESULTS / setting / "screen"
     if not (kept / "results.json").exists():
         unpack(kept / FINISHED, out)
-        asked: list[object] = ["--setting", setting, pool(setting), "--seeds", 1, "--steps", 1, "--points", 1]
+        asked: list[object] = ["--setting", setting, *overrides(setting, "drawn")]
+        asked += ["--seeds", 1, "--steps", 1, "--points", 1]
         rates, seeds, problems = SCREENS.get(setting, ("1e-4,2e-4", 1, 150))
         asked += ["--tune", f"learn.lr={rates}", "--tune", "learn.minibatches=1,4", "--tune-by", "mean"]
         asked += ["--tune-seeds", seeds, "--tune-tokens", "1200000", "--tune-problems", problems]
@@ -248,7 +267,7 @@ def usual(choice: Mapping[str, Any]) -> float:
 
 def tuned_later(setting: str, part: Part, tuned: Mapping[str, Any]) -> Mapping[str, Any]:
     """With the values of the designs that came after the screen, or of a bench in which all have the same."""
-    pairs = dict.fromkeys(part.names, part.pair) if part.pair else LATER_PAIRS[setting]
+    pairs = dict.fromkeys(part.names, part.pair) if part.pair else LATER_PAIRS.get(setting, {})
     return {**tuned, **{name: {"chosen": dict(zip(KEYS, pair, strict=True))} for name, pair in pairs.items()}}
 
 
@@ -271,8 +290,8 @@ def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], plac
             sys.exit(f"{file} comes to {learn.lr} and {learn.minibatches}, not to its tuned {values}")
         files.append(str(file))
     unpack(kept / FINISHED, out)
-    asked = ["--setting", setting, pool(setting), "--tokens", TOKENS.get(setting, 3_600_000), "--points", part.points]
-    asked += ["--first-seed", part.first]
+    asked = ["--setting", setting, *overrides(setting, part.order), "--tokens", TOKENS.get(setting, 3_600_000)]
+    asked += ["--points", part.points, "--first-seed", part.first]
     asked += ["--untouched", part.problems, "--untouched-skip", part.skip]
     begun = out / "bench.yaml"
     fewest = yaml.safe_load(begun.read_text("utf-8"))["seeds"] if begun.is_file() else 1  # a bench takes no fewer
@@ -281,9 +300,9 @@ def compared(setting: str, name: str, part: Part, tuned: Mapping[str, Any], plac
     keep(out, kept)
 
 
-def pool(setting: str) -> str:
-    """The override, for all recipes."""
-    return f"task.pool={POOLS[setting]}"
+def overrides(setting: str, order: Order) -> tuple[str, str]:
+    """For all recipes."""
+    return f"task.pool={POOLS[setting]}", f"task.heldout_order={order}"
 
 
 def named(recipe: str) -> str:
@@ -310,13 +329,13 @@ def keep(found: Path, out: Path) -> None:
     _, *words = results["environment"]["command"]
     values = words.index("--setting")
     recipes = [f"recipes/{Path(word).stem}.yaml" for word in words[1:values]]
-    budget = ["runs" if word == str(found) else word for word in words[values + 3 :]]  # behind setting and pool
+    budget = ["runs" if word == str(found) else word for word in words[values + 4 :]]  # behind setting and overrides
     text = (out / "page.md").read_text("utf-8")
     was, now = (shlex.join(["outrider", *asked]) for asked in (words, ["bench", *recipes, *budget]))
     if was not in text:
         sys.exit(f"{found / 'page.md'} does not name the bench's command: {was}")
     (out / "page.md").write_text(text.replace(was, now), "utf-8")
-    results["environment"]["command"] = ["outrider", "bench", *recipes, *words[values : values + 3], *budget]
+    results["environment"]["command"] = ["outrider", "bench", *recipes, *words[values : values + 4], *budget]
     # last: where it is, the bench is done
     (out / "results.json").write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     (out / FINISHED).unlink(missing_ok=True)

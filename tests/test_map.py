@@ -212,7 +212,14 @@ def test_in_the_control_grpo_has_the_rate_and_updates_of_whom_the_map_recommends
 
 
 @pytest.mark.parametrize(
-    ("setting", "name"), [("countdown", "better"), ("frontier", "better"), ("frontier", "next"), ("sparse", "better")]
+    ("setting", "name"),
+    [
+        ("countdown", "better"),
+        ("countdown", "confirmed"),
+        ("frontier", "better"),
+        ("frontier", "next"),
+        ("sparse", "better"),
+    ],
 )
 def test_with_the_better_values_all_have_them(
     code: ModuleType, setting: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,9 +242,10 @@ def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seed
 ) -> None:
     for setting in code.SETTINGS:
         all_parts = parts_of(code, setting)
-        problems = [at for part in all_parts for at in range(part.skip, part.skip + part.problems)]
+        problems = [(part.order, at) for part in all_parts for at in range(part.skip, part.skip + part.problems)]
         _, _, screened = code.SCREENS.get(setting, ("", 1, 150))
-        assert min(problems) >= 300 + screened
+        # nothing was screened on the shuffled ones
+        assert all(at >= 300 + (screened if order == "drawn" else 0) for order, at in problems)
         seeds = [seed for part in all_parts for seed in range(part.first, part.first + part.seeds)]
         seen_when_chosen = 5 if setting == "frontier" else 0  # its later designs ran first with those of the comparison
         assert len(problems) == len({*problems})
@@ -250,8 +258,10 @@ def test_nothing_is_measured_twice_on_untouched_problems_nor_confirmed_with_seed
 )
 def test_a_setting_has_as_many_problems_as_are_measured(code: ModuleType, setting: str) -> None:
     """Numbers up to a few have fewest."""
-    last = max(part.skip + part.problems for part in parts_of(code, setting))
-    assert len(load_recipe("grpo", setting=setting).task.heldout(last)) == last
+    for order in ("drawn", "shuffled"):
+        last = max((p.skip + p.problems for p in parts_of(code, setting) if p.order == order), default=0)
+        task = load_recipe("grpo", [f"task.heldout_order={order}"], setting=setting).task
+        assert len(task.heldout(last)) == last
 
 
 @pytest.mark.parametrize("setting", ["frontier", "sparse"])
@@ -285,7 +295,7 @@ def test_what_is_kept_of_a_bench_does_not_say_where_it_was_run(code: ModuleType,
     for name in (*code.KEPT, "results.json"):
         (tmp_path / "bench" / name).write_text("x")
     out, recipe = tmp_path / "bench", f"{tmp_path}/recipes/grpo.yaml"
-    values, budget = ["--setting", "sparse", "task.pool=512"], ["--seeds", "5", "--out"]
+    values, budget = ["--setting", "sparse", "task.pool=512", "task.heldout_order=drawn"], ["--seeds", "5", "--out"]
     command = ["/home/ada/src/outrider/__main__.py", "bench", recipe, "vip", *values, *budget, str(out)]
     (out / "results.json").write_text(json.dumps({"environment": {"command": command}}))
     (out / "page.md").write_text(f"before\noutrider {' '.join(command[1:])}\nafter")

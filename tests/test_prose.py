@@ -52,7 +52,8 @@ def test_the_base_is_what_its_card_says(policy: Policy) -> None:
     told = re.search(r"of the first (\d+) held-out problems has (\d\.\d+) nats", CARD.read_text())
     assert told is not None
     total, tokens = 0.0, 0
-    for problem in TASK.heldout(int(told[1])):
+    # the card was measured on the order of 0.2
+    for problem in TASK.model_copy(update={"heldout_order": "drawn"}).heldout(int(told[1])):
         prompt, own = list(policy.encode(problem)), solution(policy, problem)
         with torch.no_grad():
             logits = policy.model(torch.tensor([[*prompt, *own]])).logits[0, len(prompt) - 1 : -1]

@@ -21,7 +21,7 @@ from outrider.runs.folder import RunFolder
 
 OLD = Path(__file__).parent / "run_of_0_1"
 OVERRIDES = ["train.tokens=null", "train.steps=2", "train.problems=4", "train.ranks=1", "train.trackers=[]"]
-OVERRIDES += ["evaluate.problems=6", "evaluate.n=4", "sample.max_tokens=64"]
+OVERRIDES += ["evaluate.problems=6", "evaluate.n=4", "sample.max_tokens=64", "task.heldout_order=drawn"]
 
 
 @pytest.fixture

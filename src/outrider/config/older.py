@@ -8,6 +8,7 @@ from typing import Any
 from outrider.config.recipe import Recipe
 
 _PATHS = {"fast": "fused", "generic": "packed"}
+_GENERATED = ("countdown", "gym", "hops", "word_problems")
 
 
 def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
@@ -21,4 +22,8 @@ def recipe_of_run(config: Mapping[str, Any]) -> Recipe:
     sample = dict(config.get("sample", {}))
     if "path" in sample:
         sample["path"] = _PATHS.get(sample["path"], sample["path"])
-    return Recipe.model_validate({**config, "learn": learn, "sample": sample})
+    task = dict(config.get("task", {}))
+    for name in _GENERATED:
+        if name in task:  # up to 0.2 the held-out problems stood in the order in which they are drawn
+            task[name] = {"heldout_order": "drawn", **(task[name] or {})}
+    return Recipe.model_validate({**config, "learn": learn, "sample": sample, "task": task})

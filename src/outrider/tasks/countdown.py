@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -22,6 +23,7 @@ from pydantic import Field, model_validator
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
 from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import in_pool
+from outrider.tasks.heldout import ORDER, Order, drawn, shuffled
 from outrider.tasks.task import Task
 
 Operation = tuple[int, str, int, int]  # a, operator, b, result
@@ -49,6 +51,7 @@ class Countdown(Task):
     cap: int = Field(60, ge=4, le=999, description="largest value of any step, target included")
     pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+    heldout_order: Order = Field("shuffled", description=ORDER)
 
     @model_validator(mode="after")
     def _cap_holds_the_numbers(self) -> Countdown:
@@ -63,7 +66,8 @@ class Countdown(Task):
     @property
     def fingerprint(self) -> str:
         pool = "" if self.pool is None else f"/{self.pool}"
-        return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}{pool}"
+        order = "/shuffled" if self.heldout_order == "shuffled" else ""
+        return f"countdown/{','.join(map(str, self.sizes))}/{self.highest}/{self.cap}/{self.seed}{pool}{order}"
 
     def train(self, index: int) -> Problem:
         """The ``index``-th problem of the training stream; its size is drawn too, evenly.
@@ -74,25 +78,26 @@ class Countdown(Task):
         for attempt in itertools.count():
             # a generator of its own for each draw, so a problem depends on its index and on nothing drawn before
             draw = Dice(identity_seed(self.seed, "train", index, attempt))
-            problem = self._draw(draw, draw.one_of(self.sizes))
+            problem = _draw(draw, draw.one_of(self.sizes), self.highest, self.cap)
             if not is_heldout(problem.id):
                 return problem
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, sizes in turn, no key twice."""
-        problems: dict[str, Problem] = {}
-        for k in range(n):
-            for attempt in range(100_000):
-                # without the task's seed: runs of any seed are evaluated on the same problems
-                draw = Dice(identity_seed("heldout", k, attempt))
-                problem = self._draw(draw, self.sizes[k % len(self.sizes)])
-                if is_heldout(problem.id) and problem.id not in problems:
-                    problems[problem.id] = problem
-                    break
-            else:
-                break  # tiny ranges run out of distinct problems
-        return list(problems.values())
+        """The first ``n`` held-out problems, sizes in turn, no key twice; the same for every ``seed``.
+
+        Fewer where the range has no more: of three numbers up to 12 the default holds out 249 problems, of which the
+        shuffled population has 222.
+        """
+        if self.heldout_order == "shuffled":
+            return _population(self.sizes, self.highest, self.cap)[:n]
+        return drawn(
+            self.sizes,
+            lambda dice, size: _draw(dice, size, self.highest, self.cap),
+            lambda problem: problem.id if is_heldout(problem.id) else None,
+            seed="heldout",
+            n=n,
+        )
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """Replay the steps: the operands must be at hand, the arithmetic right, every number used, the target hit.
@@ -124,23 +129,40 @@ class Countdown(Task):
             return incorrect(answer, "not the target")
         return correct(answer)
 
-    def _draw(self, draw: Dice, size: int) -> Problem:
-        numbers, steps = _random_solution(draw, size, self.highest, self.cap)
-        target = steps[-1][3]
-        shown = " ".join(map(str, numbers))
-        key = f"countdown:{','.join(map(str, sorted(numbers)))}>{target}"
-        return Problem(
-            id=key,
-            prompt=f"{shown}>{target}:",
-            answer={"numbers": numbers, "target": target},
-            level=str(size),
-            metadata={"solution": write_solution(numbers, steps)},
-        )
-
 
 def is_heldout(problem_id: str) -> bool:
     """Whether a problem is held out; depends only on its sorted numbers and target."""
     return hashlib.blake2b(problem_id.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
+
+
+@lru_cache(maxsize=8)  # half a second, and every run of a bench asks again
+def _population(sizes: tuple[int, ...], highest: int, cap: int) -> list[Problem]:
+    found = shuffled(
+        sizes,
+        lambda dice, size: _random_solution(dice, size, highest, cap),
+        lambda solution: key if is_heldout(key := _key(*solution)) else None,
+        seed="countdown",
+    )
+    return [_problem(*solution) for solution in found]
+
+
+def _draw(dice: Dice, size: int, highest: int, cap: int) -> Problem:
+    return _problem(*_random_solution(dice, size, highest, cap))
+
+
+def _problem(numbers: list[int], steps: list[Operation]) -> Problem:
+    target = steps[-1][3]
+    return Problem(
+        id=_key(numbers, steps),
+        prompt=f"{' '.join(map(str, numbers))}>{target}:",
+        answer={"numbers": numbers, "target": target},
+        level=str(len(numbers)),
+        metadata={"solution": write_solution(numbers, steps)},
+    )
+
+
+def _key(numbers: list[int], steps: list[Operation]) -> str:
+    return f"countdown:{','.join(map(str, sorted(numbers)))}>{steps[-1][3]}"
 
 
 def write_solution(numbers: list[int], steps: list[Operation]) -> str:

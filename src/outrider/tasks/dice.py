@@ -18,10 +18,10 @@ class Dice:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed).random  # the one method whose sequence Python guarantees
+        self.random = random.Random(seed).random  # in [0, 1); the one method whose sequence Python guarantees
 
     def below(self, n: int) -> int:
-        return int(self._random() * n)
+        return int(self.random() * n)
 
     def one_of(self, choices: Sequence[T]) -> T:
         return choices[self.below(len(choices))]

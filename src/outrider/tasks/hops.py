@@ -21,6 +21,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -29,6 +30,7 @@ from pydantic import Field
 from outrider.environments.environment import Environment, Reply
 from outrider.record import Problem, correct, identity_seed, incorrect, unparseable
 from outrider.tasks.epochs import in_pool
+from outrider.tasks.heldout import ORDER, Order, drawn, shuffled
 from outrider.tasks.turn_task import TurnTask
 
 ENTITIES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -65,6 +67,7 @@ class Hops(TurnTask):
     pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
     careless: float = Field(0.0, ge=0, le=0.9, description="chance that a demonstration takes a turn without thought")
+    heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property
     def name(self) -> str:
@@ -73,31 +76,32 @@ class Hops(TurnTask):
     @property
     def fingerprint(self) -> str:
         pool = "" if self.pool is None else f"/{self.pool}"
-        return f"hops/{','.join(map(str, self.hops))}/{self.astray:g}/{self.seed}{pool}"
+        order = "/shuffled" if self.heldout_order == "shuffled" else ""
+        return f"hops/{','.join(map(str, self.hops))}/{self.astray:g}/{self.seed}{pool}{order}"
 
     def train(self, index: int) -> Problem:
         index = in_pool(self.seed, index, self.pool)
         for attempt in itertools.count():
             draw = Random(identity_seed(self.seed, "hops", index, attempt)).random
-            problem = self._draw(draw, self.hops[int(draw() * len(self.hops))])
+            problem = _draw(draw, self.hops[int(draw() * len(self.hops))], self.astray)
             if not is_heldout(problem.id):
                 return problem
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, numbers of hops in turn."""
-        found: dict[str, Problem] = {}
-        for k in range(n):
-            for attempt in range(100_000):
-                # without the task's seed: runs of any seed are evaluated on the same problems
-                draw = Random(identity_seed("heldout hops", k, attempt)).random
-                problem = self._draw(draw, self.hops[k % len(self.hops)])
-                if is_heldout(problem.id) and problem.id not in found:
-                    found[problem.id] = problem
-                    break
-            else:
-                break  # of one hop there are few different worlds
-        return list(found.values())
+        """The first ``n`` held-out problems, numbers of hops in turn; the same for every ``seed``.
+
+        Fewer where there are no more: of one hop the shuffled population has 214.
+        """
+        if self.heldout_order == "shuffled":
+            return _population(self.hops, self.astray)[:n]
+        return drawn(
+            self.hops,
+            lambda dice, hops: _draw(dice.random, hops, self.astray),
+            lambda problem: problem.id if is_heldout(problem.id) else None,
+            seed="heldout hops",
+            n=n,
+        )
 
     @property
     def ends(self) -> Sequence[str]:
@@ -130,31 +134,6 @@ class Hops(TurnTask):
             if not careless:
                 left += [(end, ahead[1:]) for end in reversed(ends)]
 
-    def _draw(self, draw: Callable[[], float], hops: int) -> Problem:
-        unused = list(ENTITIES)
-
-        def entity() -> str:
-            return unused.pop(int(draw() * len(unused)))
-
-        at = start = entity()
-        relations = "".join(RELATIONS[int(draw() * len(RELATIONS))] for _ in range(hops))
-        facts: Facts = {}
-        for hop, relation in enumerate(relations):
-            way, last = entity(), hop == hops - 1
-            others = [entity()] if not last and draw() < self.astray else []
-            for other in others:
-                if hop < hops - 2 and draw() < 0.5:  # it ends one hop later
-                    facts[f"{other}.{relations[hop + 1]}"] = entity()
-            leads = [way, *others]
-            if draw() < 0.5:
-                leads.reverse()
-            facts[f"{at}.{relation}"] = "".join(leads)
-            at = way
-        text = f"{start}.{relations}?"
-        written = " ".join(f"{call}>{ends}" for call, ends in sorted(facts.items()))
-        key = hashlib.blake2b(f"{text} {written}".encode(), digest_size=8).hexdigest()
-        return Problem(id=f"hops:{text}{key}", prompt=text, answer={"facts": facts, "answer": at}, level=str(hops))
-
 
 class HopsWorld(Environment):
     """Answers calls by its facts, and judges the answer."""
@@ -177,3 +156,39 @@ class HopsWorld(Environment):
 def is_heldout(problem_id: str) -> bool:
     """Whether a world is held out."""
     return int(problem_id[-2:], 16) % _HELDOUT_SHARE == 0
+
+
+@lru_cache(maxsize=8)  # half a second, and every run of a bench asks again
+def _population(hops: tuple[int, ...], astray: float) -> list[Problem]:
+    return shuffled(
+        hops,
+        lambda dice, number: _draw(dice.random, number, astray),
+        lambda problem: problem.id if is_heldout(problem.id) else None,
+        seed="hops",
+    )
+
+
+def _draw(draw: Callable[[], float], hops: int, astray: float) -> Problem:
+    unused = list(ENTITIES)
+
+    def entity() -> str:
+        return unused.pop(int(draw() * len(unused)))
+
+    at = start = entity()
+    relations = "".join(RELATIONS[int(draw() * len(RELATIONS))] for _ in range(hops))
+    facts: Facts = {}
+    for hop, relation in enumerate(relations):
+        way, last = entity(), hop == hops - 1
+        others = [entity()] if not last and draw() < astray else []
+        for other in others:
+            if hop < hops - 2 and draw() < 0.5:  # it ends one hop later
+                facts[f"{other}.{relations[hop + 1]}"] = entity()
+        leads = [way, *others]
+        if draw() < 0.5:
+            leads.reverse()
+        facts[f"{at}.{relation}"] = "".join(leads)
+        at = way
+    text = f"{start}.{relations}?"
+    written = " ".join(f"{call}>{ends}" for call, ends in sorted(facts.items()))
+    key = hashlib.blake2b(f"{text} {written}".encode(), digest_size=8).hexdigest()
+    return Problem(id=f"hops:{text}{key}", prompt=text, answer={"facts": facts, "answer": at}, level=str(hops))

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -23,10 +24,12 @@ from pydantic import Field
 from outrider.record import Problem, Verdict, correct, identity_seed, incorrect, unparseable
 from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import in_pool
+from outrider.tasks.heldout import ORDER, Order, drawn, shuffled
 from outrider.tasks.stories import TRIES, Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
+_DRAWS = 16_384  # of stories of any side, to find the held-out ones
 # a sign belongs to it unless something stands before the sign; so do thousands in groups, decimals and a fraction's bar
 _NUMBER = re.compile(r"(?<![\w)])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?")
 
@@ -56,6 +59,7 @@ class WordProblems(Task):
     )
     pool: int | None = Field(None, ge=1, description="train on so many problems, again and again; null: all new")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out set does not depend on it")
+    heldout_order: Order = Field("shuffled", description=ORDER)
 
     @property
     def name(self) -> str:
@@ -65,7 +69,8 @@ class WordProblems(Task):
     def fingerprint(self) -> str:
         numbers = f"{','.join(map(str, self.steps))}/{self.aside}/{self.highest}/{self.cap}/{self.examples:g}"
         # 2: solutions that quote, and Q and A in a prompt
-        return f"word_problems/2/{numbers}/{self.seed}/{self.pool}"
+        order = "/shuffled" if self.heldout_order == "shuffled" else ""
+        return f"word_problems/2/{numbers}/{self.seed}/{self.pool}{order}"
 
     def train(self, index: int) -> Problem:
         """The ``index``-th problem of the stream. With a ``pool`` the first ones return, reordered in every epoch."""
@@ -78,19 +83,15 @@ class WordProblems(Task):
         raise AssertionError("unreachable")
 
     def heldout(self, n: int) -> list[Problem]:
-        """The first ``n`` held-out problems, numbers of steps in turn, no key twice; fewer where ranges are tiny."""
-        found: dict[str, Problem] = {}
-        for k in range(n):
-            for attempt in range(100_000):
-                # without the task's seed: runs of any seed are evaluated on the same problems
-                draw = Dice(identity_seed("heldout word problem", k, attempt))
-                story = self._story(draw, self.steps[k % len(self.steps)])
-                if is_heldout(story) and story.key not in found:
-                    found[story.key] = self._problem(story)
-                    break
-            else:
-                break  # tiny ranges run out of distinct stories
-        return list(found.values())
+        """The first ``n`` held-out problems, numbers of steps in turn, no key twice; the same for every ``seed``.
+
+        Fewer where there are no more: the shuffled population has about 1,000, fewer where ranges are tiny.
+        """
+        if self.heldout_order == "shuffled":
+            stories = _population(self.steps, self.aside, Ranges(self.highest, self.cap))[:n]
+        else:
+            stories = drawn(self.steps, self._story, _heldout_key, seed="heldout word problem", n=n)
+        return [self._problem(story) for story in stories]
 
     def verify(self, problem: Problem, text: str, finished: bool) -> Verdict:
         """The last number of the text, which is right if its value is. A response that was cut off never is.
@@ -160,3 +161,19 @@ def solved(story: Story) -> str:
 def is_heldout(story: Story) -> bool:
     """Whether a problem is held out; depends only on its shape and numbers."""
     return hashlib.blake2b(story.key.encode(), digest_size=4).digest()[0] % _HELDOUT_SHARE == 0
+
+
+def _heldout_key(story: Story) -> str | None:
+    return story.key if is_heldout(story) else None
+
+
+@lru_cache(maxsize=8)  # seconds, and every run of a bench asks again
+def _population(steps: tuple[int, ...], aside: int, ranges: Ranges) -> list[Story]:
+    # a story takes ten times as long to draw as other tasks' problems
+    return shuffled(
+        steps,
+        lambda dice, number: draw_story(dice, number, aside, ranges),
+        _heldout_key,
+        seed="word_problems",
+        draws=_DRAWS,
+    )

@@ -1,0 +1,72 @@
+"""The held-out problems of a generated task: a fixed population, shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar
+
+from outrider.record import identity_seed
+from outrider.tasks.dice import Dice
+
+T = TypeVar("T")
+Order = Literal["shuffled", "drawn"]
+ORDER = (
+    "order of the held-out problems: shuffled, so that any two ranges are alike; or drawn, common problems first, as "
+    "in versions up to 0.2"
+)
+DRAWS = 65_536  # a sixteenth is held out: about 4,000 problems in half a second
+_LAST_DRAW = 100_000  # of one problem in the order "drawn", before its level counts as exhausted
+
+
+def shuffled(
+    levels: Sequence[int],
+    draw: Callable[[Dice, int], T],
+    key: Callable[[T], str | None],
+    *,
+    seed: str,
+    draws: int = DRAWS,
+) -> list[T]:
+    """Distinct held-out problems in exchangeable order, each level in turn.
+
+    Every level gets ``draws / len(levels)`` draws, repetitions are dropped, and what is left is ordered by a hash of
+    its key. In the order of the draws itself the common problems of a small level would come first, and those are the
+    easy ones: problems 600 to 899 of Countdown were harder than 0 to 299.
+
+    ``key`` is a problem's identity, or None where the problem is for training. The population does not depend on how
+    many problems are asked for. It ends where the smallest level does, so that every level has the same share.
+
+    >>> found = shuffled([1, 2], lambda dice, level: dice.below(10**level), str, seed="doctest", draws=4000)
+    >>> len(found), sorted(found[::2]), max(found[1::2]) > 9
+    (20, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], True)
+    """
+    populations = []
+    for level in levels:
+        dice, found = Dice(identity_seed("heldout", seed, level)), dict[str, T]()
+        for _ in range(draws // len(levels)):
+            problem = draw(dice, level)
+            if (name := key(problem)) is not None:
+                found.setdefault(name, problem)
+        populations.append([found[name] for name in by_hash(found)])
+    return [problem for turn in zip(*populations, strict=False) for problem in turn]
+
+
+def drawn(
+    levels: Sequence[int], draw: Callable[[Dice, int], T], key: Callable[[T], str | None], *, seed: str, n: int
+) -> list[T]:
+    """The first ``n`` distinct held-out problems as they are drawn, levels in turn, as versions up to 0.2 had them."""
+    found: dict[str, T] = {}
+    for k in range(n):
+        for attempt in range(_LAST_DRAW):
+            problem = draw(Dice(identity_seed(seed, k, attempt)), levels[k % len(levels)])
+            name = key(problem)
+            if name is not None and name not in found:
+                found[name] = problem
+                break
+        else:
+            break
+    return list(found.values())
+
+
+def by_hash(names: Iterable[str]) -> list[str]:
+    """Names in an order that depends on nothing but each name."""
+    return sorted(names, key=lambda name: (identity_seed("heldout", name), name))
