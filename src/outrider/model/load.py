@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
-    AutoTokenizer,
     GenerationConfig,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -29,15 +29,15 @@ from outrider.errors import UserError
 from outrider.model.chat import chat_of, observation_text, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
-from outrider.model.lora import ADAPTER, add_adapter, base_of, merged, with_adapter
+from outrider.model.lora import add_adapter, merged, with_adapter
 from outrider.model.nucleus import branching_of
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
-from outrider.model.places import looks_local, model_folder
+from outrider.model.places import looks_local
 from outrider.model.probe import step_attention
+from outrider.model.tokenizer import first_line, open_tokenizer
 from outrider.record import Ids, Problem, Rollout
 from outrider.record.disk import disk_refused
 
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 PLAIN = PolicyOptions()
 _FILE = "2GB"  # of weights at most, since each is put together in the host's memory
 
@@ -160,35 +160,15 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
         UserError: the folder is missing, is no model, or has no tokenizer; weights are missing; a hub name cannot be
             reached; the options ask for a chat template or for layers that it does not have.
     """
-    folder = model_folder(name)
-    path = Path(folder)
-    local = looks_local(folder)
-    adapter = (path / ADAPTER).is_file() and not (path / "config.json").is_file()
-    if local:
-        _refuse_no_model(name, path, adapter)
-    else:
-        _refuse_unreachable(name)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"model {name!r}: {_tokenizer_trouble(local)} ({_first_line(error)})") from error
-    if tokenizer.eos_token_id is None:
-        raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
-    if options.chat and not tokenizer.chat_template:
-        raise UserError(f"model {name!r}: its tokenizer has no chat template, which policy.chat=true would apply")
+    tokenizer, place, adapter = open_tokenizer(name, options)
     lora = options.lora if isinstance(options, TrainedPolicyOptions) else None
     runs_on = placement(options.dtype)
     weights_in = torch.float32 if lora is None else runs_on.dtype  # see PolicyOptions: frozen weights need no float32
-    base = base_of(path) if adapter else folder
-    if adapter and not looks_local(base):
-        _refuse_unreachable(base)
-    # whole, since an adapter that is exported alone says where its base is
-    place = str(Path(base).absolute()) if looks_local(base) else base
     if device is not None and device.type == "meta":
         return Policy(_shape_of(place, device), tokenizer, options)
     model = _weights(name, place, weights_in)
-    if adapter:
-        model = with_adapter(model, path)
+    if adapter is not None:
+        model = with_adapter(model, adapter)
     if tokenizer.eos_token_id >= tokens_of(model):
         raise UserError(
             f"model {name!r}: its tokenizer ends a sequence with token {tokenizer.eos_token_id}, and the model has "
@@ -198,30 +178,6 @@ def load_policy(name: str, options: PolicyOptions = PLAIN, seed: int = 0, device
     if lora is not None:
         add_adapter(model, lora, seed)
     return Policy(model.to(device or runs_on.device), tokenizer, options)  # type: ignore[arg-type]  # a wrapped method's stub
-
-
-def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
-    if not path.is_dir():
-        raise UserError(f"model {name!r}: no such folder")
-    if not adapter and not (path / "config.json").is_file():
-        raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
-    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
-        raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
-
-
-def _refuse_unreachable(name: str) -> None:
-    """Transformers would ask a hub that cannot be reached again and again, for a minute and with forty lines."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError
-
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return
-    try:
-        HfApi().model_info(name, timeout=10)
-    except HfHubHTTPError:
-        return  # it was reached: what is wrong shows when the files are asked for
-    except Exception as error:  # of the hub's HTTP library, which is another one in each of its versions
-        raise UserError(f"model {name!r}: {_tokenizer_trouble(local=False)} ({_first_line(error)})") from error
 
 
 def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
@@ -235,7 +191,7 @@ def _weights(name: str, folder: str, dtype: torch.dtype) -> PreTrainedModel:
                 folder, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
             )
     except (OSError, ValueError, SafetensorError, ImportError) as error:  # the last of packages for quantised weights
-        raise UserError(f"model {name!r}: the weights could not be loaded ({_first_line(error)})") from error
+        raise UserError(f"model {name!r}: the weights could not be loaded ({first_line(error)})") from error
     lacking = [f"no {key}" for key in sorted(info["missing_keys"])]
     lacking += [
         f"{key} of shape {list(there)} instead of {list(needed)}"
@@ -292,26 +248,40 @@ def _exported(policy: Policy) -> PreTrainedModel:
     return merged(policy.model)
 
 
+def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, int]:
+    """A policy that encodes prompts and can do nothing else, and the model's context length; no weights are read.
+
+    Raises:
+        UserError: as :func:`load_policy`.
+    """
+    tokenizer, place, _ = open_tokenizer(name, options)
+    try:
+        config = AutoConfig.from_pretrained(place)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"model {name!r}: its configuration cannot be loaded ({first_line(error)})") from error
+    return Policy(cast(Any, None), tokenizer, options), min(_lengths(config))
+
+
 def context_length(model: PreTrainedModel) -> int:
     """The most tokens of prompt and response together.
 
     A rotary embedding that is another one beyond the length of pre-training (longrope) would change under a response
     that grows past it, and under the learner, which sees the whole; such a model is used up to that length.
     """
-    return min(_lengths(model))
+    return min(_lengths(model.config))
 
 
 def unused_context(model: PreTrainedModel) -> str:
     """What is not used of a model's context, as a sentence; empty where all is."""
-    stated, *shorter = _lengths(model)
+    stated, *shorter = _lengths(model.config)
     if min([stated, *shorter]) == stated:
         return ""
     return f"{min(shorter):,} of {stated:,} tokens of context are used: beyond, its rotary embedding is another one"
 
 
-def _lengths(model: PreTrainedModel) -> list[int]:
+def _lengths(whole: PretrainedConfig) -> list[int]:
     """The stated context, and where the rotary embeddings of some layers change."""
-    config = model.config.get_text_config()
+    config = whole.get_text_config()
     stated = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None) or 1 << 30
     ropes = getattr(config, "rope_parameters", None) or {}
     kinds = [ropes, *(kind for kind in ropes.values() if isinstance(kind, dict))]
@@ -331,11 +301,3 @@ def _without_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
-
-
-def _tokenizer_trouble(local: bool) -> str:
-    return "the folder has no usable tokenizer" if local else "not found on the hub, or the hub cannot be reached"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")

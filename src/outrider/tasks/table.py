@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
@@ -32,6 +32,15 @@ if TYPE_CHECKING:  # a recipe that only names the task should not wait for the m
     from outrider.verify.pool import Item, VerifierPool
 
 PROMPT = "{problem}\n"
+
+
+class TableSide(NamedTuple):
+    """The problems of one file with their places (``metadata["place"]``), and how many rows ``skip`` left out."""
+
+    problems: list[Problem]
+    skipped: int
+    first_skipped: str
+    """Place and reason of the first row that was left out; empty where none was."""
 
 
 class _Sides(NamedTuple):
@@ -166,10 +175,10 @@ class Table(Task):
     @cached_property
     def _sides(self) -> _Sides:
         skipped: Counter[str] = Counter()
-        heldout = self._problems(self.heldout_data, True, skipped)
+        heldout, skipped["heldout"], _ = self.side(self.heldout_data, heldout=True)
         if self.train_data is None:
             return _Sides([], levels_in_turn(heldout), 0, 0, skipped)
-        table = self._problems(self.train_data, False, skipped)
+        table, skipped["train"], _ = self.side(self.train_data, heldout=False)
         chosen = [p for p in table if not self.levels or p.level in self.levels]
         if not chosen:
             known = sorted({p.level for p in table} - {""})
@@ -183,26 +192,43 @@ class Table(Task):
             raise UserError(f"{self.train_data}: every problem is also held out in {self.heldout_data}")
         return _Sides(train, levels_in_turn(heldout), len(chosen) - len(train), len(table) - len(chosen), skipped)
 
-    def _problems(self, source: str, heldout: bool, skipped: Counter[str]) -> list[Problem]:
+    def side(self, source: str, *, heldout: bool, refuse: Callable[[UserError], None] | None = None) -> TableSide:
+        """All problems of one file, in its order.
+
+        Args:
+            refuse: gets the sentence of each row that cannot be used; None raises the first one.
+
+        Raises:
+            UserError: the file cannot be read; without ``refuse``, a row cannot be used; no row can.
+        """
         problems: list[Problem] = []
         places: dict[str, str] = {}
-        why = ""
+        skipped, first_skipped, refused = 0, "", ""
         for row in read_rows(source, split="test" if heldout else "train"):
             if reason := self.skipped(row):
-                skipped["heldout" if heldout else "train"] += 1
-                why = why or f"{row.place}: {reason}"
+                skipped, first_skipped = skipped + 1, first_skipped or f"{row.place}: {reason}"
                 continue
-            problem = self.problem(row, heldout)
-            if (first := places.setdefault(problem.id, row.place)) != row.place:
-                same = "prompt" if self.id is None else f"{self.id} {problem.id!r}"
-                raise UserError(f"{row.place}: the same {same} as {first}")
-            problems.append(problem)
+            try:
+                problem = self.problem(row, heldout)
+                if (first := places.setdefault(problem.id, row.place)) != row.place:
+                    same = "prompt" if self.id is None else f"{self.id} {problem.id!r}"
+                    raise UserError(f"{row.place}: the same {same} as {first}")
+            except UserError as error:
+                if refuse is None:
+                    raise
+                refused = refused or str(error)
+                refuse(error)
+            else:
+                problems.append(problem)
         if not problems:
-            raise UserError(f"{source}: every row is skipped ({why})" if why else f"{source}: holds no problems")
+            none = (
+                f"{source}: every row is skipped ({first_skipped})" if first_skipped else f"{source}: holds no problems"
+            )
+            raise UserError(refused or none)
         if self.solution and not heldout and not any("solution" in p.metadata for p in problems):
             hint = row.fields.hint(self.solution)
             raise UserError(f"{source}: no row has a solution in the field {self.solution!r} ({hint})")
-        return problems
+        return TableSide(problems, skipped, first_skipped)
 
     def skipped(self, row: TableRow) -> str:
         """The reason why ``skip`` leaves a row out; empty where it does not."""
@@ -221,9 +247,10 @@ class Table(Task):
         return ""
 
     def problem(self, row: TableRow, heldout: bool) -> Problem:
-        """The problem of one row. A wrong row is a UserError with its place."""
+        """The problem of one row, with its place as ``metadata["place"]``. A wrong row is a UserError with it."""
         try:
-            return self._problem(row.fields, heldout)
+            found = self._problem(row.fields, heldout)
+            return replace(found, metadata={**found.metadata, "place": row.place})
         except ValueError as error:
             hint = ""
             if self.skip is None and self.answer in row.fields and row.fields.empty(self.answer):

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.tasks import Suite, Table, Task
-from outrider.tasks.rows import read_rows
 
 TRAIN, HELDOUT = "train", "held out"
 
@@ -46,21 +45,11 @@ def read_sides(task: Task, problems: int) -> list[Side]:
 
 
 def read_side(task: Table, source: str, heldout: bool) -> Side:
-    """One table with all rows, also repeated ones and those that are held out too. Raises as above."""
-    side = Side(HELDOUT if heldout else TRAIN, source, [], [])
-    skipped = 0
-    for row in read_rows(source, split="test" if heldout else "train"):
-        if task.skipped(row):
-            skipped += 1
-            continue
-        try:
-            side.entries.append(_entry(row.place, task.problem(row, heldout)))
-        except UserError as error:
-            side.refused.append(str(error))
-    if not side.entries:
-        none = f"{source}: every row is skipped" if skipped else f"{source}: holds no problems"
-        raise UserError(side.refused[0] if side.refused else none)
-    return side._replace(skipped=skipped)
+    """One table with all rows, also those that are held out too. Raises as above."""
+    refused: list[str] = []
+    found = task.side(source, heldout=heldout, refuse=lambda error: refused.append(str(error)))
+    entries = [_entry(problem.metadata["place"], problem) for problem in found.problems]
+    return Side(HELDOUT if heldout else TRAIN, source, entries, refused, found.skipped)
 
 
 def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:

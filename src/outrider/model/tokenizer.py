@@ -1,0 +1,87 @@
+"""A model's tokenizer and the place of its weights, without reading weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from outrider.errors import UserError
+from outrider.model.lora import ADAPTER, base_of
+from outrider.model.options import PolicyOptions
+from outrider.model.places import looks_local, model_folder
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+
+
+class OpenedTokenizer(NamedTuple):
+    """A tokenizer, the folder or hub name of the model's weights and configuration, and the folder of its adapter."""
+
+    tokenizer: PreTrainedTokenizerBase
+    base: str
+    adapter: Path | None
+
+
+def open_tokenizer(name: str, options: PolicyOptions) -> OpenedTokenizer:
+    """The tokenizer of a model, by its name.
+
+    Raises:
+        UserError: the folder is missing, is no model, or has no tokenizer; a hub name cannot be reached; the tokenizer
+            ends no sequence, or has no chat template where ``options`` ask for one.
+    """
+    folder = model_folder(name)
+    path = Path(folder)
+    local = looks_local(folder)
+    adapter = (path / ADAPTER).is_file() and not (path / "config.json").is_file()
+    if local:
+        _refuse_no_model(name, path, adapter)
+    else:
+        _refuse_unreachable(name)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"model {name!r}: {_tokenizer_trouble(local)} ({first_line(error)})") from error
+    if tokenizer.eos_token_id is None:
+        raise UserError(f"model {name!r}: its tokenizer has no end-of-sequence token, so no response could end")
+    if options.chat and not tokenizer.chat_template:
+        raise UserError(f"model {name!r}: its tokenizer has no chat template, which policy.chat=true would apply")
+    base = base_of(path) if adapter else folder
+    if adapter and not looks_local(base):
+        _refuse_unreachable(base)
+    # whole, since an adapter that is exported alone says where its base is
+    place = str(Path(base).absolute()) if looks_local(base) else base
+    return OpenedTokenizer(tokenizer, place, path if adapter else None)
+
+
+def _refuse_no_model(name: str, path: Path, adapter: bool) -> None:
+    if not path.is_dir():
+        raise UserError(f"model {name!r}: no such folder")
+    if not adapter and not (path / "config.json").is_file():
+        raise UserError(f"model {name!r}: the folder holds no config.json, so it is no Hugging Face model")
+    if not any((path / file).is_file() for file in _TOKENIZER_FILES):  # transformers would invent one
+        raise UserError(f"model {name!r}: the folder has no tokenizer (none of {', '.join(_TOKENIZER_FILES)})")
+
+
+def _refuse_unreachable(name: str) -> None:
+    """Transformers would ask a hub that cannot be reached again and again, for a minute and with forty lines."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        HfApi().model_info(name, timeout=10)
+    except HfHubHTTPError:
+        return  # it was reached: what is wrong shows when the files are asked for
+    except Exception as error:  # of the hub's HTTP library, which is another one in each of its versions
+        raise UserError(f"model {name!r}: {_tokenizer_trouble(local=False)} ({first_line(error)})") from error
+
+
+def _tokenizer_trouble(local: bool) -> str:
+    return "the folder has no usable tokenizer" if local else "not found on the hub, or the hub cannot be reached"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, without its full stop."""
+    return str(error).strip().split("\n")[0].rstrip(".")
