@@ -15,8 +15,8 @@ from outrider.errors import UserError
 from outrider.runs.folder import RunFolder
 from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
+from outrider.tasks.heldout import heldout_problems
 from outrider.train.clock import training_seconds
-from outrider.train.evaluate import heldout
 from outrider.train.train_command import train_command
 
 TINY = [
@@ -60,7 +60,7 @@ def test_a_run_of_seconds_stops_at_the_first_step_beyond_them(tmp_path: Path) ->
 
 def test_skipped_problems_are_the_first_ones() -> None:
     task = Countdown()
-    first, second = (heldout(task, EvaluateOptions(problems=8, skip=skip)) for skip in (0, 8))
+    first, second = (heldout_problems(task, EvaluateOptions(problems=8, skip=skip)) for skip in (0, 8))
     assert [*first, *second] == task.heldout(16)
     assert not {p.id for p in first} & {p.id for p in second}
 
@@ -68,7 +68,7 @@ def test_skipped_problems_are_the_first_ones() -> None:
 def test_nothing_left_beyond_the_skipped_problems_is_refused() -> None:
     few = Countdown(sizes=(2,), highest=2, cap=4)
     with pytest.raises(UserError, match=r"holds out no problems beyond the first 300 \(evaluate.skip\)"):
-        heldout(few, EvaluateOptions(problems=8, skip=300))
+        heldout_problems(few, EvaluateOptions(problems=8, skip=300))
 
 
 def test_tokens_that_a_resumed_run_makes_again_are_counted_once() -> None:

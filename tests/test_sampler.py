@@ -219,7 +219,7 @@ def test_without_entropies_surprisal_estimates_them() -> None:
 
 def test_a_context_without_room_is_refused_by_name() -> None:
     engine = sampler(random_policy(max_position_embeddings=4))
-    with pytest.raises(UserError, match="problem 'p': its context of 7 tokens leaves no room"):
+    with pytest.raises(UserError, match="problem 'p': 7 tokens so far leave no room in the"):
         engine.sample([request("p", PROMPTS[2])])
     with pytest.raises(UserError, match="has no fused path"):
         sampler(random_policy("qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=0), "fused")

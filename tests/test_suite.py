@@ -91,8 +91,10 @@ def test_an_evaluation_takes_all_problems_of_the_sets_it_names_and_reads_no_othe
         (["evaluate={problems: 2}"], 2),
         (["--problems", "1"], 1),
     ):
-        assert main([*ask, "task.suite.sets=[one]", *more]) == 0
-        assert f"\n  problems: {problems}\n" in capsys.readouterr().out
+        assert main([*ask, "task.suite.sets=[one]", *more]) == 2, "the base has no letters, as the evaluation would say"
+        said = capsys.readouterr()
+        assert f"\n  problems: {problems}\n" in said.out
+        assert "one.jsonl, line" in said.err
 
 
 def test_there_is_nothing_to_train_on(folder):

@@ -154,7 +154,8 @@ def test_held_out_problems_take_each_level_in_turn(files):
 
 def test_which_problems_come_first_does_not_depend_on_the_order_of_the_file(files, tmp_path):
     turned = {**files, "heldout_data": write(tmp_path / "turned.jsonl", rows(7, "test")[::-1])}
-    assert Table(**turned, level="level").heldout(4) == Table(**files, level="level").heldout(4)
+    first, second = (Table(**each, level="level").heldout(4) for each in (turned, files))
+    assert [(p.id, p.prompt, p.answer, p.level) for p in first] == [(p.id, p.prompt, p.answer, p.level) for p in second]
 
 
 def test_a_training_problem_that_is_held_out_is_left_out_and_counted(files, tmp_path):

@@ -223,9 +223,14 @@ def test_prompts_are_measured_by_the_tokenizer_and_the_context(files, tmp_path):
         assert len(found.too_long) == too_long
 
 
-def test_prompts_that_the_tokenizer_cannot_write_are_refused_as_a_run_would(files):
-    with pytest.raises(UserError, match=r"the tokenizer has no token for .*; name your model, or model=null"):
-        check(Validate(task=table(files), model="base:countdown", max_tokens=5))
+def test_prompts_that_the_tokenizer_cannot_write_are_refused_as_a_run_would(tmp_path):
+    whole = write(tmp_path / "whole.jsonl", {"problem": "one+2", "answer": "3"}, {"problem": "1+1", "answer": "2"})
+    task = {"table": {"heldout_data": whole, "prompt": "{problem}"}}
+    found = check(Validate(task=task, model="base:countdown", max_tokens=5))
+    [refused] = found.refused
+    assert re.search(r"whole.jsonl, line 1: problem .*: the tokenizer has no token for 'e', 'n', 'o'", refused)
+    assert not found.passes
+    assert check(Validate(task=task)).passes, "without a model no prompt is written"
 
 
 # the command

@@ -56,13 +56,14 @@ LAYERS: dict[str, set[str]] = {
     "runs": VOCABULARY | {"config"},
     "screen": VOCABULARY | {"config", "measure", "runs"},
 }
+LAYERS["preflight"] = VOCABULARY | {"*.options", "config", "tasks", "model", "explore"}
 # the loop, and what starts its processes: they may import everything below, in this order
 for above in ["train", "analyse", "bench"]:
     LAYERS[above] = set(LAYERS)
 # evidence reads what a run has left and knows nothing of the loop, so it serves rollouts of any trainer
 LAYERS["report"] = VOCABULARY | {"config", "runs", "measure", "importers", "analyse"}
 LAYERS["score"] = VOCABULARY | {"config", "tasks", "measure", "importers", "report"}
-LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model", "environments"}
+LAYERS["validate"] = VOCABULARY | {"*.options", "config", "tasks", "model", "environments", "preflight"}
 # parts of Outrider inside other trainers, which are imported when they are used; and the command line
 for above in ["integrations", "cli", "__main__"]:
     LAYERS[above] = set(LAYERS)

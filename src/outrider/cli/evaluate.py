@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
 from outrider.cli.task_arguments import add_task, task_options
 from outrider.interrupts import interrupts_held
+
+if TYPE_CHECKING:
+    from outrider.config import Evaluate
 
 
 def add_to(commands: Commands) -> None:
@@ -46,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         everything = {"problems": task.size}
         evaluation = evaluation.model_copy(update={"evaluate": evaluation.evaluate.model_copy(update=everything)})
     if arguments.dry_run:
-        return print_yaml(evaluation.model_dump(mode="json"))
+        print_yaml(evaluation.model_dump(mode="json"))
+        return _check(evaluation)
     from outrider.train.warm import warm_ahead
 
     warm_ahead("outrider.train.evaluate_command", ranks=0)
@@ -54,3 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
         from outrider.train.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)
+
+
+def _check(evaluation: Evaluate) -> int:
+    from outrider.cli.dry_check import finish_dry_run
+    from outrider.preflight.check import Wanted
+    from outrider.preflight.local import checked_here
+
+    wanted = Wanted(None, evaluation.evaluate, evaluation.sample.max_tokens)
+    return finish_dry_run(checked_here(evaluation.task, wanted, evaluation.model, evaluation.policy))

@@ -22,7 +22,11 @@ def add_to(commands: Commands) -> None:
     add_setting(parser)
     parser.add_argument("--out", type=folder, metavar="DIR", help="run folder (default: runs/<recipe>-<seed>)")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the run folder")
-    parser.add_argument("--force", action="store_true", help="resume although configuration or data have changed")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="train although the memory estimate says no; resume although the configuration has changed",
+    )
     parser.set_defaults(run=run)
 
 
@@ -33,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = load_recipe(arguments.recipe, arguments.overrides, arguments.setting)
     if arguments.dry_run:
         print_yaml(recipe.resolved())
-        return _print_estimate(recipe)
+        _print_estimate(recipe)
+        return _check(recipe)
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
     from outrider.train.warm import warm_ahead
 
@@ -44,7 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
 
 
-def _print_estimate(recipe: Recipe) -> int:
+def _check(recipe: Recipe) -> int:
+    from outrider.cli.dry_check import finish_dry_run
+    from outrider.model.places import local_config
+    from outrider.preflight.check import wanted_by
+    from outrider.preflight.local import checked_here
+    from outrider.train.estimate import lacking
+
+    checked = checked_here(recipe.task, wanted_by(recipe), recipe.model, recipe.policy)
+    return finish_dry_run(checked, lacking(recipe, local_config(recipe.model)))
+
+
+def _print_estimate(recipe: Recipe) -> None:
     """What the run will take, as comments, so that what is printed is a recipe still."""
     from outrider.model.places import local_config
     from outrider.screen.trackers import missing_trackers
@@ -55,4 +71,3 @@ def _print_estimate(recipe: Recipe) -> int:
         f"warning: {warning}" for warning in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]
     ]
     sys.stdout.writelines(f"# {line}\n" for line in [*estimate(recipe, local_config(recipe.model)), *warnings])
-    return 0

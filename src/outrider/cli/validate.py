@@ -70,5 +70,9 @@ def _of_recipe(recipe: Recipe) -> dict[str, Any]:
 
     resolved = recipe.resolved()
     policy = {key: resolved["policy"][key] for key in PolicyOptions.model_fields}
-    limits = {"max_tokens": recipe.sample.max_tokens}
+    limits = {
+        "max_tokens": recipe.sample.max_tokens,
+        "step_problems": recipe.train.problems,
+        "evaluate": resolved["evaluate"],
+    }
     return {"task": resolved["task"], "model": recipe.model, "policy": policy, **limits}

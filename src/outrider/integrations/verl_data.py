@@ -8,7 +8,7 @@ from torch.utils.data import Dataset
 
 from outrider.errors import UserError
 from outrider.integrations.verl_config import recipe_of
-from outrider.train.evaluate import heldout
+from outrider.tasks.heldout import heldout_problems
 
 
 class TaskProblems(Dataset[dict[str, Any]]):
@@ -29,7 +29,7 @@ class TaskProblems(Dataset[dict[str, Any]]):
         if data_files == "train":
             self._length = (recipe.train.steps or 0) * recipe.train.problems
         elif data_files == "heldout":
-            self._length = len(heldout(recipe.task, recipe.evaluate))
+            self._length = len(heldout_problems(recipe.task, recipe.evaluate))
         else:
             raise UserError(f"data.train_files and val_files are train and heldout here, not {data_files!r}")
         self._kind = data_files

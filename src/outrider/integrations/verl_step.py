@@ -17,9 +17,9 @@ from outrider.model.load import Policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Group, Mode, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import TrainingRow
+from outrider.tasks.heldout import heldout_problems
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import heldout
 from outrider.train.metrics import step_metrics
 from outrider.train.ranks import Ranks
 
@@ -80,7 +80,7 @@ class StepMaker:
         """``n`` judged responses to each of the held-out problems."""
         recipe = self.recipe
         self.sampler.version = version
-        problems = heldout(recipe.task, recipe.evaluate)
+        problems = heldout_problems(recipe.task, recipe.evaluate)
         params = SamplingParams(temperature, max_tokens=recipe.sample.max_tokens)
         requests = [
             SampleRequest(

@@ -72,10 +72,12 @@ class PolicyLimits:
         budget = params.max_tokens - len(prefix_of(request))
         limit = min(budget, self.context - len(ids))
         if limit < 1:
-            raise UserError(
-                f"problem {request.problem.id!r}: its context of {len(ids)} tokens leaves no room to respond "
-                f"(model context {self.context}, sample.max_tokens {params.max_tokens})"
+            full = (
+                f"the model's context of {self.context:,}"
+                if self.context - len(ids) < 1
+                else f"the {params.max_tokens:,} of a response"
             )
+            raise UserError(f"problem {request.problem.id!r}: {len(ids):,} tokens so far leave no room in {full}")
         if (token := int(ids.max())) >= self.tokens:
             raise UserError(
                 f"problem {request.problem.id!r}: its context has {self._tokenizer.decode([token])!r}, token {token} "

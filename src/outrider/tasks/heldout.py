@@ -1,12 +1,14 @@
-"""The held-out problems of a generated task: a fixed population, shuffled."""
+"""Held-out problems: those that an evaluation takes, and the shuffled population of a generated task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from outrider.record import identity_seed
+from outrider.errors import UserError
+from outrider.record import Problem, identity_seed
 from outrider.tasks.dice import Dice
+from outrider.tasks.task import Task
 
 T = TypeVar("T")
 Order = Literal["shuffled", "drawn"]
@@ -65,6 +67,28 @@ def drawn(
         else:
             break
     return list(found.values())
+
+
+class HeldoutRange(Protocol):
+    """Which held-out problems are measured: ``problems`` of them behind the first ``skip``."""
+
+    @property
+    def problems(self) -> int: ...
+    @property
+    def skip(self) -> int: ...
+
+
+def heldout_problems(task: Task, wanted: HeldoutRange) -> list[Problem]:
+    """The problems of an evaluation; fewer where the task does not hold out as many.
+
+    Raises:
+        UserError: there are none.
+    """
+    found = task.heldout(wanted.skip + wanted.problems)[wanted.skip :]
+    if not found:
+        beyond = f" beyond the first {wanted.skip} (evaluate.skip)" if wanted.skip else ""
+        raise UserError(f"task {task.name!r} holds out no problems{beyond}, so there is nothing to evaluate")
+    return found
 
 
 def by_hash(names: Iterable[str]) -> list[str]:

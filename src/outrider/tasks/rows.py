@@ -15,6 +15,7 @@ from outrider.record.table_file import csv_rows, parquet_rows
 from outrider.tasks.fields import Fields
 from outrider.tasks.saved import saved_rows
 
+_LFS = b"version https://git-lfs.github.com/spec/"
 _HUB = re.compile(r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^:]+))?(?::(?P<split>.+))?")
 
 
@@ -51,7 +52,19 @@ def _read(source: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         raise UserError(f"{source}: not a table; known are {known}")
     if not path.is_file():
         raise UserError(f"{source}: no such file (looked in {path.absolute().parent})")
+    _refuse_pointer(source, path)
     return parquet_rows(path) if kind == ".parquet" else _text_rows(path, _READERS[kind.removesuffix(".gz")])
+
+
+def _refuse_pointer(source: str, path: Path) -> None:
+    """Many data sets lie in Git LFS, and a clone without it has a small text file in place of each."""
+    try:
+        with path.open("rb") as file:
+            pointer = file.read(len(_LFS)) == _LFS
+    except OSError:
+        return  # whoever reads it says why it cannot be read
+    if pointer:
+        raise UserError(f"{source}: a Git LFS pointer, not the data; `git lfs pull` in its repository fetches the data")
 
 
 def _text_rows(

@@ -22,6 +22,9 @@ from outrider.train.memory import Layout, Memory, keys_and_values, memory, most_
 from outrider.train.other_launcher import started_by_another
 from outrider.train.service_cost import service_lines
 
+_ROLLOUT, _TOKEN = 2_000, 16
+"""Bytes of a rollout, and of each of its tokens: id, log-probability, entropy, text."""
+
 
 def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
     """The estimate in sentences."""
@@ -40,6 +43,28 @@ def estimate(recipe: Recipe, config: Mapping[str, Any] | None) -> list[str]:
         why = "has no config.json on this machine" if config is None else "is no dense decoder that this knows"
         return [*lines, f"memory: {recipe.model} {why}, so there is no estimate"]
     return [*lines, *_memory_lines(recipe, shape, str(config.get("model_type")), find_devices())]
+
+
+def lacking(recipe: Recipe, config: Mapping[str, Any] | None) -> str | None:
+    """Why a run does not fit the memory that there is, and what would make it fit; None where it fits or is not known.
+
+    Beside what ``estimate`` counts, the responses of a step: all are held by rank 0 until they have been trained on.
+    """
+    rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
+    responses, there = rollouts * (_ROLLOUT + _TOKEN * recipe.sample.max_tokens), host_memory()
+    if there is not None and responses > there:
+        return (
+            f"a step has up to {rollouts:,} rollouts, whose responses alone take {responses / GIB:,.0f} GiB of the "
+            f"host's {there / GIB:.1f}; ask for fewer (explore, train.problems)"
+        )
+    shape = None if config is None or isinstance(recipe.engine.learner, Tinker) else shape_of(config)
+    devices = find_devices()
+    if config is None or shape is None or devices is None:
+        return None
+    setup, model_type = Setup(recipe, layout_of(recipe, devices)), str(config.get("model_type"))
+    if needed(setup, shape, model_type, devices) <= devices.size:
+        return None
+    return f"the model {recipe.model} {verdict(setup, shape, model_type, devices)}"
 
 
 def _tokens_of(model: str) -> Callable[[str], int] | None:

@@ -7,28 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from outrider.config.train import EvaluateOptions
-from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.disk import move
 from outrider.runs.folder import RunFolder
-from outrider.tasks.task import Task
 from outrider.train.collect import Collector
 
 _CHUNK = 100  # problems drawn together: enough rows for full waves, few enough to be gathered at once
-
-
-def heldout(task: Task, options: EvaluateOptions) -> list[Problem]:
-    """The problems for evaluation; fewer than ``options.problems`` where the task does not hold out as many.
-
-    Raises:
-        UserError: there are none.
-    """
-    problems = task.heldout(options.skip + options.problems)[options.skip :]
-    if not problems:
-        beyond = f" beyond the first {options.skip} (evaluate.skip)" if options.skip else ""
-        raise UserError(f"task {task.name!r} holds out no problems{beyond}, so there is nothing to evaluate")
-    return problems
 
 
 class Evaluated(NamedTuple):

@@ -11,14 +11,16 @@ from outrider.config.train import RewardOptions
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.device import placement
 from outrider.model.load import load_policy
+from outrider.preflight.check import Wanted, preflight
 from outrider.record.disk import write_atomically
 from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
+from outrider.tasks.heldout import heldout_problems
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator, heldout, write_evaluated
+from outrider.train.evaluate import Evaluator, write_evaluated
 from outrider.train.launch import launch
 from outrider.train.ranks import Ranks
 from outrider.train.turns import turn_options, with_turns
@@ -36,16 +38,19 @@ def evaluate_command(options: Evaluate, out: Path | None) -> int:
 def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
     folder = None
     try:
+        wanted = Wanted(None, options.evaluate, options.sample.max_tokens)
+        found = ranks.from_main(lambda: preflight(options.task, wanted, options.model, options.policy).refuse())
         policy, path_sentence = ready(load_policy(options.model, options.policy), options.sample.path)
         computes = str(placement(options.policy.dtype))
-        problems = ranks.from_main(lambda: heldout(options.task, options.evaluate))
+        problems = ranks.from_main(lambda: heldout_problems(options.task, options.evaluate))
         if out is not None and ranks.main:  # here and not earlier: a mistake in the options must leave no folder
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
         drawing = LocalSampler(policy, turn_options(options.sample, options.task))
         sampler = with_turns(drawing, options.task, policy, options.sample)
         collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock())
-        for sentence in [f"computing on {computes}", path_sentence, counted(options.task)] if ranks.main else []:
-            if sentence:
+        sentences = [f"computing on {computes}", path_sentence, counted(options.task)]
+        for sentence in [*sentences, *(f"warning: {notice}" for notice in found)]:
+            if sentence and ranks.main:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)
         evaluator = Evaluator(problems, policy.encode, collect, options.evaluate, options.sample.params())
         evaluated = evaluator.run()

@@ -20,11 +20,12 @@ from outrider.runs.checkpoint import Checkpoint, Checkpoints, weights_hash
 from outrider.runs.folder import RunFolder
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import Tracker, open_trackers
+from outrider.tasks.heldout import heldout_problems
 from outrider.tasks.task import counted
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.engines import open_engines
-from outrider.train.evaluate import Evaluator, heldout, write_evaluated
+from outrider.train.evaluate import Evaluator, write_evaluated
 from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
@@ -77,6 +78,7 @@ class Run:
 
     Args:
         reference: of :func:`reference_of`, on rank 0.
+        warnings: to be said at the start, beside those of the recipe.
     """
 
     def __init__(
@@ -88,12 +90,14 @@ class Run:
         screen: Screen,
         out: Path,
         reference: str,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.trainer, self.policy, self.ranks, self.screen, self.out = trainer, policy, ranks, screen, out
         self._path_sentence = path_sentence
         self.recipe = trainer.recipe
         self.folder: RunFolder | None = None
         self.trackers: Sequence[Tracker] = ()
+        self._warnings = warnings
         self._counted = ""
         self._notices: list[str] = []  # of a resume
         self._watch = VerdictWatch()
@@ -101,7 +105,7 @@ class Run:
         self._placement = placement(self.recipe.policy.dtype) if here else None
         self._engine = str(self._placement or "a service")
         self.checkpoints = Checkpoints(out / "checkpoints", self.recipe.train.keep)
-        problems = ranks.from_main(lambda: heldout(self.recipe.task, self.recipe.evaluate))
+        problems = ranks.from_main(lambda: heldout_problems(self.recipe.task, self.recipe.evaluate))
         self._reference = reference
         self.evaluator = Evaluator(
             problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
@@ -126,7 +130,8 @@ class Run:
             self._say(f"computing on {self._engine}")
             self._say(self._path_sentence)
             self._say_counts()
-            for sentence in recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores):
+            of_recipe = recipe_warnings(self.recipe, len(self.evaluator.problems), self.ranks.cores)
+            for sentence in [*of_recipe, *self._warnings]:
                 self._say(f"warning: {sentence}")
         self._say_notices()
         if checkpoint is None:

@@ -7,11 +7,14 @@ from pathlib import Path
 from outrider.config import Recipe
 from outrider.errors import EngineLostError, UserError
 from outrider.interrupts import SafeStop, Terminated
+from outrider.model.places import local_config
+from outrider.preflight.check import preflight, wanted_by
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
 from outrider.train.agreed_stop import AgreedStop
 from outrider.train.clock import Clock
 from outrider.train.engines import open_policy, processes_of
+from outrider.train.estimate import lacking
 from outrider.train.launch import launch
 from outrider.train.other_launcher import started_by_another
 from outrider.train.ranks import RankLostError, Ranks
@@ -29,18 +32,25 @@ def train_command(recipe: Recipe, out: Path, resume: bool = False, force: bool =
     """
     if missing := missing_trackers(recipe.train.trackers):
         raise UserError(missing[0])
+    if not force and (lacks := lacking(recipe, local_config(recipe.model))):
+        raise UserError(f"{lacks}; --force trains all the same")
     started_by_another(recipe.train.ranks)  # which it then is
     return launch(processes_of(recipe), _train, recipe, out, resume, force, hint=f"{RESUME} from the last checkpoint")
 
 
+def _preflight(recipe: Recipe) -> list[str]:
+    return preflight(recipe.task, wanted_by(recipe), recipe.model, recipe.policy).refuse()
+
+
 def _train(ranks: Ranks, recipe: Recipe, out: Path, resume: bool, force: bool) -> int:
+    found = ranks.from_main(lambda: _preflight(recipe))  # first: loading a model takes minutes
     screen = Screen(recipe, out, ranks.main)
     clock = Clock(screen.phase)
     policy, path_sentence = open_policy(recipe, ranks)
     reference = reference_of(recipe, policy) if ranks.main else ""  # before the learner, which may shard the model
     trainer = build(recipe, policy, ranks, clock)
     trainer.explorer.prepare()
-    run = Run(trainer, policy, path_sentence, ranks, screen, out, reference)
+    run = Run(trainer, policy, path_sentence, ranks, screen, out, reference, found)
     safe_stop, whole = SafeStop(), trainer.learner.whole
     if not whole:
         trainer.stop = AgreedStop(safe_stop, ranks)

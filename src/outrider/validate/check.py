@@ -8,13 +8,16 @@ from itertools import islice
 from typing import NamedTuple
 
 from outrider.config import Validate
+from outrider.config.train import EvaluateOptions
+from outrider.preflight.check import Wanted, preflight
+from outrider.preflight.prompts import Prompts
 from outrider.record.normalised import normalised
 from outrider.tasks import Suite, Table, Task
 from outrider.tasks.turn_task import TurnTask
 from outrider.validate.grade import Graded, grade
-from outrider.validate.lengths import PromptLengths, PromptMeasure
+from outrider.validate.lengths import PromptLengths, measure
 from outrider.validate.near import Grams, NearPair, grams, near, same
-from outrider.validate.sides import Side, SideEntry, read_sides
+from outrider.validate.sides import TRAIN, Side, SideEntry, read_sides
 from outrider.validate.worlds import WorldsCompared, compare_worlds
 
 MOST_PAIRS = 100_000  # of near texts; a set with more is written from a template
@@ -58,14 +61,19 @@ class TaskReport(NamedTuple):
     sides: list[Checked]
     across: Repeats | None
     worlds: WorldsCompared | None = None
+    refused: Sequence[str] = ()
+    """Why training or evaluating would end early, beside the rows that the task refuses."""
 
     @property
     def passes(self) -> bool:
-        """Whether every row can be used and few enough right answers are rejected, on each side, and no world fails."""
+        """Whether training and evaluation can use every row, few enough right answers are rejected on each side, and no
+        world fails."""
         share = self.options.rejected
         alive = self.worlds is None or not self.worlds.failed
-        return alive and all(
-            not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides
+        return (
+            alive
+            and not self.refused
+            and all(not c.side.refused and len(c.graded.rejected) <= share * c.graded.judged for c in self.sides)
         )
 
 
@@ -73,9 +81,9 @@ def check(options: Validate) -> TaskReport:
     """Check a task. Its processes are ended.
 
     Raises:
-        UserError: a file or the model cannot be read, or a side holds nothing.
+        UserError: a file or the model cannot be read, or no row of a side can be used.
     """
-    measure = None if options.model is None else PromptMeasure(options.model, options.policy, options.max_tokens)
+    prompts = None if options.model is None else Prompts(options.model, options.policy)
     asked = options.task
     task = asked.table if isinstance(asked, TurnTask) else asked
     worlds = None
@@ -83,19 +91,35 @@ def check(options: Validate) -> TaskReport:
         sides = read_sides(task, options.problems)
         n = options.ngram if isinstance(task, Table | Suite) else None  # others generate texts by a pattern
         texts = [texts_of(side.entries, n) for side in sides]
-        checked = [check_side(task, side, of, options.near, measure) for side, of in zip(sides, texts, strict=True)]
+        checked = [
+            check_side(task, side, of, options.near, prompts, options.max_tokens)
+            for side, of in zip(sides, texts, strict=True)
+        ]
+        refused = _refused(options, sides)
         if isinstance(asked, TurnTask):
             worlds = compare_worlds(asked, [entry.problem for entry in sides[0].entries])
     finally:
         asked.close()
     across = repeats(texts[0], texts[1], options.near) if len(texts) == 2 else None
-    return TaskReport(options, checked, across, worlds)
+    return TaskReport(options, checked, across, worlds, refused)
 
 
-def check_side(task: Task, side: Side, texts: SideTexts, least: float, measure: PromptMeasure | None) -> Checked:
+def _refused(options: Validate, sides: Sequence[Side]) -> list[str]:
+    """What a run would refuse, beside the rows that are known already."""
+    asked = options.evaluate or EvaluateOptions(problems=max(len(side.entries) for side in sides))
+    trains = any(side.name == TRAIN for side in sides)
+    wanted = Wanted((options.step_problems or 1) if trains else None, asked, options.max_tokens)
+    found = preflight(options.task, wanted, options.model, options.policy)
+    known = {sentence for side in sides for sentence in side.refused}
+    return [sentence for sentence in found.refused if sentence not in known]
+
+
+def check_side(
+    task: Task, side: Side, texts: SideTexts, least: float, prompts: Prompts | None, max_tokens: int
+) -> Checked:
     """All checks of one side alone."""
     levels = Counter(entry.problem.level for entry in side.entries)
-    lengths = None if measure is None else measure.measure(side.entries)
+    lengths = None if prompts is None else measure(prompts, side.entries, max_tokens)
     return Checked(side, grade(task, side.entries), repeats(texts, None, least), levels, lengths)
 
 

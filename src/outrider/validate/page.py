@@ -57,6 +57,9 @@ def as_markdown(report: TaskReport) -> str:
     ]
     for checked in report.sides:
         parts += side_sections(checked)
+    if report.refused:
+        sentences = "\n".join(f"- {code(sentence, 300)}" for sentence in report.refused)
+        parts += ["## What a run would refuse", sentences]
     if report.worlds is not None:
         parts += ["## Environments", f"{report.worlds.sentence}."]
     if report.across is not None:
@@ -121,8 +124,8 @@ def counts(checked: Checked) -> tuple[str, ...]:
     judged = "—" if math.isnan(graded.accepted) else percent(graded.accepted)
     tokens = ["—"] * 3
     if lengths is not None:
-        middle = statistics.median(lengths.tokens)
-        tokens = [f"{middle:.0f}", f"{max(lengths.tokens):,}", f"{len(lengths.too_long):,}"]
+        middle = f"{statistics.median(lengths.tokens):.0f}" if lengths.tokens else "—"
+        tokens = [middle, f"{max(lengths.tokens, default=0):,}", f"{len(lengths.too_long):,}"]
     pairs = (f"{len(graded.foreign):,}", f"{len(within.same):,}", near)
     return (side.name, *(f"{n:,}" for n in numbers), judged, *pairs, *tokens)
 
@@ -186,6 +189,7 @@ def as_data(report: TaskReport) -> dict[str, Any]:
     return {
         "asked": report.options.model_dump(mode="json"),
         "passes": report.passes,
+        "refused": list(report.refused),
         "sides": [side_data(checked) for checked in report.sides],
         "across": None if report.across is None else repeat_data(report.across),
         "worlds": None if report.worlds is None else report.worlds._asdict(),

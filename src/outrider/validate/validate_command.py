@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -38,12 +39,17 @@ def _print(report: TaskReport, out: Path | None) -> None:
     console.print(as_table(report))
     if report.worlds is not None:
         console.print(report.worlds.sentence, markup=False, highlight=False, soft_wrap=True)
+    _list(console, list(report.refused), "a run would refuse", out)
     for side, graded, *_ in report.sides:
         if side.skipped:
             console.print(f"{side.source}: {side.skipped:,} rows are skipped as empty", soft_wrap=True)
         wrong = [f"{r.entry.place}: {r.verdict.outcome}: {r.response}" for r in graded.rejected] + side.refused
-        for line in wrong[:SHOWN]:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-        if len(wrong) > SHOWN:
-            where = "--out DIR keeps them all" if out is None else f"all are in {out / 'validate.md'}"
-            console.print(f"… and {len(wrong) - SHOWN:,} more of {side.source} ({where})", soft_wrap=True)
+        _list(console, wrong, f"of {side.source}", out)
+
+
+def _list(console: Console, lines: Sequence[str], of: str, out: Path | None) -> None:
+    for line in lines[:SHOWN]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if len(lines) > SHOWN:
+        where = "--out DIR keeps them all" if out is None else f"all are in {out / 'validate.md'}"
+        console.print(f"… and {len(lines) - SHOWN:,} more {of} ({where})", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""What table, tokenizer and configuration alone decide about a run, found before any weights are loaded."""

@@ -1,0 +1,100 @@
+"""Whether a task's problems can be trained and evaluated on with a model: the check before any weights are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outrider.config import Recipe
+from outrider.errors import UserError
+from outrider.explore.stream import ProblemStream
+from outrider.model.options import PolicyOptions
+from outrider.preflight.prompts import Fault, Prompts
+from outrider.record import Problem
+from outrider.tasks.heldout import HeldoutRange, heldout_problems
+from outrider.tasks.task import Task
+
+SHOWN = 3  # prompts that one sentence names
+
+
+class Wanted(NamedTuple):
+    """What a command asks of a task.
+
+    Attributes:
+        per_step: different training problems of a step; None where nothing is trained.
+        evaluate: which held-out problems are measured; None where none are.
+        max_tokens: of a response.
+    """
+
+    per_step: int | None
+    evaluate: HeldoutRange | None
+    max_tokens: int
+
+
+class Preflight(NamedTuple):
+    """One sentence for each reason that a run would end with an error, and what is only worth saying."""
+
+    refused: list[str]
+    notices: list[str]
+
+    def refuse(self) -> list[str]:
+        """The notices.
+
+        Raises:
+            UserError: a run would end with an error; the first reason, and how many others there are.
+        """
+        if self.refused:
+            first, *others = self.refused
+            more = f"; and {len(others)} more, which `outrider validate` lists" if others else ""
+            raise UserError(f"{first}{more}")
+        return self.notices
+
+
+def wanted_by(recipe: Recipe) -> Wanted:
+    """What a training run asks of its task."""
+    return Wanted(recipe.train.problems, recipe.evaluate, recipe.sample.max_tokens)
+
+
+def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptions) -> Preflight:
+    """Everything that table, tokenizer and configuration decide. Reads the task's files and the model's tokenizer.
+
+    Args:
+        model: whose tokenizer writes the prompts; None leaves them unchecked.
+    """
+    refused: list[str] = []
+    notices: list[str] = []
+    try:
+        train = [] if wanted.per_step is None else _train_problems(task, wanted.per_step)
+        heldout = [] if wanted.evaluate is None else heldout_problems(task, wanted.evaluate)
+        prompts = None if model is None else Prompts(model, policy)
+    except UserError as error:
+        return Preflight([str(error)], [])
+    if wanted.per_step is not None and len({problem.id for problem in train}) < wanted.per_step:
+        refused.append(
+            f"train.problems: a step wants {wanted.per_step} different problems, and task {task.name!r} has "
+            f"{len({problem.id for problem in train})} to train on"
+        )
+    for side, problems in (("training", train), ("held-out", heldout)):
+        if prompts is None or not problems:
+            continue
+        found = prompts.check(problems, wanted.max_tokens)
+        refused += _sentences(found.faults)
+        if found.short:
+            notices.append(
+                f"{found.short:,} of {len(problems):,} {side} prompts leave fewer than sample.max_tokens "
+                f"({wanted.max_tokens:,}) of the model's {prompts.context:,} tokens: their responses end earlier"
+            )
+    return Preflight(refused, notices)
+
+
+def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
+    """All problems of a finite table, or those of the first step."""
+    table = task.counts.get("train")
+    if table is not None:
+        return [task.train(index) for index in range(table)]
+    return ProblemStream(task.train).take(per_step)
+
+
+def _sentences(faults: Sequence[Fault]) -> list[str]:
+    """Faults by reason, each with its place, problems of one reason together."""
+    return [f"{problem.metadata.get('place', f'problem {problem.id!r}')}: {reason}" for problem, reason in faults]

@@ -1,0 +1,36 @@
+"""The check of a dry run, which downloads nothing and starts no environment: what it leaves out is said."""
+
+from __future__ import annotations
+
+from outrider.model.options import PolicyOptions
+from outrider.model.places import local_config, looks_local, model_folder
+from outrider.preflight.check import Preflight, Wanted, preflight
+from outrider.tasks import Suite, Table
+from outrider.tasks.task import Task
+from outrider.tasks.turn_task import TurnTask
+from outrider.tasks.verifiers import Verifiers
+
+
+def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) -> Preflight:
+    """What the files on this machine decide, with a notice for each thing that is not checked."""
+    unread = _not_read(task)
+    here = looks_local(model_folder(model)) or local_config(model) is not None
+    notices = [] if here else [f"not checked: prompts, since the model {model} is not on this machine"]
+    if unread:
+        return Preflight([], [*notices, f"not checked: the task's problems, since {unread}"])
+    try:
+        found = preflight(task, wanted, model if here else None, policy)
+    finally:
+        task.close()
+    return found._replace(notices=[*notices, *found.notices])
+
+
+def _not_read(task: Task) -> str:
+    """Why a dry run does not read the problems of a task; empty where it does."""
+    inner = task.table if isinstance(task, TurnTask) else task
+    if isinstance(inner, Table):
+        remote = [place for place in (inner.train_data, inner.heldout_data) if place and place.startswith("hf:")]
+        return f"a dry run does not download {remote[0]}" if remote else ""
+    if isinstance(inner, Suite) and inner.data is None:
+        return f"a dry run does not download the sets of the suite {inner.suite!r}"
+    return "a dry run does not start environments" if isinstance(inner, Verifiers) else ""

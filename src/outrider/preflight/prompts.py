@@ -1,0 +1,92 @@
+"""Prompts that a model cannot take: too long for its context, or not to be written by its tokenizer or template."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from outrider.errors import UserError
+from outrider.model.chat import chat_of
+from outrider.model.load import left_out, prompt_policy
+from outrider.model.options import PolicyOptions
+from outrider.record import Problem
+
+
+class Fault(NamedTuple):
+    """A problem, and why its prompt cannot be used."""
+
+    problem: Problem
+    reason: str
+
+
+class PromptCheck(NamedTuple):
+    """The prompts that stop a run at the step that draws them, and how many others leave too short a response."""
+
+    faults: list[Fault]
+    short: int
+
+
+class Prompts:
+    """The prompts of a model, as its tokenizer and chat template write them. No weights are read.
+
+    Raises:
+        UserError: there is no such model or tokenizer, or it lacks the chat template that ``options`` ask for.
+    """
+
+    def __init__(self, model: str, options: PolicyOptions) -> None:
+        self.policy, self.context = prompt_policy(model, options)
+        self._options = options
+
+    def check(self, problems: Sequence[Problem], max_tokens: int) -> PromptCheck:
+        """Find the prompts that leave no room to respond, or less than ``max_tokens``, or that cannot be written.
+
+        Only prompts that may be at fault are encoded, since a large table takes minutes: those that would be too long
+        if each byte were a token, those with a character that the tokenizer does not know, and the first of each
+        sequence of roles.
+        """
+        faults: list[Fault] = []
+        short = 0
+        characters = set("".join(text for problem in problems for text in _texts(problem)))
+        unknown = set(left_out(self.policy.tokenizer, "\n".join(sorted(characters))))
+        templates: dict[tuple[str, ...] | None, int] = {}  # by roles, the tokens around the texts
+        for problem in problems:
+            try:
+                turns = chat_of(problem, self._options)
+                roles = None if turns is None else tuple(str(turn["role"]) for turn in turns)
+                may_be_written = roles in templates and unknown.isdisjoint("".join(_texts(problem)))
+                if may_be_written and _most_tokens(problem) + templates[roles] <= self.context - max_tokens:
+                    continue
+                length = len(self.policy.encode(problem))
+                if roles not in templates:
+                    templates[roles] = len(self.policy.encode(_emptied(problem)))
+            except UserError as error:
+                faults.append(Fault(problem, str(error)))
+                continue
+            if length >= self.context:
+                reason = f"its prompt of {length:,} tokens leaves no room in the model's context of {self.context:,}"
+                faults.append(Fault(problem, reason))
+            short += self.context - max_tokens < length < self.context
+        return PromptCheck(faults, short)
+
+
+def _texts(problem: Problem) -> Iterator[str]:
+    yield problem.prompt
+    for message in problem.messages_before or ():
+        if isinstance(message["content"], str):
+            yield message["content"]
+
+
+def _emptied(problem: Problem) -> Problem:
+    """The same with one letter for each text, which leaves what the template writes."""
+    before = problem.messages_before
+    return replace(
+        problem, prompt="1", messages_before=before and tuple({**message, "content": "1"} for message in before)
+    )
+
+
+def _most_tokens(problem: Problem) -> int:
+    """A bound: no tokenizer makes more tokens of a text than it has bytes once it is normalised."""
+    text = "\n".join(_texts(problem))
+    return len(text) if text.isascii() else len(unicodedata.normalize("NFKC", text).encode("utf-8", "surrogatepass"))
