@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ class Bad(NamedTuple):
     says: str
     train: Any = GOOD
     held: Any = HELD
-    table: dict[str, Any] = {}
+    table: Mapping[str, Any] = MappingProxyType({})
     more: tuple[str, ...] = ()
 
 
@@ -95,7 +96,7 @@ BAD = {
         [{**row, "n": min(i, 2)} for i, row in enumerate(GOOD)],
         [{**row, "n": i} for i, row in enumerate(HELD)],
         {"id": "n"},
-    ),  # fmt: skip
+    ),
     "no id field": Bad("no field 'n'", table={"id": "n"}),
     "all held out": Bad("every problem is also held out", HELD),
     "all held out, spaced otherwise": Bad(
@@ -115,7 +116,7 @@ BAD = {
     ),
     "a held-out prompt beyond the context": Bad("line 2: .*leaves no room", held=with_row(HELD, 1, problem=LONG)),
     "a character without a token": Bad("line 7: .*no token for 'x'", with_row(GOOD, 6, problem="x+1")),
-    "a held-out character without a token": Bad("line 2: .*no token for", held=with_row(HELD, 1, problem="2×3")),
+    "a held-out character without a token": Bad("line 2: .*no token for", held=with_row(HELD, 1, problem="2\u00d73")),
     "no solution anywhere": Bad("no row has a solution in the field 'steps'", table={"solution": "steps"}),
     "every row skipped": Bad("every row is skipped", [{**row, "answer": ""} for row in GOOD], table={"skip": "empty"}),
     "messages without a template": Bad("policy.chat=true", table={"messages": "messages", "prompt": "{problem}\n"}),

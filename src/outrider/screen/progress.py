@@ -24,8 +24,8 @@ class Progress:
     On a terminal the two lines are redrawn in place and never wrap (80 columns show everything). Elsewhere a plain
     line is printed at most every ``every`` seconds, whenever something is reported, and once at the end.
 
-    The speed counts the time since the start without the phases ``evaluate`` and ``save``; the time left is what
-    the rest of the budget takes at that speed, so it leaves out evaluations to come.
+    The speed counts the time since the start without the phases ``evaluate`` and ``save``. The time left is what the
+    rest of the budget takes at that speed, and what ``evaluations`` to come take, each as long as those so far.
 
     >>> import io
     >>> with Progress(1000, "tokens", console=Console(file=io.StringIO(), width=80)) as progress:
@@ -47,6 +47,8 @@ class Progress:
         self._begin = self._done = 0
         self._console = console or Console(stderr=True)
         self._every = every
+        self.evaluations = 0.0
+        self._evaluated, self._evaluating_seconds = 0, 0.0
         self._phase = ""
         self._stats: dict[str, float] = {}
         self._training_seconds = 0.0
@@ -67,6 +69,16 @@ class Progress:
     def resume_at(self, done: int) -> None:
         """Count what an earlier part of the run has used; it does not enter the speed."""
         self._begin = self._done = done
+
+    def count_by(self, total: int, unit: str, begin: int, done: int) -> None:
+        """Go on by another limit, of which an earlier part of the run used ``begin``, and all of it ``done``."""
+        self._total, self._unit, self._begin, self._done = total, unit, begin, done
+
+    def evaluated(self) -> None:
+        """The phase ``evaluate`` is over."""
+        self._pause()
+        self._evaluated += 1
+        self.evaluations = max(self.evaluations - 1, 0.0)
 
     def advance(self, amount: int) -> None:
         """Use ``amount`` more of the budget."""
@@ -102,6 +114,7 @@ class Progress:
         """Book the time since the last phase began."""
         now = time.monotonic()
         self._training_seconds += 0.0 if self._phase in _NOT_WORK else now - self._since
+        self._evaluating_seconds += now - self._since if self._phase == "evaluate" else 0.0
         self._since = now
 
     def _speed(self) -> float:
@@ -111,8 +124,11 @@ class Progress:
         return (self._done - self._begin) / seconds if seconds > 0 else 0.0
 
     def _left(self) -> str:
-        speed = self._speed()
-        return _clock(max(self._total - self._done, 0) / speed) if speed else "-:--"
+        left, speed = max(self._total - self._done, 0), self._speed()
+        if left and not speed:
+            return "-:--"
+        later = self.evaluations * self._evaluating_seconds / self._evaluated if self._evaluated else 0.0
+        return _clock((left / speed if left else 0.0) + later)
 
     def _numbers(self) -> list[tuple[str, str]]:
         return [(name, format(value, _SHOWN[name])) for name, value in self._stats.items()]

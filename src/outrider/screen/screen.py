@@ -25,10 +25,14 @@ class Screen:
     def __init__(self, recipe: Recipe, out: Path, shown: bool) -> None:
         self._shown, self._out, self._recipe = shown, out, recipe
         train = recipe.train
-        limits = {"tokens": train.tokens, "steps": train.steps, "seconds": train.seconds}
-        self._unit = next(unit for unit, limit in limits.items() if limit is not None)
-        self._progress = Progress(int(limits[self._unit] or 0), self._unit)
-        self._seconds = 0.0
+        # steps first: tokens have a default, so who names steps means them, until the measured shares say otherwise
+        limits = {"steps": train.steps, "tokens": train.tokens, "seconds": train.seconds}
+        self._limits = {unit: int(limit) for unit, limit in limits.items() if limit is not None}
+        self._used = dict.fromkeys(("steps", "tokens", "seconds"), 0)
+        self._begun = dict(self._used)
+        self._progress = Progress(next(iter(self._limits.values())), next(iter(self._limits)))
+        self._share = 0.0
+        self._progress.evaluations = self._evaluations_to_come(0.0) + recipe.evaluate.before
         self._evaluating = False
 
     def __enter__(self) -> Self:
@@ -54,17 +58,16 @@ class Screen:
 
     def resumed(self, step: int, tokens: int, seconds: float) -> None:
         """Part of the budget was used before."""
-        self._seconds = seconds
-        if self._shown:
-            self._progress.resume_at({"tokens": tokens, "steps": step, "seconds": int(seconds)}[self._unit])
+        self._begun = {"steps": step, "tokens": tokens, "seconds": int(seconds)}
+        self._count(self._begun)
+        self._count(self._begun)  # of the share before too: nothing is due
 
     def stepped(self, metrics: Mapping[str, float], seconds: float) -> None:
         """A step is done; ``seconds`` of training in all so far."""
-        # whole seconds so far less those before: fractions of a second are not lost step by step
-        used = {"tokens": int(metrics["step_tokens"]), "steps": 1, "seconds": int(seconds) - int(self._seconds)}
-        self._seconds = seconds
+        steps, tokens = self._used["steps"] + 1, self._used["tokens"] + int(metrics["step_tokens"])
+        self._count({"steps": steps, "tokens": tokens, "seconds": int(seconds)})
         if self._shown:
-            self._progress.advance(used[self._unit])
+            self._progress.advance(0)
             self._progress.stats(metrics)
 
     def evaluated(self, step: int, evaluation: Evaluation) -> None:
@@ -76,12 +79,31 @@ class Screen:
         overall = evaluation.overall
         if not overall.problems or not overall.pass_at:
             raise UserError(f"task {self._recipe.task.name!r} holds out no problems, so there is nothing to evaluate")
+        self._progress.evaluated()
         largest = max(overall.pass_at)
+        rates = "  ".join(f"pass@{k} {overall.pass_at[k].value:.3f}" for k in sorted({1, largest}))
         entropy = "" if math.isnan(overall.entropy) else f"  entropy {overall.entropy:.3f}"  # some engines tell none
         self.say(
-            f"step {step}: pass@1 {overall.pass_at[1].value:.3f}  pass@{largest} {overall.pass_at[largest].value:.3f}  "
-            f"greedy {overall.greedy.value:.3f}{entropy}  ({overall.problems} held-out problems)"
+            f"step {step}: {rates}  greedy {overall.greedy.value:.3f}{entropy}  ({overall.problems} held-out problems)"
         )
+
+    def _count(self, used: dict[str, int]) -> None:
+        """Show the limit that ends the run, which is the one that is furthest."""
+        self._used = used
+        shares = {unit: used[unit] / limit if limit else 1.0 for unit, limit in self._limits.items()}
+        unit = max(shares, key=shares.__getitem__)
+        # of the share before: what is due after this step is still to come
+        self._progress.evaluations = self._evaluations_to_come(self._share)
+        self._share = shares[unit]
+        self._progress.count_by(self._limits[unit], unit, self._begun[unit], used[unit])
+
+    def _evaluations_to_come(self, share: float) -> float:
+        """Of a run that has used a share of its budget; those by step are counted at the steps' pace so far."""
+        train, evaluate = self._recipe.train, self._recipe.evaluate
+        to_come = float(evaluate.after) + sum(at > share for at in train.evaluate_at)
+        if train.evaluate_every and share:
+            to_come += int(self._used["steps"] * (1 - share) / share) // train.evaluate_every
+        return to_come
 
     def report(self, folder: RunFolder) -> None:
         """The table of the first and the last evaluation, and the curves; on the screen and in the folder."""

@@ -30,6 +30,7 @@ from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
 from outrider.train.ranks import Ranks
 from outrider.train.recipe_warnings import recipe_warnings
+from outrider.train.signal_warnings import SignalWatch
 from outrider.train.turns import single_turns, with_turns
 from outrider.train.verdict_warnings import VerdictWatch
 
@@ -100,7 +101,7 @@ class Run:
         self._warnings = warnings
         self._counted = ""
         self._notices: list[str] = []  # of a resume
-        self._watch = VerdictWatch()
+        self._watch, self._signal = VerdictWatch(), SignalWatch()
         here = policy.model.device.type != "meta"
         self._placement = placement(self.recipe.policy.dtype) if here else None
         self._engine = str(self._placement or "a service")
@@ -164,7 +165,7 @@ class Run:
         for tracker in self.trackers:
             tracker.log(step, metrics)
         self.screen.stepped(metrics, self.trainer.counters.seconds)
-        for warning in [*notices, *self._watch.warnings(groups)]:
+        for warning in [*notices, *self._watch.warnings(groups), *self._signal.warnings(groups, metrics)]:
             self._say(f"warning: step {step}: {warning}")
 
     def evaluate(self, step: int) -> None:

@@ -1,0 +1,52 @@
+"""Warnings while a run goes on from whose steps nothing can be learned."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from outrider.record import Group
+
+_FACTOR = 4  # a warning is repeated when the streak is so many times as long
+
+
+class SignalWatch:
+    """Warnings about steps in which every response is truncated, every reward is equal, or nothing is updated.
+
+    Each comes with the first such step, and again when it holds for 4, 16, 64, … steps in a row.
+    """
+
+    def __init__(self) -> None:
+        self._streaks: Counter[str] = Counter()
+
+    def warnings(self, groups: Sequence[Group], metrics: Mapping[str, float]) -> list[str]:
+        """The sentences about one step, from its groups and its metrics."""
+        rollouts = [rollout for group in groups for rollout in group.drawn.rollouts]
+        rewards = [r.reward for r in rollouts if r.reward is not None and math.isfinite(r.reward)]
+        found: dict[str, str] = {}
+        if rollouts and all(rollout.truncated for rollout in rollouts):
+            found["truncated"] = (
+                f"all {len(rollouts)} responses are truncated, so no answer is complete; raise sample.max_tokens"
+            )
+        if len(rewards) > 1 and len(set(rewards)) == 1:
+            found["equal"] = f"all {len(rewards)} rewards are {rewards[0]:g}, so no response is preferred to another"
+        elif metrics.get("learn/updates") == 0:
+            found["no update"] = "no update: no response has an advantage"
+        self._streaks = Counter({name: self._streaks[name] + 1 for name in found})
+        return [
+            sentence if self._streaks[name] == 1 else f"{sentence} ({self._streaks[name]} steps in a row)"
+            for name, sentence in found.items()
+            if _is_power(self._streaks[name])
+        ]
+
+
+def _is_power(streak: int) -> bool:
+    """Whether it is 1, 4, 16, ….
+
+    >>> [n for n in range(1, 100) if _is_power(n)]
+    [1, 4, 16, 64]
+    """
+    while streak % _FACTOR == 0:
+        streak //= _FACTOR
+    return streak == 1
