@@ -8,7 +8,7 @@ from typing import Any
 from outrider.config.recipe import Recipe
 
 _PATHS = {"fast": "fused", "generic": "packed"}
-_GENERATED = ("countdown", "gym", "hops", "word_problems")
+_GENERATED = ("countdown", "hops", "word_problems")
 
 
 def recipe_of_run(config: Mapping[str, Any]) -> Recipe:

@@ -76,7 +76,18 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
     given = given if len(given) <= 60 else f"{given[:57]}..."
     wanted = _KINDS.get(kind.partition("_")[0], wanted)
     wanted = wanted.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
-    return f"{key} is {given}, but should {wanted}"
+    return f"{key} is {given}, but should {wanted}{_quoting(error['input']) if wanted == 'be text' else ''}"
+
+
+def _quoting(given: Any) -> str:
+    """The hint for a text that YAML reads as a mapping or a list, as it does a template that begins with a field."""
+    if isinstance(given, dict) and given and all(value is None for value in given.values()):
+        written = "{" + ", ".join(map(str, given)) + "}"
+    elif isinstance(given, list) and all(isinstance(each, str) for each in given):
+        written = "[" + ", ".join(given) + "]"
+    else:
+        return ""
+    return f"; YAML reads {written} so: put it into quotes, '\"{written}\"' in a shell"
 
 
 def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from outrider.config import Recipe
 from outrider.errors import UserError
 from outrider.explore.stream import ProblemStream
 from outrider.model.options import PolicyOptions
-from outrider.preflight.prompts import Fault, Prompts
 from outrider.record import Problem
 from outrider.tasks.heldout import HeldoutRange, heldout_problems
 from outrider.tasks.task import Task
 
-SHOWN = 3  # prompts that one sentence names
+if TYPE_CHECKING:
+    from outrider.preflight.prompts import Fault, Prompts
 
 
 class Wanted(NamedTuple):
@@ -66,7 +66,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
     try:
         train = [] if wanted.per_step is None else _train_problems(task, wanted.per_step)
         heldout = [] if wanted.evaluate is None else heldout_problems(task, wanted.evaluate)
-        prompts = None if model is None else Prompts(model, policy)
+        prompts = None if model is None else _prompts(model, policy)
     except UserError as error:
         return Preflight([str(error)], [])
     if wanted.per_step is not None and len({problem.id for problem in train}) < wanted.per_step:
@@ -95,6 +95,12 @@ def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
     return ProblemStream(task.train).take(per_step)
 
 
+def _prompts(model: str, policy: PolicyOptions) -> Prompts:
+    from outrider.preflight.prompts import Prompts  # not at the top: a dry run goes without torch where there is none
+
+    return Prompts(model, policy)
+
+
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """Faults by reason, each with its place, problems of one reason together."""
+    """Each with its place."""
     return [f"{problem.metadata.get('place', f'problem {problem.id!r}')}: {reason}" for problem, reason in faults]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from outrider.model.options import PolicyOptions
 from outrider.model.places import local_config, looks_local, model_folder
 from outrider.preflight.check import Preflight, Wanted, preflight
@@ -14,15 +16,23 @@ from outrider.tasks.verifiers import Verifiers
 def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) -> Preflight:
     """What the files on this machine decide, with a notice for each thing that is not checked."""
     unread = _not_read(task)
-    here = looks_local(model_folder(model)) or local_config(model) is not None
-    notices = [] if here else [f"not checked: prompts, since the model {model} is not on this machine"]
+    why = _without_tokenizer(model)
+    notices = [f"not checked: prompts, since {why}"] if why else []
     if unread:
         return Preflight([], [*notices, f"not checked: the task's problems, since {unread}"])
     try:
-        found = preflight(task, wanted, model if here else None, policy)
+        found = preflight(task, wanted, None if why else model, policy)
     finally:
         task.close()
     return found._replace(notices=[*notices, *found.notices])
+
+
+def _without_tokenizer(model: str) -> str:
+    """Why a dry run does not read the tokenizer of a model; empty where it does."""
+    if find_spec("torch") is None:
+        return "torch is not installed"
+    here = looks_local(model_folder(model)) or local_config(model) is not None
+    return "" if here else f"the model {model} is not on this machine"
 
 
 def _not_read(task: Task) -> str:

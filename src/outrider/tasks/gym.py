@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Problem, Verdict, identity_seed, unparseable
-from outrider.tasks.heldout import ORDER, Order, by_hash
+from outrider.tasks.heldout import by_hash
 from outrider.tasks.task import Task
 
 if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
@@ -51,7 +51,6 @@ class Gym(Task):
     answer: Literal["tag", "whole"] = Field("tag", description="tag: the last <answer>…</answer>; whole: the response")
     heldout_size: int = Field(300, ge=1, description="different questions that are held out")
     seed: int = Field(0, ge=0, description="of the training stream; the held-out problems do not depend on it")
-    heldout_order: Order = Field("shuffled", description=ORDER)
     seconds: float = Field(5.0, gt=0, description="wall-clock limit of one verdict")
     workers: int = Field(1, ge=1, description="processes that judge")
 
@@ -134,7 +133,7 @@ class Gym(Task):
     def _heldout(self) -> dict[str, Problem]:
         """By question. Fewer than ``heldout_size``, see ``counts``, where nine of ten draws repeat earlier ones."""
         found = self._drawn()
-        return found if self.heldout_order == "drawn" else {question: found[question] for question in by_hash(found)}
+        return {question: found[question] for question in by_hash(found)}  # common questions are drawn first
 
     def _drawn(self) -> dict[str, Problem]:
         heldout: dict[str, Problem] = {}

@@ -32,14 +32,13 @@ HEADINGS = (
 
 
 def as_table(report: TaskReport) -> Table:
-    """The counts of each side, for the screen."""
+    """The counts, a column for each side: eleven columns would not fit a terminal of 80."""
     table = Table(box=box.SIMPLE_HEAD, title=f"{report.options.task.name}: {verdict(report)}", title_justify="left")
-    for k, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if k == 0 else "right")
-    for checked in report.sides:
-        table.add_row(*counts(checked))
-    if report.across is not None:
-        table.caption, table.caption_justify = overlap(report.across), "left"
+    first, *others = zip(HEADINGS, *map(counts, report.sides), strict=True)
+    for k, heading in enumerate(first):
+        table.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
+    for row in others:
+        table.add_row(*row)
     return table
 
 

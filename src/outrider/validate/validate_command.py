@@ -12,7 +12,7 @@ from outrider.config import Validate
 from outrider.errors import UserError
 from outrider.record.disk import write_atomically
 from outrider.validate.check import TaskReport, check
-from outrider.validate.page import as_data, as_markdown, as_table
+from outrider.validate.page import as_data, as_markdown, as_table, overlap
 
 SHOWN = 10  # rejected answers and refused rows on the screen
 FAILED = 3  # exit status
@@ -37,6 +37,8 @@ def validate_command(options: Validate, out: Path | None) -> int:
 def _print(report: TaskReport, out: Path | None) -> None:
     console = Console()
     console.print(as_table(report))
+    if report.across is not None:
+        console.print(overlap(report.across), markup=False, highlight=False)
     if report.worlds is not None:
         console.print(report.worlds.sentence, markup=False, highlight=False, soft_wrap=True)
     _list(console, list(report.refused), "a run would refuse", out)
