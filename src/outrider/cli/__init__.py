@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Sequence
 
@@ -54,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno in NO_ROOM and error.filename is None and let_go_of_full():
             return _print_mistake(f"standard output cannot be written: {error.strerror}")
+        if error.errno == errno.ENAMETOOLONG:
+            return _print_mistake(f"{str(error.filename)[:60]}…: the name of a file has at most 255 bytes")
         raise
 
 
@@ -63,7 +66,15 @@ def _print_mistake(mistake: object) -> int:
     return 2
 
 
+def _not_utf8(words: Sequence[str]) -> str:
+    """The first word that is not UTF-8, as Python shows bytes: records and messages could not hold it."""
+    bad = (word for word in words if any("\udc80" <= character <= "\udcff" for character in word))
+    return next((repr(word.encode("utf-8", "surrogateescape"))[1:] for word in bad), "")
+
+
 def _run(argv: Sequence[str] | None) -> int:
+    if word := _not_utf8(sys.argv[1:] if argv is None else argv):
+        return _print_mistake(f"{word} is not UTF-8; rename the file or folder")
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
     # argparse gives up on positionals after an option, but `train grpo --dry-run seed=3` is natural to write

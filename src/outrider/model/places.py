@@ -17,7 +17,7 @@ def model_folder(name: str) -> str:
         UserError: no such base.
     """
     if not name.startswith("base:"):
-        return name
+        return str(Path(name).expanduser()) if name.startswith("~") else name
     bases = resources.files("outrider") / "base"
     known = sorted(entry.name for entry in bases.iterdir() if (entry / "config.json").is_file())
     base = name.removeprefix("base:")

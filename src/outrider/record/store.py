@@ -179,8 +179,8 @@ class RolloutStore:
                     rollouts += _rollouts(table)
         return rollouts
 
-    def table(self, columns: Sequence[str] | None = None, name: str = "train") -> pa.Table:
-        """All steps as one table with nothing but ``columns`` (None: all); without files, no rows.
+    def table(self, columns: Sequence[str] | None = None, name: str = "train", step: int | None = None) -> pa.Table:
+        """All steps, or one, as one table with nothing but ``columns`` (None: all); without files, no rows.
 
         Raises:
             UserError: as in :meth:`read`.
@@ -191,7 +191,8 @@ class RolloutStore:
             if column not in SCHEMA.names:
                 raise ValueError(f"rollouts have no column {column!r}; {nearest(column, SCHEMA.names)}")
         empty = pa.schema([SCHEMA.field(c) for c in wanted]).empty_table()
-        return pa.concat_tables([empty, *(_load(path, wanted) for path, _ in self._named(name))])
+        files = [path for path, of in self._named(name) if step in (None, of)]
+        return pa.concat_tables([empty, *(_load(path, wanted) for path in files)])
 
     def set_aside(self, after_step: int, into: Path) -> list[Path]:
         """Move the files of all steps later than ``after_step``, of every name, into another folder.
@@ -267,7 +268,8 @@ def _load(path: Path, columns: Sequence[str]) -> pa.Table:
             raise UserError(f"{path} has rollout schema version {version}, and this Outrider reads {READ}.")
         table = _filled(file.read([name for name in columns if name not in VERSIONS[version]])).select(list(columns))
         table.validate(full=True)  # a flipped bit that passes the page checksums must not become odd text or a crash
-        return table
+        # with an empty one of the right types: a flipped bit of the footer can change those of a column
+        return pa.concat_tables([pa.schema([SCHEMA.field(name) for name in columns]).empty_table(), table])
 
 
 def _filled(table: pa.Table) -> pa.Table:

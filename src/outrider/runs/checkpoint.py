@@ -100,12 +100,20 @@ class Checkpoints:
             raise disk_refused(final, error) from error
 
     @property
+    def steps(self) -> list[int]:
+        """Those that are there, oldest first."""
+        return [*checkpoints(self.folder)]
+
+    @property
     def last(self) -> int | None:
         """The step of the newest one; None where there is none."""
         return max(checkpoints(self.folder), default=None)
 
-    def load_last(self) -> tuple[Checkpoint, list[str]]:
+    def load_last(self, before: int | None = None) -> tuple[Checkpoint, list[str]]:
         """The newest undamaged checkpoint, and one sentence for each newer one that is damaged and is set aside.
+
+        Args:
+            before: a step; those of it and of later ones are set aside too.
 
         Raises:
             UserError: there is none, or all are damaged.
@@ -113,7 +121,8 @@ class Checkpoints:
         troubles: list[str] = []
         damaged: list[Path] = []
         for step, folder in reversed(checkpoints(self.folder).items()):
-            trouble = _damage(folder)
+            late = before is not None and step >= before
+            trouble = f"{folder.name} is set aside" if late else _damage(folder)
             if trouble is None:
                 for newer in damaged:  # or they would count among those kept, and undamaged ones be deleted
                     move(newer, self.folder / "superseded")

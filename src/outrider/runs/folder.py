@@ -20,6 +20,8 @@ from outrider.runs.lines import JsonLines
 
 _LOCK = ".lock"
 _ENVIRONMENT = "environment.json"
+_FIRST = ("metrics.jsonl", "timing.jsonl", _ENVIRONMENT, "config.yaml")
+"""Files of a beginning, in the order in which they are written."""
 _EVALUATION = re.compile(r"step-(\d{8,})\.json")
 
 
@@ -92,6 +94,8 @@ class RunFolder:
     def create(cls, path: str | Path, config: Mapping[str, Any], engine: str = "") -> Self:
         """A new run in a folder that is empty or does not exist yet; ``engine`` is what its model computes with.
 
+        What a kill left of an earlier beginning, before there was a ``config.yaml``, is written over.
+
         Raises:
             UserError: the folder holds a run or anything else, is being written, or cannot be made.
         """
@@ -99,11 +103,18 @@ class RunFolder:
         run._refuse_if_used()
         run._take()
         run._refuse_if_used()  # again: another process may have started a run here before the lock was taken
+        sweep(run.path)
         for lines in (run._metrics, run._timing):
             write_atomically(lines.path, b"")  # so that the names are durable, and appended lines need no folder synced
         write_atomically(run.path / _ENVIRONMENT, _json(environment(engine)))
         write_atomically(run.config, dump_yaml(dict(config)).encode())  # last: it is what makes the folder a run
         return run
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether a kill stopped a beginning here, before there was a run."""
+        files = [*self.path.iterdir()] if self.path.is_dir() else []
+        return not self.config.exists() and any(p.name != _LOCK for p in files) and all(map(_of_a_beginning, files))
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -232,7 +243,7 @@ class RunFolder:
                 f"{self.path} holds a run already; choose another output folder, or go on with a training by --resume."
             )
         if self.path.is_dir():
-            files = sorted(p.name for p in self.path.iterdir() if p.name != _LOCK)
+            files = sorted(p.name for p in self.path.iterdir() if not _of_a_beginning(p))
             if files:
                 raise UserError(f"{self.path} is not empty (it holds {files[0]}); choose another output folder.")
         elif self.path.exists():
@@ -242,6 +253,13 @@ class RunFolder:
         folder = self.path / "evaluations"
         matches = [(_EVALUATION.fullmatch(p.name), p) for p in folder.iterdir()] if folder.is_dir() else []
         return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def _of_a_beginning(path: Path) -> bool:
+    """Whether a file may be what a kill left of :meth:`RunFolder.create`: nothing of a run is in it yet."""
+    temporary = path.name.startswith(".") and path.name.endswith(".tmp") and path.name[1:-4] in _FIRST
+    empty = path.name.endswith(".jsonl") and path.is_file() and path.stat().st_size == 0
+    return path.name == _LOCK or temporary or (path.name in _FIRST[:3] and (empty or path.name == _ENVIRONMENT))
 
 
 def lock_folder(path: Path) -> TextIO:

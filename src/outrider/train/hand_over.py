@@ -86,14 +86,17 @@ class HandOver:
             SampleRequest(problem, prompt_ids=ids, params=_PARAMS, stage="probe", group_id=f"probe:{problem.id}")
             for problem, ids in prompts
         ]
+        self._read = [_second_half(ids) for _, ids in prompts if len(ids) > 1]
         self._moved: dict[Copy, Probe] = {}  # of each, the last one in which its numbers had moved
 
     def __call__(self, version: int) -> dict[str, float]:
         """Hand over, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
 
         Raises:
-            UserError: the sampler computes something else than the learner, or cannot take the weights on some rank.
+            UserError: the learner's weights have diverged, the sampler computes something else than the learner, or it
+                cannot take the weights on some rank.
         """
+        self._refuse_diverged(version)
         export = partial(self._learner.export, adapter=self._sampler.takes_adapter)
         # gathered, so that an engine that fails on one rank alone ends all of them
         of_ranks = self._ranks.gather(lambda: [self._sampler.take(version, export)])
@@ -110,6 +113,14 @@ class HandOver:
         engines = min(Counter(copy.rank for copy in probes).values())
         gauges = {"probe_max": float(gaps.max()), "probe_mean": float(gaps.mean()), "engines": float(engines)}
         return gauges | {name: float(count) for name, count in counts.items()}
+
+    def _refuse_diverged(self, version: int) -> None:
+        """Before the sampler takes the weights: drawing from logits that are not finite has no meaning."""
+        if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
+            raise UserError(
+                f"step {version}: the policy has diverged, since its log-probabilities of a prompt are not finite "
+                "after the update; the last checkpoint is from before (lower learn.lr, and add --force to resume)"
+            )
 
     def _probe(self) -> dict[Copy, Probe]:
         drawn = self._ranks.gather(self._draw)
@@ -158,3 +169,11 @@ class HandOver:
                 f"after weights {version} were handed over, the sampler's log-probabilities{whose} {stay}, while the "
                 f"learner's moved by {movement:.2g}: the weights did not arrive"
             )
+
+
+def _second_half(prompt: Ids) -> TrainingRow:
+    """A prompt as a row of which the policy says the second half."""
+    begin = len(prompt) // 2
+    own = prompt[begin:]
+    zeros = np.zeros(len(own), np.float32)
+    return TrainingRow(prompt[:begin], own, zeros, zeros.astype(np.float64), np.ones(len(own), np.bool_))

@@ -18,6 +18,7 @@ from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.runs.checkpoint import Checkpoint, Checkpoints, weights_hash
 from outrider.runs.folder import RunFolder
+from outrider.runs.whole import first_gap
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import Tracker, open_trackers
 from outrider.tasks.heldout import heldout_problems
@@ -277,13 +278,17 @@ class Run:
         self.folder = RunFolder.create(self.out, self.recipe.resolved(), self._engine)
 
     def _open(self, force: bool) -> Checkpoint | None:
+        if RunFolder(self.out).was_begun:
+            self._create()
+            self._say("the run was stopped before it had begun: beginning anew")
+            return None
         self.folder = RunFolder.open(self.out)
         if self.checkpoints.last is None:
             self.folder.rewind(-1)
             self._rewrite_config(0)
             self._say("nothing was saved before the run was stopped: beginning anew")
             return None
-        checkpoint, self._notices = self.checkpoints.load_last()
+        checkpoint, self._notices = self._whole_checkpoint(self.folder, force)
         differences = self._differences(checkpoint.state)
         if differences and not force:
             raise UserError(
@@ -292,6 +297,26 @@ class Run:
             )
         self._notices += differences
         return checkpoint
+
+    def _whole_checkpoint(self, folder: RunFolder, force: bool) -> tuple[Checkpoint, list[str]]:
+        """The newest checkpoint up to which the record is whole, and what there is to say of it.
+
+        Raises:
+            UserError: there is none, and no ``force`` to go on with a gap.
+        """
+        checkpoint, notices = self.checkpoints.load_last()
+        gap = first_gap(folder, checkpoint.step)
+        if gap is None:
+            return checkpoint, notices
+        if any(step < gap.step for step in self.checkpoints.steps):
+            checkpoint, more = self.checkpoints.load_last(before=gap.step)
+            return checkpoint, [*notices, gap.sentence, *more]
+        if not force:
+            raise UserError(
+                f"{self.out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force to go on "
+                f"after step {checkpoint.step} with the gap"
+            )
+        return checkpoint, [*notices, f"{gap.sentence}: going on with the gap"]
 
     def _go_on_after(self, checkpoint: Checkpoint) -> None:
         assert self.folder is not None
@@ -318,6 +343,8 @@ class Run:
         """Write the present recipe to ``config.yaml``, and keep the former one if it was another."""
         assert self.folder is not None
         new, old = dump_yaml(self.recipe.resolved()).encode(), self.folder.config.read_bytes()
+        if not old.strip():
+            self._say("config.yaml was empty: it is written anew from this command, which the checkpoint agrees with")
         if new != old:
             aside = self.out / "superseded"
             number = len(list(aside.glob("config-*.yaml"))) + 1
