@@ -80,8 +80,9 @@ Later designs have one pair of rate and updates, that of the look by which they 
 
 Commands: ``python benchmarks/map.py SETTING [--runs DIR]``, where what is finished is taken as it is, here or in what
 is committed (a bench runs again where its folder of results is moved away); ``python benchmarks/map.py pack``, which
-puts the finished runs of benches that are not done beside the results, for another machine to go on with; and ``python
-benchmarks/map.py draw``, which makes pages and pictures again from what is committed. On two cores the screen of a
+puts the finished runs of benches that are not done beside the results, for another machine to go on with; ``python
+benchmarks/map.py draw``, which makes pages and pictures again from what is committed; and ``python benchmarks/map.py
+check``, which computes the committed numbers again from the tallies of each problem. On two cores the screen of a
 setting is one to two hours, the comparison one to three, of ``prose`` six.
 """
 
@@ -110,14 +111,16 @@ from _map_page import page
 from _map_read import Results
 from _map_rule import at_equal_values, recommendations
 from _map_setting import setting_page
+from _map_tallies import checked
 
 from outrider.config import load_recipe
+from outrider.runs.environment import environment
 from outrider.tasks.heldout import Order
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "map"
 FINISHED = "finished.tar.xz"
-KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "table.md")
+KEPT = ("bench.yaml", "frontier.png", "numbers.csv", "page.md", "table.md", "tallies.csv")
 SETTINGS = ("countdown", "frontier", "sparse", "prose")
 
 
@@ -202,10 +205,13 @@ TOKENS = {"prose": 2_400_000}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=(*SETTINGS, "pack", "draw"))
+    parser.add_argument("what", choices=(*SETTINGS, "pack", "draw", "check"))
     parser.add_argument("--runs", type=Path, default=Path("runs/map"), metavar="DIR", help="runs; kept")
     asked = parser.parse_args()
+    if asked.what == "check":
+        sys.exit(check(RESULTS))
     if asked.what in SETTINGS:
+        refuse_dirty()
         place = asked.runs / asked.what
         tuned = screened(asked.what, place / "screen")
         compared(asked.what, "compared", Part((*chosen(tuned),)), tuned, place)
@@ -215,6 +221,28 @@ def main() -> None:
         packed(asked.runs)
     else:
         draw(RESULTS)
+
+
+def refuse_dirty() -> None:
+    """Numbers that are committed have to be those of a commit."""
+    commit = environment()["git"]
+    if commit is None or commit.endswith("-dirty"):
+        sys.exit(f"this tree is no commit ({commit}): commit first, so that the numbers can be made again")
+
+
+def check(out: Path) -> int:
+    """Compute every committed number again that follows from tallies. 1 if one is another, else 0."""
+    status = 0
+    for folder in sorted(file.parent for file in out.glob("*/*/results.json")):
+        if folder.name == "screen":
+            continue
+        if not (folder / "tallies.csv").exists():
+            print(f"{folder.relative_to(out)}: no tallies; its bench ran before they were kept")
+            continue
+        count, wrong = checked(folder)
+        status |= bool(wrong)
+        print("\n".join([f"{folder.relative_to(out)}: {count:,} numbers, {len(wrong)} differ", *wrong]))
+    return status
 
 
 def packed(runs: Path) -> None:

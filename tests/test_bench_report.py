@@ -312,14 +312,18 @@ def test_spending_is_what_the_rollouts_of_all_steps_say() -> None:
         [("0-uniform", 0, False), ("0-uniform", 2, False), ("2-branch", 7, False), ("2-branch", 9, True)],
     ]
     groups = [Group(Problem("p", ""), "g").joined([told(i, *r) for i, r in enumerate(step)]) for step in steps]
-    found = spending([step_metrics([group], tokens=0) for group in groups])
+    metrics = [step_metrics([group], tokens=0) for group in groups]
+    assert math.isnan(spending(metrics).gradient), "a version that did not count them"
+    # 69 tokens with a gradient of 46 generated ones: one step is trained on twice, another not at all
+    found = spending([row | more for row, more in zip(metrics, ({"learn/tokens": 69.0}, {}, {}), strict=True)])
+    assert found.gradient == pytest.approx(1.5)
     uniform, branch = found.stages
     assert (uniform.stage, branch.stage) == ("0-uniform", "2-branch")
     assert uniform[1:] == pytest.approx((26 / 46, 2.0, 1000 / 26, 1000 / 26))
     assert branch[1:] == pytest.approx((20 / 46, 1.0, 2000 / 20, 1000 / 20))
     assert found.unused == pytest.approx(6 / 46)  # the rollouts of 6 tokens are marked
     assert found.mixed == pytest.approx(2 / 3)
-    lines = [f"| a | uniform | 57% | 2 | {1000 / 26:.2f} | {1000 / 26:.2f} | 13% | 67% |",
-             "|  | branch | 43% | 1 | 100.00 | 50.00 |  |  |"]  # fmt: skip
+    lines = [f"| a | uniform | 57% | 2 | {1000 / 26:.2f} | {1000 / 26:.2f} | 13% | 67% | 150% |",
+             "|  | branch | 43% | 1 | 100.00 | 50.00 |  |  |  |"]  # fmt: skip
     shown = page(report([0], replace(arm("a", [[1]]), spent=found)), ENVIRONMENT)
     assert "\n".join(lines) in shown

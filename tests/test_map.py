@@ -143,6 +143,22 @@ def test_a_comparison_goes_on_with_the_seeds_that_another_machine_has_measured(
     assert not [*here.glob("**/model")]
 
 
+@pytest.mark.parametrize("commit", ["abc-dirty", None])
+def test_the_map_measures_no_tree_that_is_no_commit(
+    code: ModuleType, commit: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["map.py", "frontier"])
+    monkeypatch.setattr(code, "environment", lambda: {"git": commit})
+    with pytest.raises(SystemExit, match="this tree is no commit"):
+        code.main()
+
+
+def test_every_committed_tally_gives_the_committed_numbers(code: ModuleType, capsys: pytest.CaptureFixture) -> None:
+    """``python benchmarks/map.py check``, of what has tallies."""
+    assert code.check(code.RESULTS) == 0
+    assert "differ" not in capsys.readouterr().out.replace(" 0 differ", "")
+
+
 def test_designs_that_came_later_have_problems_of_their_own(
     code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +166,7 @@ def test_designs_that_came_later_have_problems_of_their_own(
     asked = asked_for(code, monkeypatch, tmp_path / "results")
     monkeypatch.setattr(sys, "argv", ["map.py", "frontier", "--runs", str(tmp_path / "runs")])
     monkeypatch.setattr(code, "draw", lambda out: None)
+    monkeypatch.setattr(code, "environment", lambda: {"git": "a commit"})
     code.main()
     benches: dict[str, list[str]] = {Path(words[words.index("--out") + 1]).name: words for words in asked}  # the last
     told = {

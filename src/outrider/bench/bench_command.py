@@ -16,6 +16,7 @@ from outrider.bench.pool import Failure, run_cells
 from outrider.bench.report import BenchReport
 from outrider.bench.results import read_arm
 from outrider.bench.spec import Bench
+from outrider.bench.tallies import write_tallies
 from outrider.bench.tuning import Choice, choose, tried
 from outrider.bench.untouched import measure_untouched, untouched_cell
 from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
@@ -96,6 +97,7 @@ def _write(report: BenchReport, out: Path) -> None:
     about = json.loads((out / _ENVIRONMENT).read_bytes())
     results = report.to_json() | {"environment": about}
     write_atomically(out / "numbers.csv", report.to_csv().encode())
+    write_atomically(out / "tallies.csv", write_tallies(report).encode())
     write_atomically(out / "results.json", json.dumps(results, indent=1, allow_nan=False).encode() + b"\n")
     draw_frontier(report, out / "frontier.png")
     write_atomically(out / "table.md", (table(report) + "\n").encode())

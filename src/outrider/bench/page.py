@@ -113,7 +113,9 @@ _EQUAL_SPENT = {
 _SPENT = (
     "Over whole runs, all seeds. Successes: rollouts per 1,000 tokens of the stage; newly solved: problems that had no "
     "success in their step before, per 1,000 tokens. Of the recipe as a whole: the share of its tokens in rollouts "
-    "that nothing was trained on, and of its groups that held both successes and failures."
+    "that nothing was trained on, of its groups that held both successes and failures, and how many tokens had a "
+    "gradient per generated token, each as often as it was trained on. Equal tokens are not equal time: the seconds of "
+    "each recipe are in the first table."
 )
 _REACHED = (
     "On straight lines between the means of the evaluations, so no finer than these stand apart. On the way: the mean "
@@ -213,16 +215,24 @@ def _untouched(report: BenchReport, kept: BenchReport) -> list[str]:
 
 
 def _spending(report: BenchReport) -> str:
-    columns = ["tokens", "rollouts a step", "successes", "newly solved", "not trained on", "mixed groups"]
+    columns = [
+        "tokens",
+        "rollouts a step",
+        "successes",
+        "newly solved",
+        "not trained on",
+        "mixed groups",
+        "with a gradient",
+    ]
     rows = []
     for arm in report.arms:
         if arm.spent is None:
             continue
-        once = [arm.name, _percent(arm.spent.unused), _percent(arm.spent.mixed)]
+        once = [arm.name, *map(_percent, (arm.spent.unused, arm.spent.mixed, arm.spent.gradient))]
         for s in arm.spent.stages:
             numbers = [_percent(s.share), f"{s.rollouts:,.0f}", f"{s.successes:.2f}", f"{s.solved:.2f}"]
             rows.append([once[0], s.stage.partition("-")[2], *numbers, *once[1:]])
-            once = ["", "", ""]
+            once = [""] * 4
     return markdown(["recipe", "stage", *columns], rows)
 
 
@@ -280,13 +290,16 @@ def _made(report: BenchReport, environment: Mapping[str, Any]) -> str:
     return (
         f"```\n{command}\n```\n\n{' '.join([*begun, seeds])}\n\n"
         "Each run is a folder of its own under `cells/`, with its rollouts, metrics and log; `recipes/` has the "
-        "recipes as they were run, `numbers.csv` every evaluation of every run, `results.json` every number above."
+        "recipes as they were run, `numbers.csv` every evaluation of every run, `tallies.csv` the successes on every "
+        "problem in each, `results.json` every number above."
     )
 
 
 def _where(environment: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     commit = environment["git"] or "unknown"
+    if commit.endswith("-dirty"):
+        commit = f"{commit}: **uncommitted changes, so no commit makes these numbers again**"
     return f"{environment['started']} on {environment['platform']}; {versions}; commit {commit}"
 
 

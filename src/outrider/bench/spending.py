@@ -35,6 +35,8 @@ class Spending(NamedTuple):
         unused: share of the tokens that nothing was trained on: no signal in the group, dropped, unscorable.
         branched, seeded: shares of the tokens that continue another rollout, and that saw examples or a hint.
         mixed: share of the groups with both successes and failures, mean over steps.
+        gradient: tokens with a gradient per generated token: above 1 where tokens are trained on several times, in
+            epochs or from earlier steps; NaN for runs of versions that did not count them.
     """
 
     stages: tuple[StageSpending, ...]
@@ -42,6 +44,7 @@ class Spending(NamedTuple):
     branched: float
     seeded: float
     mixed: float
+    gradient: float = math.nan
 
 
 def spending(metrics: MetricRows) -> Spending:
@@ -68,7 +71,10 @@ def spending(metrics: MetricRows) -> Spending:
         stages.append(StageSpending(name, _ratio(tokens, total), _ratio(rollouts, len(metrics)), *rates))
     unused, branched, seeded = (_ratio(sums["", kind], total) for kind in ("unused", "branched", "seeded"))
     known = [row["mixed"] for row in metrics if not math.isnan(row["mixed"])]
-    return Spending(tuple(stages), unused, branched, seeded, _ratio(sum(known), len(known)))
+    # a step without an update has no such number
+    trained = sum(row.get("learn/tokens", 0.0) for row in metrics)
+    gradient = _ratio(trained, total) if trained else math.nan
+    return Spending(tuple(stages), unused, branched, seeded, _ratio(sum(known), len(known)), gradient)
 
 
 def _ratio(amount: float, whole: float) -> float:

@@ -148,9 +148,10 @@ def updates(
 ) -> Updated:
     """The updates of one step: epochs of optimizer batches, each of whole groups.
 
-    Its metrics are means over trained tokens, the mean ``loss`` of the updates, the last gradient norm and learning
-    rate, counts: ``updates``, ``skipped_no_signal``, ``skipped_nonfinite``, ``rows_skipped``, with a service
-    ``trained_tokens``, those of the rows with their prompts, and the gauges of the objective.
+    Its metrics are means over trained tokens, their number as ``tokens`` (each as often as it was trained on), the mean
+    ``loss`` of the updates, the last gradient norm and learning rate, counts: ``updates``, ``skipped_no_signal``,
+    ``skipped_nonfinite``, ``rows_skipped``, with a service ``trained_tokens``, those of the rows with their prompts,
+    and the gauges of the objective.
 
     Args:
         logprobs: by the learner, on demand.
@@ -170,9 +171,10 @@ def updates(
             (lost if result.get("skipped_nonfinite") else trained).update(row.group for row in batch)
             for name, value in result.items():
                 totals[name] = value if name in _LAST else totals.get(name, 0.0) + value
-    tokens = max(totals.pop("tokens", 0.0), 1.0)
+    tokens = totals.pop("tokens", 0.0)
     per = {"loss": max(totals.get("updates", 0.0), 1.0)} | dict.fromkeys(_COUNTS | _LAST, 1.0)
-    means = {name: value / per.get(name, tokens) for name, value in totals.items()}
+    means = {name: value / per.get(name, max(tokens, 1.0)) for name, value in totals.items()}
+    means |= {"tokens": tokens} if tokens else {}
     return Updated(means | gauges, frozenset(lost - trained))
 
 

@@ -1,0 +1,102 @@
+"""The counts behind a bench's numbers: successes of every problem in every evaluation, small enough to be committed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from outrider.bench.report import BenchReport
+from outrider.bench.results import Arm
+from outrider.errors import UserError
+from outrider.measure.evaluation import Evaluation
+from outrider.measure.tally import Tally
+
+COMPARED, UNTOUCHED = "compared", "untouched"
+
+
+class TallyColumn(NamedTuple):
+    """One evaluation: of an arm, its seed and the share of the budget."""
+
+    arm: str
+    seed: int
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.arm}/{self.seed}@{self.share:g}"
+
+    @classmethod
+    def parse(cls, text: str) -> TallyColumn:
+        """Read what ``str`` wrote.
+
+        >>> TallyColumn.parse("grpo/10@0.25")
+        TallyColumn(arm='grpo', seed=10, share=0.25)
+        """
+        run, _, share = text.rpartition("@")
+        arm, _, seed = run.rpartition("/")
+        return cls(arm, int(seed), float(share))
+
+
+class Count(NamedTuple):
+    """Successes among the samples that could be judged: c and n of pass@k."""
+
+    successes: int
+    samples: int
+
+
+Tallies = dict[str, dict[TallyColumn, dict[str, Count]]]
+"""By set of problems (compared, untouched), evaluation and problem."""
+
+
+def write_tallies(report: BenchReport) -> str:
+    """CSV: a row for each problem, a column for each evaluation with ``successes``, or ``successes/samples`` where
+    fewer than the column ``samples`` could be judged."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for name, of in ((COMPARED, report), (UNTOUCHED, report.untouched)):
+        if of is not None:
+            columns = dict(_evaluations(of))
+            first = next(iter(columns.values())).tallies
+            writer.writerow(["set", "problem", "level", "samples", *columns])
+            for i, tally in enumerate(first):
+                cells = [_cell(evaluation.tallies[i], tally.samples) for evaluation in columns.values()]
+                writer.writerow([name, tally.problem, tally.level, tally.samples, *cells])
+    return text.getvalue()
+
+
+def read_tallies(text: str) -> Tallies:
+    """What :func:`write_tallies` wrote.
+
+    Raises:
+        UserError: the text is no such table.
+    """
+    found: Tallies = {}
+    columns: list[TallyColumn] = []
+    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
+        try:
+            if row[0] == "set":
+                columns = [TallyColumn.parse(name) for name in row[4:]]
+                continue
+            name, problem, _, samples, *cells = row
+            counts = found.setdefault(name, {column: {} for column in columns})
+            for column, cell in zip(columns, cells, strict=True):
+                successes, _, judged = cell.partition("/")
+                counts[column][problem] = Count(int(successes), int(judged or samples))
+        except (ValueError, IndexError) as error:
+            raise UserError(f"tallies, line {number}: {error}") from error
+    return found
+
+
+def _evaluations(report: BenchReport) -> Iterator[tuple[TallyColumn, Evaluation]]:
+    """The policy before training, once more, and each seed of each recipe at each point."""
+    arms: Sequence[Arm] = (report.before, report.again, *report.arms)
+    names = ("before", "before again", *(arm.name for arm in report.arms))
+    for name, arm in zip(names, arms, strict=True):
+        for point in arm.points:
+            for seed, evaluation in zip(arm.seeds, point.evaluations, strict=True):
+                yield TallyColumn(name, seed, point.share), evaluation
+
+
+def _cell(tally: Tally, samples: int) -> str:
+    return str(tally.successes) if tally.scorable == samples else f"{tally.successes}/{tally.scorable}"
