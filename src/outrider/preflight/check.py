@@ -36,6 +36,8 @@ class Preflight(NamedTuple):
 
     refused: list[str]
     notices: list[str]
+    skipped: bool = False
+    """Whether something was left unchecked, as it is not on this machine."""
 
     def refuse(self) -> list[str]:
         """The notices.

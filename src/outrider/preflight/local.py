@@ -19,12 +19,12 @@ def checked_here(task: Task, wanted: Wanted, model: str, policy: PolicyOptions) 
     why = _without_tokenizer(model)
     notices = [f"not checked: prompts, since {why}"] if why else []
     if unread:
-        return Preflight([], [*notices, f"not checked: the task's problems, since {unread}"])
+        return Preflight([], [*notices, f"not checked: the task's problems, since {unread}"], skipped=True)
     try:
         found = preflight(task, wanted, None if why else model, policy)
     finally:
         task.close()
-    return found._replace(notices=[*notices, *found.notices])
+    return found._replace(notices=[*notices, *found.notices], skipped=bool(why))
 
 
 def _without_tokenizer(model: str) -> str:

@@ -128,7 +128,7 @@ class Progress:
         if left and not speed:
             return "-:--"
         later = self.evaluations * self._evaluating_seconds / self._evaluated if self._evaluated else 0.0
-        return _clock((left / speed if left else 0.0) + later)
+        return clock_text((left / speed if left else 0.0) + later)
 
     def _numbers(self) -> list[tuple[str, str]]:
         return [(name, format(value, _SHOWN[name])) for name, value in self._stats.items()]
@@ -184,10 +184,10 @@ def _short(number: float) -> str:
     return str(int(number)) if number == int(number) or number >= 100 else f"{number:.1f}"
 
 
-def _clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
     """Minutes and seconds, with hours where there are any.
 
-    >>> _clock(92), _clock(3 * 3600 + 65)
+    >>> clock_text(92), clock_text(3 * 3600 + 65)
     ('1:32', '3:01:05')
     """
     minutes, rest = divmod(round(seconds), 60)
