@@ -48,6 +48,8 @@ class PieceOf:
         )
 
     def _dumped(self, piece: BaseModel) -> Any:
+        # its validator is a part of the recipe's, so pydantic before 2.14 has not yet made its serializer
+        type(piece).model_rebuild()
         bare = self.bare and not type(piece).model_fields
         return self._name(piece) if bare else {self._name(piece): piece}
 
