@@ -9,7 +9,7 @@ DEMO ?= train grpo train.tokens=1200000
 PYTEST ?=
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
-.PHONY: help demo test test-all check engines environments docs bench format
+.PHONY: help demo test test-all check engines environments versions docs bench format
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,6 +39,13 @@ engines: .venv/installed .engines/vllm/installed .engines/skyrl/installed ## the
 
 environments: .venv/installed .engines/verifiers/installed ## the tests with the package verifiers, in an environment of its own
 	@OMP_NUM_THREADS=1 OUTRIDER_VERIFIERS_PYTHON=$(CURDIR)/.engines/verifiers/bin/python $(BIN)/python -m pytest tests/test_verifiers_task.py $(PYTEST)
+
+versions: .venv/installed ## the test suite with the lowest and with the newest versions that pyproject.toml admits
+	@for which in lowest newest; do \
+	  echo "== .engines/$$which: $$which versions, 6 GB with a CUDA build of PyTorch; some minutes"; \
+	  rm -rf ".engines/$$which" && tools/install_versions.sh "$$which" ".engines/$$which" $(BIN)/python && \
+	  OMP_NUM_THREADS=1 ".engines/$$which/bin/python" -m pytest -n auto --dist loadfile $(PYTEST) || exit; \
+	done
 
 docs: .venv/docs ## build the documentation into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "== docs: site/index.html"
