@@ -22,9 +22,10 @@ from outrider.record import Group, Rollout
 from outrider.record.row import TrainingRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
+from outrider.tasks.heldout import heldout_problems
 from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.evaluate import Evaluator, heldout
+from outrider.train.evaluate import Evaluator
 from outrider.train.ranks import Ranks
 
 SMALL = ["train.steps=4", "train.tokens=null", "train.problems=6", "task.countdown.sizes=[3, 4]", "evaluate.problems=4"]
@@ -116,7 +117,7 @@ def local_evaluation(recipe: Recipe) -> list[Rollout]:
     """The responses to the held-out problems."""
     policy = ready(load_policy(recipe.model, recipe.policy))[0]
     collect = Collector(LocalSampler(policy, recipe.sample), recipe.task, recipe.reward, Ranks(), Clock())
-    problems = heldout(recipe.task, recipe.evaluate)
+    problems = heldout_problems(recipe.task, recipe.evaluate)
     return Evaluator(problems, policy.encode, collect, recipe.evaluate, recipe.sample.params()).run().sampled
 
 
