@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from _map_claims import claims
@@ -32,11 +33,12 @@ def page(results: Mapping[str, Results]) -> str:
     """Markdown: whom to take in each setting, every recipe's changes at both ends, and by the base's pass rate."""
     compared = {found["setting"]: found for found in results.values() if found["part"] == "compared"}
     by_recipe = {setting: judged for setting, judged in judges(results).items() if setting in compared}
-    parts = [_OPENING, _short(compared, by_recipe, results), _SHORT, _commands(results)]
+    parts = [_OPENING, _SCOPE, _short(compared, by_recipe, results), _SHORT, _commands(results)]
     parts += ["![what each recipe changes, and of which problems](map.png)", _PICTURE]
     parts += ["## On untouched problems", _UNTOUCHED, _untouched(compared, by_recipe)]
     if controls := [found for found in results.values() if found["part"] in CONTROLS]:
         parts += [_CONTROL, _control(controls, compared)]
+    parts += [_COST, _cost(compared, [*results.values()])]
     parts += ["## Which method for which problems", _CLASSES]
     parts += [_classes(setting, found, by_recipe[setting]) for setting, found in compared.items()]
     parts += ["## What the papers report", _CLAIMS, claims(compared), _MISSING]
@@ -54,8 +56,14 @@ _OPENING = (
     "are single comparisons: of twenty true zeros one is bold. Made by `python benchmarks/map.py draw` from the "
     "benches beside it."
 )
+_SCOPE = (
+    "**Scope.** All of it is models of 0.4 to 1.5 million parameters that were trained here, on generated problems. "
+    "Nothing is corrected for the number of comparisons. Equal tokens are not equal time: recipes that replay or "
+    "rebalance take more seconds and train on more tokens, as the last table below says."
+)
 _SHORT = (
-    "All by intervals, on problems that nothing had been measured on before. *Ahead*: whoever is ahead of GRPO at "
+    "All by intervals, on problems on which the bench of the row had measured nothing before; of which problems "
+    "others had, the [rule](../../map.py) says (steps 4, 11 and 13). *Ahead*: whoever is ahead of GRPO at "
     f"that end, the {NAMED} farthest. *Recommended*: its changes at both ends, beside GRPO at the same learning rate "
     "and updates a step where it was run so. A star marks recipes whose rate or updates are not GRPO's, which alone "
     "may be why they are ahead with one try. What the names stand for: [recipes](../../../docs/recipes.md), and "
@@ -80,6 +88,14 @@ _CONTROL = (
     "values, and in brackets as the screen tuned it, on the problems of the curve. A recipe that is ahead at no end "
     "or behind at one is recommended no more. Where GRPO is better with one try than it was as tuned, recipes with "
     "the same values in the table above may owe their lead to them:"
+)
+_COST = (
+    "**What equal tokens cost.** Seconds of training as a multiple of GRPO's in the same bench (wall time on one core, "
+    "means over seeds; benches that shared their machine are off by up to a third); tokens with a gradient per "
+    "generated token, where the bench counted them; and the largest pass@k at the end beside that at *equal pass@1*: "
+    "a recipe that has gone less far along GRPO's own line has more at the end for that alone. `prefix-replay` replays "
+    "old responses under a clipped token ratio, which leaves its gradient biased (in an audit's example its cosine "
+    "to the true gradient is 0.52)."
 )
 _CLASSES = (
     "Change of pass@1 from GRPO's at the end, on the problems that none of the base's samples solved (never; as many "
@@ -177,6 +193,32 @@ def _control(controls: Sequence[Results], compared: Mapping[str, Results]) -> st
     headings = ["recipe", "lr, updates", "pass@1", "pass@8", "the largest k"]
     headings += ["GRPO with these values: pass@1", "the largest k"]
     return markdown(headings, rows)
+
+
+def _cost(compared: Mapping[str, Results], results: Sequence[Results]) -> str:
+    """Of every recipe in the comparison of each setting, and in the controls."""
+    rows = []
+    for found in results:
+        if found["part"] != "compared" and found["part"] not in CONTROLS:
+            continue
+        many, grpo = largest(found), found["recipes"]["grpo"]
+        for name, recipe in found["recipes"].items():
+            if name == "grpo":
+                continue
+            seconds = (each["points"][-1]["seconds"]["value"] for each in (recipe, grpo))
+            times = f"{divided(*seconds):.2f}"
+            spent = [(each["spent"] or {}).get("gradient") for each in (recipe, grpo)]
+            trained = NONE if None in spent else f"{spent[0]:.2f} ({spent[1]:.2f})"
+            changes = [change(recipe["minus_base"][many]), change(recipe["minus_base_at_equal_pass@1"][many])]
+            values = ", ".join(written(pair(name, found)))
+            rows.append([f"{found['setting']}: {name}", values, times, trained, *changes])
+    headings = ["recipe", "lr, updates", "seconds, of GRPO's", "with a gradient (GRPO)"]
+    return markdown([*headings, "the largest k at the end", "at equal pass@1"], rows)
+
+
+def divided(above: float, below: float) -> float:
+    """A ratio; NaN where it has none."""
+    return above / below if below else math.nan
 
 
 def _classes(setting: str, compared: Results, recipes: Mapping[str, Sequence[Results]]) -> str:

@@ -163,7 +163,9 @@ def test_the_page_says_how_a_recipe_does_beside_grpo_at_its_own_rate(code: Modul
     (tmp_path / "frontier" / "screen" / "results.json").write_text(json.dumps({"tuning": tuned(grpo=0.1, vip=0.2)}))
     code.draw(tmp_path)
     text, behind = ((tmp_path / at / "page.md").read_text() for at in ("", "frontier"))
-    [row] = [line for line in text.splitlines() if line.startswith("| frontier: choose-slope3")]
+    row, cost = [line for line in text.splitlines() if line.startswith("| frontier: choose-slope3")]
+    # both end with every problem solved in many tries, and took as many seconds
+    assert [cell.split()[0] for cell in cost.strip("| ").split(" | ")[1:]] == ["2e-4,", "1.00", "—", "+0.000", "+0.000"]
     assert [cell.split()[0] for cell in row.strip("| ").split(" | ")[1:]] == [
         *("2e-4,", "+0.000", "+0.000", "+0.000", "0.625", "1.000")  # and in brackets 0.500 and 1.000
     ]
