@@ -25,6 +25,7 @@ from outrider.tasks.dice import Dice
 from outrider.tasks.epochs import in_pool
 from outrider.tasks.stories import TRIES, Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
+from outrider.verify.thinking import UNCLOSED, answer_of
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
 # a sign belongs to it unless something stands before the sign; so do thousands in groups, decimals and a fraction's bar
@@ -100,7 +101,10 @@ class WordProblems(Task):
         >>> [WordProblems().verify(nine, text, True).success for text in texts]
         [True, True, False, False, False, False, True]
         """
-        numbers = _NUMBER.findall(text)
+        said = answer_of(text, problem)
+        if said is None:
+            return unparseable(UNCLOSED)
+        numbers = _NUMBER.findall(said)
         if not numbers:
             return unparseable("no number")
         if not finished:

@@ -43,7 +43,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
         drawing = LocalSampler(policy, turn_options(options.sample, options.task))
         sampler = with_turns(drawing, options.task, policy, options.sample)
-        collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock())
+        collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock(), prompt_end=policy.prompt_end)
         for sentence in [f"computing on {computes}", path_sentence, counted(options.task)] if ranks.main else []:
             if sentence:
                 Console(stderr=True).print(sentence, soft_wrap=True, markup=False, highlight=False)

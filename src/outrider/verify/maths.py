@@ -65,7 +65,7 @@ class Maths(PooledJudge):
             raise ValueError(f"the field {answer!r} holds an empty list")
         return list(dict.fromkeys(self._gold({answer: one}, answer) for one in value))
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         answer = self._answer(text, finished)
         if answer is None:
             return unparseable("no final answer" if finished else "cut off before a final answer")

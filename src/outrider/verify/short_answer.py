@@ -39,7 +39,7 @@ class Exact(Judge):
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         return gold_of(fields, answer)
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         return judge(problem.answer, text, finished, self.match)
 
     def right(self, problem: Problem) -> str:
