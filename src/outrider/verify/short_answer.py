@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from outrider.record import Problem, Verdict
-from outrider.verify.answers import Match, extract, judge, last_box, normalise, number
+from outrider.verify.answers import Match, extract, judge, last_box, normalise, whole_number
 from outrider.verify.judge import Judge, text_of
 
 
@@ -53,6 +53,6 @@ class Number(Exact):
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         gold = super().reference(fields, answer)
-        if number(gold) is None:
+        if whole_number(gold) is None:
             raise ValueError(f"the answer {gold[:80]!r} is not a number; judge: exact compares text")
         return gold

@@ -1,0 +1,368 @@
+# ruff: noqa: RUF001 - signs that look like others
+r"""The number at the end of a text is read with the whole expression that it belongs to, or as no number."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.record import Outcome, Problem
+from outrider.verify.answers import judge, whole_number
+from outrider.verify.number_text import last_expression
+from outrider.verify.number_value import value_of
+from outrider.verify.short_answer import Number
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "gsm8k"
+
+# The value of the last expression; None: it is no number. A line break is written as a sign of its own.
+TEXTS = r"""
+1200000 | About 1 200 000 trees stand there.
+17/5 | Mix in 3 2/5 litres.
+5/8 | So the share is $\dfrac{5}{8}$.
+2400 | That makes $2.4 \times 10^{3}$ grams.
+None | Its height is \sqrt{5}.
+None | It is the term a_7.
+None | They met on 2025-03-14.
+None | The point is (2, -9)
+None | It began at 8:15
+4096 | 4096 = 2^{12}
+243 | $3^{5}$
+1024 | $2^{10}$
+1024 | 2**10
+7 | It is **7**.
+7 | It is *7* apples.
+7 | $7$
+7 | \(7\)
+7 | \[7\]
+7 | \text{7 apples}
+7 | = 7
+7 | x = 7
+7 | 7 per hour
+7 | 7/hour
+7 | a 7-year-old boy
+7 | 7%
+7 | 7\%
+7 | 30 - 23 = 7.
+8 | The answer is 8.⏎⏎
+-7 | the low is −7
+-7 | The answer is $-7$.
+-7 | The answer is $- 7$.
+7 | - 7
+3 | 1.5 \times 2 = 3
+3 | the 3rd
+2/3 | 2/3rds
+5000000 | 5 million people
+1500000 | 1.5 million
+None | from 3-5 days
+None | version 1.2.3
+None | Go to A4
+None | 3 or 4
+None | 3, 4, and 5
+5 | 3 boys and 5 girls
+120 | There are 5! ways.
+120 | $5!$
+None | 3:5
+None | the ratio is 3 : 5
+7 | Total: 7
+7 | Total : 7
+7 | Answer:7
+None | x < 5
+None | $x \ge 3$
+None | 2x
+14 | 2 \cdot 7 = 14
+None | 2x = 14
+7 | 2x = 14, so x = 7
+7 | f(2) = 7
+7 | m + n = 7
+None | f(3)
+30 | 30^\circ
+30 | 30°
+5 | 5 m^2
+5 | 5 cm^{2}.
+5 | 5\text{ cm}^2
+49/5 | 9.8 m/s^2
+18 | 9 * 2 = $<<9*2=18>>18
+18 | 9 * 2 = $<<9*2=18>>18 every day.
+15 | In 2020, 15 people left.
+None | The values are 3, 5.
+None | 5 hours and 30 minutes
+None | 5 feet 3 inches
+30 | He took 5 buses for 30 minutes
+None | November 24, 2026
+None | 24 November 2026
+None | \log_2 8
+None | 2\pi
+4 | \sqrt{16}
+4 | √16
+5/2 | 2½ cups
+5/2 | 2 and a half hours
+8/3 | 2 and 2/3 cups
+8/3 | $2\frac{2}{3}$
+8/3 | 2\frac23
+1234 | 1,234
+1234567 | 1,234,567
+None | 1,2345
+0 | 0
+1/100000 | 1e-5
+1000 | 1\,000
+1000 | 1{,}000
+1000 | 1_000
+7 | `7`
+7 | <answer>7</answer>
+7 | \boxed{7}
+None | 3 x 5
+15 | 3 x 5 = 15
+150 | 1.5 x 10^2
+150 | 1.5 * 10^2
+150 | 1.5 · 10²
+7 | USD 7
+7 | Rs.7
+7 | Rs7
+7 | €7
+7 | 7€
+7 | 7 EUR
+None | COVID-19
+None | the file a1
+7 | It is 7...
+7 | 7 🎉
+7 | 7个
+7 | 答案是7。
+7 | 答案是 7 个。
+12 | 12 (twelve)
+18 | 18 (9 * 2 = 18)
+None | 12 (3 + 9)
+None | 5 + 3
+None | 5 out of 8
+None | 10 divided by 5
+7 | 7 = x
+5 | #5
+3 | Step 1. 3 apples
+3 | 1. 3 apples
+-3 | negative 3
+None | 10 minus 7
+7 | Answer - 7
+None | n/2
+1/2 | 1/2
+None | 1/2/3
+None | 3 4
+None | \frac{1}{x^2}
+None | 5x^2
+None | 3\sqrt{2}
+None | \pm 3
+3 | ≈ 3
+157/50 | x ≈ 3.14
+7 | (7)
+7 | {7}
+7 | \{7\}
+None | \{3, 5\}
+None | [3, 5)
+24 | 24h
+7 | 7kg
+7 | 7 kg.
+None | 7k
+None | 10^10^10
+None | 10^{10^{10}}
+None | 99999!
+"""
+
+
+def rows(table: str) -> list[tuple[Fraction | None, str]]:
+    split = [line.split(" | ", 1) for line in table.strip().splitlines()]
+    return [(None if value == "None" else Fraction(value), text.replace("⏎", "\n")) for value, text in split]
+
+
+@pytest.mark.parametrize(("value", "text"), rows(TEXTS))
+def test_the_last_expression_is_read_as_a_whole(value, text):
+    found = last_expression(text)
+    assert found is not None
+    assert found.value == value
+    assert found.text in text
+
+
+@pytest.mark.parametrize(("value", "text"), [row for row in rows(TEXTS) if row[0] is not None])
+def test_a_number_is_correct_for_its_own_value_and_for_no_other(value, text):
+    assert judge(str(value), text, match="number").success
+    for other in (
+        value + 1,
+        -value if value else value + 2,
+        value / 7 if value else value + 3,
+        value.numerator + Fraction(1, 3),
+    ):
+        assert not judge(str(other), text, match="number").success
+
+
+# What a box or the line behind #### may hold beside the number; None: it is no number, or not it alone.
+WHOLE = r"""
+7 | $7 per hour
+7 | 7 dollars per hour
+7 | \$7
+7 | 7\%
+7 | x = 7
+7 | The answer is 7.
+7 | **7**
+7 | Total: 7 apples
+7 | \text{The answer is }7
+7 | 7\text{ cm}^2
+7 | 7 m^2
+3/2 | 1\frac{1}{2}\text{ hours}
+3/2 | 1 and a half hours
+1500 | 1.5 \times 10^3
+120 | 5!
+8 | 2^3
+12 | \sqrt{144}
+5000000 | 5 million
+8 | 5 + 3 = 8
+None | 5 + 3
+None | 2 or 3
+None | 3 boys and 4 girls
+None | 7 or more
+None | at least 7
+None | not 7
+None | between 3 and 7
+None | 7, 8
+None | (7, 8)
+None | x > 7
+None | 7x
+None | x_7
+None | 7:30
+None | 7/8/2026
+None | 7 hours 30 minutes
+None | seven
+None | 2x = 14
+"""
+
+
+@pytest.mark.parametrize(("value", "text"), rows(WHOLE))
+def test_what_a_box_holds_is_a_number_where_it_says_nothing_else(value, text):
+    assert whole_number(text) == value
+    if value is not None:
+        assert judge(str(value), f"#### {text}", match="number").success
+        assert judge(str(value), rf"\boxed{{{text}}}", match="number").success
+    else:
+        assert judge("7", f"#### {text}", match="number").outcome is Outcome.INCORRECT
+
+
+@pytest.mark.parametrize(
+    ("gold", "value"),
+    [
+        ("1e-5", Fraction(1, 100000)),
+        ("1,000", 1000),
+        ("2 2/3", Fraction(8, 3)),
+        ("$7", 7),
+        (r"\boxed{2^{10}}", 1024),
+        ("7 per hour", 7),
+    ],
+)
+def test_golds_are_read_as_answers_are(gold, value):
+    judge_of = Number()
+    problem = Problem("p", "", answer=judge_of.reference({"answer": gold}, "answer"))
+    assert judge_of.judge(problem, f"#### {value}", True).success
+    assert judge_of.judge(problem, judge_of.right(problem), True).success
+
+
+@pytest.mark.parametrize("gold", ["x_2", "3 or 4", "2026-11-24", "(-3, 5)", r"\sqrt{3}", "seven"])
+def test_a_gold_that_is_no_number_is_refused(gold):
+    with pytest.raises(ValueError, match="is not a number"):
+        Number().reference({"answer": gold}, "answer")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10^{10^{10}}",
+        "9^{9^9}",
+        "170!!",
+        "999!",
+        "2^{99999999}",
+        r"\sqrt[99999]{7}",
+        "1e99999999",
+        "(" * 50 + "7" + ")" * 50,
+        "1" * 900,
+        "9" * 100_000,
+    ],
+)
+def test_what_is_too_large_to_work_out_is_no_number_and_costs_nothing(text):
+    start = time.process_time()
+    assert last_expression(text).value is None
+    assert time.process_time() - start < 0.2
+
+
+PIECES = [
+    "\\frac",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "1",
+    "10",
+    ",",
+    ".",
+    "^",
+    "!",
+    "/",
+    "*",
+    "-",
+    "=",
+    " ",
+    "x",
+    "and",
+    "$",
+    "\\sqrt",
+    "½",
+    "²",
+    "%",
+    ":",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=2)).map("".join))
+def test_any_text_is_read_and_the_expression_stands_in_it(text):
+    found = last_expression(text)
+    assert found is None or (found.text in text and found.text)
+
+
+@given(
+    st.lists(st.sampled_from(["1", "2", "+", "-", "/", "^", "!", "(", ")", " ", ",", "."]), max_size=12).map("".join)
+)
+def test_what_has_a_value_has_the_one_that_python_works_out(text):
+    value = value_of(text)
+    if value is not None and not set(text) & set("^!, "):
+        exact = eval(re.sub(r"([0-9.]+)", r"F('\1')", text), {"F": Fraction})  # noqa: S307 - own signs alone
+        assert exact == value
+
+
+@pytest.mark.parametrize("piece", ["1", "1,", "\\frac{", "{1}", "(", "1 ", "^", "!", "=1", "½", "and 1 ", "x", "\\"])
+def test_time_does_not_grow_faster_than_the_text(piece):
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece))
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            judge("7", text, match="number")
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert seconds(400_000) < 40 * max(seconds(40_000), 1e-3)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no data beside the checkout")
+def test_of_real_solutions_the_last_number_is_the_answer_as_often_as_they_end_with_it():
+    """The others say another number with it: 2k, 4 million, 2x = 20, x >= 94."""
+    with gzip.open(DATA / "train.jsonl.gz", "rt") as lines:
+        solved = [json.loads(line) for line in lines]
+    sides = solved + [json.loads(line) for line in (DATA / "test.jsonl").read_text().splitlines()]
+    ending = [row for row in sides if re.search(rf"(?<![\d.,]){re.escape(row['answer'])}[ .]*$", row["solution"])]
+    assert len(ending) > 1000
+    wrong = [row for row in ending if not judge(row["answer"], row["solution"], match="number").success]
+    assert len(wrong) <= 0.003 * len(ending)
+    assert all(whole_number(row["answer"]) == Fraction(row["answer"].replace(",", "")) for row in sides)
