@@ -73,11 +73,22 @@ def answer_line(text: str) -> str | None:
     >>> answer_line("Answer: 3, or rather\\n**Answer:** $4$\\nas shown")
     '$4$'
     """
-    answer = None
-    for line in text.splitlines():
+    found = last_answer_line(text)
+    return found[1] if found else None
+
+
+def last_answer_line(text: str) -> tuple[int, str] | None:
+    """Where the last line that states an answer begins, and what it states; None where there is none or it is empty.
+
+    >>> last_answer_line("So:\\nAnswer: 3"), last_answer_line("Answer:\\n3")
+    ((4, '3'), None)
+    """
+    found, at = None, 0
+    for line in text.splitlines(keepends=True):
         if marked := _ANSWER_LINE.match(line):
-            answer = line[marked.end() :].strip().strip("*").strip()
-    return answer or None
+            found = (at, line[marked.end() :].strip().strip("*").strip())
+        at += len(line)
+    return found if found and found[1] else None
 
 
 def last_number(text: str) -> str | None:
