@@ -105,6 +105,74 @@ D | The answer is D. Both (A) and (C) are true.
 — | \overline{B}
 — | B:C
 B | B. A train
+B | Let's compare. A) is too small. C) is too large. So B) it is.⏎⏎Answer: B) 12 joules
+B | Looking at the options:⏎A. no⏎B. yes⏎C. no⏎⏎The correct answer is **B. 12 joules**.
+B | The answer is (B).
+B | **The correct answer is B.**
+B | Thus, the correct choice is **(B) 12 joules**.
+B | Therefore, the answer is B) 12 joules.
+B | Hence option (B) is correct.
+B | Hence, B.
+B | So, B
+B | Final answer: B
+B | Final Answer: \boxed{B}
+B | \[\boxed{\text{(B) }12\text{ joules}}\]
+B | $\boxed{\textbf{B}}$
+B | \boxed{\textbf{(B)}\ 12\text{ joules}}
+B | \boxed{(B)}
+B | \boxed{B.}
+B | \boxed{B)}
+B | \boxed{\mathbf{B}}
+B | \boxed{\text{Choice B}}
+B | \boxed{\text{The answer is B}}
+B | \boxed{\text{option (B)}}
+B | \boxed{\textbf{(B)}~12}
+B | \boxed{\text{B}: 12}
+B | \boxed{\text{B) 12 joules}}
+B | \boxed{\mathrm{(B)}}
+B | The answer must be B, because energy is conserved.
+B | Answer: **B**. Energy is conserved.
+B | Answer: B.⏎Explanation: energy is conserved; option A ignores friction.
+B | The energy is 12 joules, so the answer is B.
+B | I'd go with B.
+B | I think the answer is B.
+B | I believe that option B is the best answer.
+B | My final answer is B
+B | [[B]]
+B | ((B))
+B | <answer>(B)</answer>
+B | <answer>B. 12 joules</answer>
+B | Answer: b) 12 joules
+B | Answer: $B$
+B | Answer: \text{B}
+B | Answer: ``B``
+B | Answer:B
+B | Answer is B
+B | Correct option: B
+B | Correct answer: (B)
+B | The correct letter is B.
+B | It is B.
+B | It's (B) 12 joules
+B | B) 12 joules is correct.
+B | The answer is B: 12 joules. Option C would need 15 joules.
+B | Of A, B and C, the answer is B.
+B | A train does 12 J of work, A is too small. The best option is B.
+B | Option A is incorrect. Option C is incorrect. Option B is correct.
+A | Option A is correct, B is not.
+B | The answer is not A; the answer is B.
+C | Answer: B⏎Wait, recompute.⏎Answer: C
+C | \boxed{B} no, \boxed{C}
+— | \boxed{\text{none of these}}
+— | I am not sure.
+— | The answer cannot be determined.
+— | As an AI model, I can not tell.
+A | A
+— | The answer is E=mc^2.
+two | Answer: (A), (B)
+two | Answer: A/B
+two | \boxed{A,B}
+two | The answer is B or C, depending on friction.
+— | Either could be right: A or B
 """
 READ = [row.replace("⏎", "\n").split(" | ", 1) for row in RESPONSES.strip().split("\n")]
 

@@ -171,6 +171,120 @@ None | 7k
 None | 10^10^10
 None | 10^{10^{10}}
 None | 99999!
+18 | Janet makes 9 × $2 = $18 per day at the farmers' market.
+18 | **Answer:** Janet makes **$18** every day.
+3 | Therefore, the robe takes **2 + 1 = 3** bolts.
+70000 | So he made a profit of $200,000 - $130,000 = $70,000.
+540 | He runs 9*60 = 540 meters a week.
+540 | He runs a total of \(9 \times 60 = 540\) meters.
+64 | Kylar needs to pay $24 + $40 = **$64** for the glasses.
+64 | \[ 24 + 40 = 64 \]
+160 | The download takes 40 + 20 + 100 = 160 minutes.
+45 | John's distance from home is \(180 - 135 = \boldsymbol{45}\) miles.
+460 | So, Eliza's earnings for this week are $400 + $60 = $460.00.
+366 | The total number is 60 + 180 + 126 = 366 downloads!
+694 | She paid a total of \$694.
+25 | So the merchant should choose the option with a profit of $125 - $96 = **$29**, not $25... no, $25.
+5/2 | He needs 2 1/2 hours.
+5/2 | It takes **2.5 hours** (2 hours and 30 minutes... i.e. 2.5).
+None | It takes 2 hours and 30 minutes.
+1/3 | The probability is 1/3.
+333/10 | That is about 33.3%.
+None | The interval is $[2, 7]$.
+None | x ∈ {1, 2, 3}
+None | (x, y) = (3, 4)
+-5 | The temperature is -5°C.
+-5 | The temperature is −5 °C
+-5 | the change is $-5$ degrees
+None | The train leaves at 7:45 pm.
+7 | He arrives at 7 pm.
+None | Born on 12/05/1999.
+None | On May 5, 2023
+None | Section 3.2.1
+None | See Table A1
+None | v2
+None | $\log_{10} 5$
+None | $\sin 30$
+1/2 | $\sin 30^\circ = \frac12$
+None | e^2
+None | $e^{2}$
+None | 5\pi
+None | π/4
+None | 3:2
+None | a ratio of 3 to 2
+None | between 10 and 20
+None | 10-20 minutes
+None | 10–20 minutes
+None | $10-$20
+720 | 6! = 720
+720 | 6!
+None | 2n + 1
+None | n = 3k
+7 | n = 7 is the smallest such number
+None | n ≥ 7
+None | $n \neq 7$
+32 | 2^5 = 32
+32 | $2^5$ ways
+32 | 2⁵
+None | 2^n
+1/8 | 2^{-3}
+6 | \sqrt{36}
+None | 2\sqrt{3}
+3 | \sqrt[3]{27}
+300000000 | 3 \times 10^8 m/s
+300000000 | 3×10⁸ m/s
+300000000 | 3e8
+300000000 | 3.0E8
+602 | 6.02 \cdot 10^{2}
+1000000 | $1,000,000
+1000000 | 1 million
+1200000 | \$1.2 million
+12 | a dozen is 12.
+100 | $1.00 = 100 cents
+1/4 | The answer is .25
+1/4 | $0.25
+7 | The answer is: 7
+7 | The answer is 7 .
+7 | Answer = 7
+7 | answer: $7$.
+7 | The final answer is $\boxed{7}$.
+7 | ANSWER: 7 apples
+7 | x=7
+7 | So x equals 7
+7 | Thus $x = 7$ and we are done.
+7 | → 7
+7 | => 7
+7 | ✅ 7
+7 | 7 ✓
+7 | $$7$$
+7 | $$x = 7$$
+7 | \begin{align} x &= 7 \end{align}
+7 | \begin{aligned} 2x &= 14 \\ x &= 7 \end{aligned}
+7 | 7.0
+7 | 7.
+7 | '7'
+7 | "7"
+7 | <b>7</b>
+7 | 7</s>
+7 | 7<|im_end|>
+7 | The 7th
+7 | 007
+7 | total_cost = 7
+7 | 7 (seven) people
+7 | There are seven (7) people
+7 | 7 or seven
+7 | #7
+7 | She is 7-years-old
+7 | 7 years, i.e. 7
+7 | Q1: 7
+None | Q7
+None | H2O
+None | CO2
+None | 3D
+None | 4x4
+16 | 4x4=16
+16 | 4 x 4 = 16
+16 | 4 * 4 is 16
 """
 
 

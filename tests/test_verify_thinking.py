@@ -59,6 +59,7 @@ SPLIT = [
     ("```python\nopened = s.find(open + '<think> ')\n```", "```python\nopened = s.find(open + '<think> ')\n```"),
     ('<think>He said "7"</think>It\'s "8".', 'It\'s "8".'),
     ("<think>don't</think>6", "6"),
+    ("< think >4</think >5", "5"),
     ("a < b, [3], 2 <think", "a < b, [3], 2 <think"),
     ('<tool_call>{"say": "a <think> b"}</tool_call>', '<tool_call>{"say": "a <think> b"}</tool_call>'),
     ("<tool_call> or not</think>6", "6"),
@@ -117,6 +118,56 @@ def test_no_verifier_takes_its_answer_from_the_reasoning(name, opening):
         unclosed = judge.judge(problem, f"{opening}{right}", finished)
         assert (unclosed.outcome, unclosed.detail) == (Outcome.UNPARSEABLE, UNCLOSED)
     assert not judge.judge(problem, f"{opening}{right}{closing}", True).success
+
+
+# A prompt, a response and its verdict for the gold answer 7: ok, no, un: a block is not closed, un0: no answer.
+RESPONSES = [
+    (
+        "",
+        "<think>\nOkay, so 3+4... \\boxed{8}? no. It's 7.\n</think>\n\n**Solution**\n\nThe sum is\n\n\\[\\boxed{7}\\]",
+        "ok",
+    ),
+    ("", "<think>\nOkay, so 3+4... is 7.\n</think>\n\nThe sum is \\boxed{8}", "no"),
+    ("", "Okay, so 3+4 is 7.\n</think>\n\nThe sum is \\boxed{7}", "ok"),
+    ("", "Okay, so 3+4 is \\boxed{7}.\n</think>\n\nThe sum is \\boxed{8}", "no"),
+    ("<|im_start|>assistant\n<think>\n", "Okay, so 3+4 is \\boxed{7}. But wait, let me check this again. Wait,", "un"),
+    ("<|im_start|>assistant\n<think>\n\n</think>\n\n", "The sum is \\boxed{7}.", "ok"),
+    ("", "<think>\n\n</think>\n\nThe sum is \\boxed{7}.", "ok"),
+    ("", "<think></think>\\boxed{7}", "ok"),
+    ("", "<thinking>I should add. 7</thinking>\n<answer>\\boxed{7}</answer>", "ok"),
+    ("", "<reasoning>\n3+4=7\n</reasoning>\n<answer>\n7\n</answer>", "ok"),
+    ("", "<reasoning>\n3+4=7\n</reasoning>\n<answer>\n8\n</answer>", "no"),
+    ("", "<reasoning>\n3+4=7\n\n<answer>\n7\n</answer>", "un"),
+    ("", "[THINK]3+4=7[/THINK]The answer is 7.", "ok"),
+    ("", "[THINK]3+4=7", "un"),
+    ("", "<think>3+4=8</think>The answer is 7.<think>hmm, \\boxed{8}</think>", "un0"),
+    ("", "<think>first</think>\nLet me think more.\n<think>second: \\boxed{7}</think>\nIt is \\boxed{8}", "no"),
+    ("", "<think>The user wants the format <think>...</think> then the answer. So 8?</think>\\boxed{7}", "ok"),
+    ("", "<think>The user wants the format `<think>` ... `</think>` then the answer. So \\boxed{7}?", "un"),
+    ("", "<think>\n```python\nprint('</think>')\n```\nso \\boxed{7}", "un"),
+    ("", "<think>\n```python\nprint(3+4)\n```\n</think>\nIt prints \\boxed{7}.", "ok"),
+    ("", "I will use <think> tags. \\boxed{7}", "un"),
+    ("", 'Tags such as "<think>" are not needed: \\boxed{7}', "ok"),
+    ("", "Here is a program:\n```python\ns = '<think>' + str(3 + 4)\n```\n\\boxed{7}", "ok"),
+    ("", "<|channel|>analysis<|message|>3+4=8?<|end|><|start|>assistant<|channel|>final<|message|>\\boxed{7}", "ok"),
+    ("", "<Think>\\boxed{8}</THINK>\\boxed{7}", "ok"),
+    ("", "◁think▷8◁/think▷\\boxed{7}", "ok"),
+    ("", "< think >\\boxed{7}", "un"),
+    ("", "<think>\\boxed{7}<\\think>", "un"),
+    ("", "<think>\\boxed{7}</think>", "un0"),
+    ("", "<think>\\boxed{7}\n\n**Final Answer**\n\\boxed{7}", "un"),
+    ("", "\\boxed{7}</think>", "un0"),
+    ("A user asks. Assistant: <think>", " 3+4 is 7 </think> <answer>\\boxed{7}</answer>", "ok"),
+    ("A user asks. Assistant: <think>", " 3+4 is 7. \\boxed{7}", "un"),
+    ("", "<thought>3+4=7 \\boxed{7}", "un"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "text", "right"), RESPONSES)
+def test_responses_as_reasoning_models_write_them(prompt, text, right):
+    verdict = JUDGES["number"]().judge(Problem("p", prompt, "7"), text, True)
+    unparseable = "un" if verdict.detail == UNCLOSED else "un0"
+    assert right == {Outcome.CORRECT: "ok", Outcome.INCORRECT: "no"}.get(verdict.outcome, unparseable)
 
 
 def test_every_verifier_is_given_its_text_by_the_one_place_that_splits():

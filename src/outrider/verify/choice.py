@@ -27,9 +27,9 @@ MOST_SENTENCES = 20  # that are looked at, from the end
 LONGEST_LINE = 400  # characters of a sentence or line that are looked at
 _NAMED = r"(?:answer|option|choice|letter|alternative)"
 _SENTENCE = late_pattern(
-    rf"\b{_NAMED}s?\b[^.\n]{{0,40}}?\b(?:is|was|would be|should be|must be)\b[ :*]*(?=[^ ])"
-    rf"|(?:^|(?<=[\s*]))[(\[]?[A-Z][)\]]?[ *]+is (?:the )?(?:correct|right|best)\b"
-    rf"|\b(?:option|choice|answer) [(\[*]*[A-Z][)\]*]* is (?:the )?(?:correct|right|best|answer)\b",
+    rf"(?:^|(?<=[\s*]))[(\[]?[A-Z][)\]]?[ *]+is (?:the )?(?:correct|right|best)\b"
+    rf"|\b(?:option|choice|answer) [(\[*]*[A-Z][)\]*]* is (?:the )?(?:correct|right|best|answer)\b"
+    rf"|\b{_NAMED}s?\b[^.\n]{{0,40}}?\b(?:is|was|would be|should be|must be)\b[ :*]*(?=[^ ])",
     re.IGNORECASE,
 )
 _DENIED = late_pattern(r"(?:not|neither|none)\b", re.IGNORECASE)

@@ -79,7 +79,7 @@ def read_choice(text: str, labels: Sequence[str] = ()) -> StatedChoice | None:
     said = plain[at:].lstrip(" \"'“‘:*-–—" if at else "")
     named = at > 0 or len(plain) < 2
     known = "|".join([*sorted(map(re.escape, labels), key=len, reverse=True), "[A-Z]"])
-    wrapped = re.match(rf"[(\[]\s*({known})\s*[)\]]", said, re.IGNORECASE)
+    wrapped = re.match(rf"[(\[]{{1,2}}\s*({known})\s*[)\]]{{1,2}}", said, re.IGNORECASE)
     found = wrapped or re.match(rf"({known})(?![A-Za-z0-9])", said, re.IGNORECASE if named else 0)
     if found is None:
         found = re.match(rf"({known})(?=[).:])", said, re.IGNORECASE)

@@ -32,7 +32,7 @@ _RELATIONS = "leq?|geq?|neq?|lt|gt|pm|mp|ll|gg|leqslant|geqslant|in|equiv|cup|ca
 _ARROWS = "to|implies|iff|therefore|because|quad|qquad|(?:long)?(?:right|Right)arrow"
 _END = "(?![A-Za-z])"
 _TOKENS: tuple[tuple[str, str], ...] = (
-    (r"<<[^<>\n]*>>|</?[A-Za-z][\w.:-]{0,20}/?>", " "),  # a calculator's note, a tag
+    (r"<<[^<>\n]*>>|</?[A-Za-z][\w.:-]{0,20}/?>|<\|[\w ]{1,30}\|>", " "),  # a calculator's note, a tag
     (rf"\\[dtc]?frac{_END}\s*", FRACTION),
     (rf"\\sqrt{_END}\s*|√\s*|(?<![A-Za-z])sqrt(?=[({{])", ROOT),
     (rf"\\(?:{_SIZES}){_END}|\\!|[\u200b\u2060\ufeff]", ""),

@@ -42,6 +42,7 @@ UNCLOSED = "reasoning block not closed"
 _LONGEST_END = 200  # characters of a prompt in which an opening mark is looked for
 _LONGEST_QUOTE = 200  # characters
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
+_TAG = re.compile(r"</?\w+>")
 _CLOSES_QUOTE = re.compile(r"[\w.,;)\]]$")  # what stands before a quote that ends a quotation
 _STRING_PREFIX = re.compile(r"(?<!\w)[rRbBfFuU]{1,2}$")  # of a string of Python
 _FENCE = re.compile(r"^[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n`]*)$|<(/?)tool_call>", re.MULTILINE)
@@ -138,12 +139,25 @@ class TurnThinking:
 @lru_cache(16)
 def _pattern(marks: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
     """A pattern of all marks, and for each in lower case whether it opens, and its closing mark."""
-    names = {closing.lower(): ("close", closing.lower()) for _, closing in marks}
-    names |= {opening.lower(): ("open", closing.lower()) for opening, closing in marks}
+    names = {_key(closing): ("close", closing.lower()) for _, closing in marks}
+    names |= {_key(opening): ("open", closing.lower()) for opening, closing in marks}
     if not names:
         return None, names
-    longest_first = sorted(names, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE | re.ASCII), names
+    longest_first = sorted({mark for pair in marks for mark in pair}, key=len, reverse=True)
+    spaced = [
+        re.sub("^</|^<|>$", _with_space, mark) if _TAG.fullmatch(mark) else re.escape(mark) for mark in longest_first
+    ]
+    return re.compile("|".join(spaced), re.IGNORECASE | re.ASCII), names
+
+
+def _with_space(sign: re.Match[str]) -> str:
+    """A sign of a tag, beside which a space may stand."""
+    return {"<": "< ?", "</": "< ?/ ?", ">": " ?>"}[sign[0]]
+
+
+def _key(mark: str) -> str:
+    """A mark in the form in which it is looked up."""
+    return mark.lower().replace(" ", "")
 
 
 def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, str]]) -> list[_Mark]:
@@ -153,7 +167,7 @@ def _marks(text: str, pattern: re.Pattern[str], names: Mapping[str, tuple[str, s
     for match in pattern.finditer(text):
         quoted = max(quoted, _quotation(text, match))
         if match.start() >= quoted and not _ends_a_quotation(text, match):
-            found.append(_Mark(match.start(), match.end(), *names[match[0].lower()]))
+            found.append(_Mark(match.start(), match.end(), *names[_key(match[0])]))
     for match in _FENCE.finditer(text):
         signs, info, slash = match.groups()
         if signs:
