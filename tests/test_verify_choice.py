@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.record import Outcome, Problem
-from outrider.verify.choice import Choice, options_of
+from outrider.verify.choice import MultipleChoice, options_of
 from outrider.verify.choice_letter import read_choice
 from outrider.verify.maths import Maths
 
@@ -178,7 +178,7 @@ READ = [row.replace("⏎", "\n").split(" | ", 1) for row in RESPONSES.strip().sp
 
 
 def verdict(text: str, options: dict[str, str] | None = OPTIONS, finished: bool = True) -> Any:
-    return Choice(options="options").judge(Problem("p", "", {"label": "B", "options": options}), text, finished)
+    return MultipleChoice(options="options").judge(Problem("p", "", {"label": "B", "options": options}), text, finished)
 
 
 @pytest.mark.parametrize(("label", "text"), READ)
@@ -229,7 +229,7 @@ def test_a_letter_with_the_text_of_another_option_is_two():
     ],
 )
 def test_golds_and_options_as_tables_have_them(fields, options, more, label):
-    judge = Choice(options=options, **more)
+    judge = MultipleChoice(options=options, **more)
     problem = Problem("p", "", judge.reference(fields, "answer"))
     assert problem.answer["label"] == label
     assert judge.judge(problem, judge.right(problem), True).success
@@ -254,12 +254,12 @@ def test_golds_and_options_as_tables_have_them(fields, options, more, label):
 )
 def test_a_row_that_no_response_can_be_judged_by_is_a_sentence(fields, options, more, said):
     with pytest.raises(ValueError, match=said):
-        Choice(options=options, **more).reference(fields, "answer")
+        MultipleChoice(options=options, **more).reference(fields, "answer")
 
 
 def test_numbered_options_are_read_by_their_numbers():
     options = {"1": "x", "2": "y"}
-    judge, problem = Choice(options="options"), Problem("p", "", {"label": "2", "options": options})
+    judge, problem = MultipleChoice(options="options"), Problem("p", "", {"label": "2", "options": options})
     for text in ("Answer: 2", r"\boxed{(2)}", "Option 2", "2. y", "y"):
         assert judge.judge(problem, text, True).success
     assert not judge.judge(problem, "Answer: 1", True).success
@@ -268,7 +268,9 @@ def test_numbered_options_are_read_by_their_numbers():
 def test_options_of_two_equal_texts_are_told_apart_by_letters_alone():
     assert options_of({"o": ["x", "x", "y"]}, "o") == {"A": "x", "B": "x", "C": "y"}
     assert (
-        not Choice().judge(Problem("p", "", {"label": "A", "options": {"A": "x", "B": "x"}}), "Answer: x", True).success
+        not MultipleChoice()
+        .judge(Problem("p", "", {"label": "A", "options": {"A": "x", "B": "x"}}), "Answer: x", True)
+        .success
     )
 
 

@@ -247,6 +247,24 @@ def test_reasoning_goes_on_from_turn_to_turn_unless_a_template_begins_each_anew(
     assert templated.split("7").answer is None
 
 
+def test_marks_that_are_special_tokens_stay_in_the_text():
+    import numpy as np
+
+    from outrider.model.tiny import character_tokenizer
+    from outrider.sample.requests import decode
+
+    ids = [np.array([3, 4], np.int32)]
+    for marks in (["[THINK]", "[/THINK]"], ["<|other|>", "<|marks|>"]):
+        tokenizer = character_tokenizer()
+        plain = decode(character_tokenizer(), ids)[0]
+        tokenizer.add_special_tokens({"additional_special_tokens": marks})
+        opened, closed = (tokenizer.convert_tokens_to_ids(mark) for mark in marks)
+        end = tokenizer.eos_token_id
+        [text] = decode(tokenizer, [np.array([opened, 3, closed, 4, end], np.int32)])
+        assert text.replace(marks[0], "").replace(marks[1], "").replace(" ", "") == plain.replace(" ", "")
+        assert [mark in text for mark in marks] == [marks[0] == "[THINK]"] * 2
+
+
 class OneText:
     """A sampler that has drawn one text."""
 

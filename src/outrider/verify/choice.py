@@ -35,7 +35,7 @@ _SENTENCE = late_pattern(
 _DENIED = late_pattern(r"(?:not|neither|none)\b", re.IGNORECASE)
 
 
-class Choice(Judge):
+class MultipleChoice(Judge):
     r"""Correct where a response states the right one of several options.
 
     The options of a row are a list, an object of labels and texts, an object with the lists ``label`` and ``text``, or

@@ -19,24 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from outrider.record import Problem
-
-MARKS: Mapping[str, str] = {
-    "<think>": "</think>",
-    "<thinking>": "</thinking>",
-    "<thought>": "</thought>",
-    "<thoughts>": "</thoughts>",
-    "<reason>": "</reason>",
-    "<reasoning>": "</reasoning>",
-    "<scratchpad>": "</scratchpad>",
-    "<seed:think>": "</seed:think>",
-    "[THINK]": "[/THINK]",
-    "◁think▷": "◁/think▷",
-    "<|begin_of_thought|>": "<|end_of_thought|>",
-    "<|START_THINKING|>": "<|END_THINKING|>",
-    "<|inner_prefix|>": "<|inner_suffix|>",
-    "<|channel|>analysis<|message|>": "<|end|>",
-}
-"""Opening and closing marks that chat templates and prompts use; upper and lower case are the same."""
+from outrider.texts import MARKS
 
 UNCLOSED = "reasoning block not closed"
 _LONGEST_END = 200  # characters of a prompt in which an opening mark is looked for
