@@ -170,7 +170,18 @@ None | [3, 5)
 None | 7k
 None | 10^10^10
 None | 10^{10^{10}}
-None | 99999!
+None | $99999!$
+99999 | It is 99999!
+366 | There are **366**! Great.
+25 | That makes 25!
+None | $25! + 1$
+5/4 | It costs $1.25!
+24 | That makes 4!
+45 | It is 45 \text{ units}^2.
+144 | 144 \mbox{ m}^3
+125 | \textbf{125\%}
+1/27 | \frac{1} { 27}
+None | the side is 3s^2
 18 | Janet makes 9 × $2 = $18 per day at the farmers' market.
 18 | **Answer:** Janet makes **$18** every day.
 3 | Therefore, the robe takes **2 + 1 = 3** bolts.
@@ -351,6 +362,22 @@ None | 7/8/2026
 None | 7 hours 30 minutes
 None | seven
 None | 2x = 14
+7 | m + n = 7
+7 | f(2) = 7
+7 | AB = 7
+7 | \text{Area} = 7
+7 | x = 3 + 4 = 7
+7 | 3 + 4 = 7
+None | (100,107)
+None | [-36,104]
+None | x + y + z = 0
+None | 4x-5y=7
+None | x^2 + y^2 = 7
+None | AB=9, CD=7
+None | 3s^2
+None | 0.07 = 7\%
+None | 6 = 7
+None | Question 2: 7
 """
 
 
@@ -382,7 +409,9 @@ def test_golds_are_read_as_answers_are(gold, value):
     assert judge_of.judge(problem, judge_of.right(problem), True).success
 
 
-@pytest.mark.parametrize("gold", ["x_2", "3 or 4", "2026-11-24", "(-3, 5)", r"\sqrt{3}", "seven"])
+@pytest.mark.parametrize(
+    "gold", ["x_2", "3 or 4", "2026-11-24", "(-3, 5)", r"\sqrt{3}", "seven", "x + y = 3", "4x-5y=-50", "(100,101)"]
+)
 def test_a_gold_that_is_no_number_is_refused(gold):
     with pytest.raises(ValueError, match="is not a number"):
         Number().reference({"answer": gold}, "answer")
@@ -393,8 +422,8 @@ def test_a_gold_that_is_no_number_is_refused(gold):
     [
         "10^{10^{10}}",
         "9^{9^9}",
-        "170!!",
-        "999!",
+        "$170!!$",
+        "$999!$",
         "2^{99999999}",
         r"\sqrt[99999]{7}",
         "1e99999999",

@@ -41,6 +41,10 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     (rf"\s?(?:\\(?:times|cdot|ast){_END}|[×✕⋅·∙])\s?", "*"),
     (r"(?<=[0-9)}]) ?[xX] ?(?=[0-9(\\$])|(?<=[0-9)}])\*(?=[-0-9({\\$])|(?<=\s)\*(?=\s)", "*"),
     (r"(?<=[0-9)}])\*\*(?=[-0-9({])", "^"),
+    (
+        r"(?:(?<=[2-9][0-9])|(?<=[0-9]{3})|(?<=[.,][0-9])|(?<=[*$}]))!+(?=\s*$|\s*\n|\s+[A-Z]|[\"'”’])",
+        "",
+    ),  # no factorial
     (r"\*+|`+|(?<![0-9A-Za-z)}\]])_+|_+(?![0-9A-Za-z({])", ""),  # Markdown
     (rf"\\div{_END}|÷|[\u2044\u2215]", "/"),
     (rf"\^\s*(?:\\circ{_END}|\{{\s*\\circ\s*\}}|°)|\\degree{_END}|[°º]", "°"),
@@ -68,7 +72,11 @@ _TOKEN = late_pattern(
     + "|".join(f"(?P<t{i}>{pattern})" for i, (pattern, _) in enumerate(_TOKENS))
     + f"|(?P<script>[{_RAISED}]+|[{_LOWERED}]+)|(?P<part>[{''.join(_PARTS)}])|(?P<wide>[０-９]))"
 )
-_UNIT_POWER = late_pattern(rf"(?<![A-Za-z_\\])(?:{'|'.join(UNITS)})\}}?\s?\^\s?(?:\{{-?[23]\}}|-?[23])(?![0-9])")
+_LONG = "|".join(unit for unit in UNITS if len(unit) > 1)
+_UNIT = (  # of one letter only behind a space, a font or a stroke: 3s^2 is a product
+    rf"(?:(?<![A-Za-z_\\])(?:{_LONG})|(?<=[/{{])[ms]|(?<=[0-9}}] )m|(?<=\{{ )m|[a-z]{{3,}}(?=\}}))\}}?"
+)
+_UNIT_POWER = late_pattern(rf"{_UNIT}\s?\^\s?(?:\{{-?[23]\}}|-?[23])(?![0-9])")
 
 
 class Canonical(NamedTuple):

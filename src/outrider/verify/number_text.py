@@ -38,6 +38,8 @@ _BREAK = late_pattern(r"\n|;|[.?]+(?=\s|$|[A-Z])|(?<=[^0-9\s]):|(?<=[0-9]):(?=\s
 _HAS_DIGIT = re.compile(r"[0-9]")
 _LEFT_EDGE, _RIGHT_EDGE = " \n,:;?\"'“”’|#&>*/_%)}]", " \n.,:;?\"'“”’|#&*/_+-^({["
 _ONE_UNKNOWN = late_pattern(r"[^A-Za-zξ]*[a-fi-kn-rt-z][^A-Za-zξ]*")  # g, h, l, m and s are units
+_LETTERS = r"(?:[A-Za-zξ]{1,3}(?:_(?:\w|\{[^{}]*\}))?'?(?:(?<=[A-Z])\^\{?2\}?)?(?:\([^()=]*\))?|[A-Za-z][A-Za-z ]+)"
+_STATED = late_pattern(rf"[\s{{(]*{_LETTERS}(?:\s*[+-]\s*{_LETTERS})*[\s}})&]*")
 _NAME = late_pattern(r"\s*[a-z](?:_(?:[0-9A-Za-z]|\{[^{}]*\}))?'?\s*|\s*[a-z]\([^()]*\)\s*")
 
 
@@ -254,7 +256,7 @@ def _unopened(text: str, low: int, high: int) -> bool:
 def _value(found: _Found) -> Fraction | None:
     """The value of an expression with what the words beside it do."""
     text = found.expression
-    value = value_of(re.sub(r" ?[%°]+$|(?<=[0-9])['\"]$", "", text))
+    value = value_of(re.sub(r" ?[%°]+(?=[)}\]]*$)|(?<=[0-9])['\"]$", "", text))
     behind, before = found.behind, found.before
     first = behind[0] if behind else ""
     if value is None or found.unsolved or re.search(r"[<>≤]", found.text[max(found.low - 3, 0) : found.low]):
@@ -306,17 +308,36 @@ def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
 def _alone(found: _Found) -> bool:
     """Whether nothing else is said."""
     lead = found.text[: found.low]
-    stated = lead.rpartition("=")[0] if "=" in lead[-3:] else ""
+    if "=" in lead[-3:]:
+        *sides, _ = lead.rpartition(":")[2].split("=")
+        if not all(_states(side, found) for side in sides):
+            return False
+    elif _HAS_DIGIT.search(lead):
+        return False
+    stated = "=" in lead[-3:]
     lead_words = [word.text.lower() for word in found.words[: found.after]]
-    if (not stated and _HAS_DIGIT.search(lead)) or NEGATING & set(lead_words) or re.search(r"[;]|\.\s", lead):
+    if NEGATING & set(lead_words) or re.search(r";|\.\s|\S\s*\n", lead):
         return False
     if lead_words and not stated and lead_words[-1] not in LEADING and not lead.rstrip(" {(").endswith(":"):
         return False
     tail = [word.text for word in found.words[found.after :]]
-    if _HAS_DIGIT.search(found.text, found.high) or re.search(r"[=<>;+*^≤]", found.text[found.high :]):
+    behind = found.text[found.high :]
+    if (
+        _HAS_DIGIT.search(behind)
+        or re.search(r"[=<>;+*^≤]|\n\s*\S", behind)
+        or re.match(r"[a-zA-Z](?![A-Za-z])", behind)
+    ):
         return False
     while tail and (tail[0].lower().removesuffix("s") in SCALES or tail[0] in ORDINALS):
         tail.pop(0)
     if [word.lower() for word in tail[:3]] in (["and", "a", "half"], ["and", "one", "half"], ["and", "a", "quarter"]):
         del tail[:3]
     return units.is_unit(" ".join(tail))
+
+
+def _states(side: str, found: _Found) -> bool:
+    """Whether a left side names what the expression is the value of, or works it out: not so in x + y - z = 0."""
+    if not re.search("[A-Za-zξ]", side):
+        value = value_of(side.strip(" ,{}$"))
+        return value is None or value == value_of(found.expression)
+    return bool(_STATED.fullmatch(side)) and (value_of(found.expression) != 0 or bool(_NAME.fullmatch(side)))

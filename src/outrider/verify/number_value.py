@@ -129,15 +129,17 @@ class _Reader:
             raise _NoNumberError
         self.at += 1
         self.taken(" ")
+        begin = self.at
         value = self.signed()
         self.taken(" ")
-        if not self.taken(closing):
+        if not self.taken(closing) or (closing != "}" and "," in self.text[begin : self.at]):  # (1,200) is a pair
             raise _NoNumberError
         self.depth -= 1
         return value
 
     def argument(self) -> Fraction:
         """A part of a fraction: in brackets, or a single digit as in LaTeX."""
+        self.taken(" ")
         if self.next() in _BRACKETS:
             return self.group()
         digit = self.next()

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from outrider.record import Problem, Verdict
+from outrider.texts import late_pattern
 from outrider.verify.answers import Match, extract, judge, last_box, normalise, whole_number
 from outrider.verify.judge import Judge, text_of
+
+_EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is a line, and not 3
 
 
 def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
@@ -53,6 +56,6 @@ class Number(Exact):
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         gold = super().reference(fields, answer)
-        if whole_number(gold) is None:
+        if whole_number(gold) is None or _EQUATION.search(gold):
             raise ValueError(f"the answer {gold[:80]!r} is not a number; judge: exact compares text")
         return gold
