@@ -97,8 +97,11 @@ def _judged(
 
 
 def _asked(problem: Problem, prompt: str | None) -> Problem:
-    """A problem with the end of its prompt as the dump has it, which may begin a block of reasoning."""
-    return problem.prompted(prompt) if prompt else problem
+    """A problem with the end of its prompt as the dump has it, which may begin a block of reasoning.
+
+    Many dumps hold the question alone, which says nothing of that.
+    """
+    return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:
