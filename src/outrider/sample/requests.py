@@ -138,7 +138,10 @@ def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
 @lru_cache(4)
 def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
     """The special tokens that are no mark of reasoning; None where no mark is a special token."""
-    special = {i: str(token) for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    special |= zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
     marks = {mark for pair in MARKS.items() for mark in pair}
-    return frozenset(i for i, text in special.items() if text not in marks) if marks & set(special.values()) else None
+    added = getattr(tokenizer, "added_tokens_decoder", {})  # a tokenizer of one's own may have none
+    special = {i: str(token) for i, token in added.items() if token.special}
+    if not marks & set(special.values()):
+        return None
+    special |= zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+    return frozenset(i for i, text in special.items() if text not in marks)
