@@ -27,6 +27,7 @@ from outrider.verify.number_words import (
     NEGATING,
     NO_LONGER,
     ORDINALS,
+    PARTS,
     SCALES,
     UNITS,
     one_quantity,
@@ -34,7 +35,7 @@ from outrider.verify.number_words import (
 
 BEFORE, BEHIND = 240, 80  # characters around the last digit
 _WORD = late_pattern(r"[^\W\d_]+(?:['’][a-z]+)?|ξ")
-_BREAK = late_pattern(r"\n|;|[.?]+(?=\s|$|[A-Z])|(?<=[^0-9\s]):|(?<=[0-9]):(?=\s)")
+_BREAK = late_pattern(r"\n|;(?![^()\[\]]{0,60}[)\]])|[.?]+(?=\s|$|[A-Z])|(?<=[^0-9\s]):|(?<=[0-9]):(?=\s)")
 _HAS_DIGIT = re.compile(r"[0-9]")
 _LEFT_EDGE, _RIGHT_EDGE = " \n,:;?\"'“”’|#&>*/_%)}]", " \n.,:;?\"'“”’|#&*/_+-^({["
 _ONE_UNKNOWN = late_pattern(r"[^A-Za-zξ]*[a-fi-kn-rt-z][^A-Za-zξ]*")  # g, h, l, m and s are units
@@ -146,6 +147,8 @@ def _is_part(text: str, start: int, end: int) -> bool:
         return False  # Chinese stands beside digits without a space
     before, after = text[:start], text[end:]
     left, right = before.rstrip(" "), after.lstrip(" ")
+    if left[-1:] == "{" and re.search(rf"(?:[{FRACTION}{ROOT}^_]|{FRACTION}\{{[^{{}}]*\}} ?)\{{+$", left[-60:]):
+        return True
     known = len(word) > 2 or word in UNITS or word in ORDINALS
     if left[-1:].isdigit() and left == before and not known:
         return True
@@ -199,13 +202,27 @@ def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -
         low, begins = equals + 1, False
         break
     low, high = _trimmed(text, low, high, line=False)
+    first_low = low
     if inner := re.fullmatch(r"[^()]*[0-9%°)}] \(([^()]*[0-9][^()]*)\)", text[low:high]):
         low, high, begins, ends = low + inner.start(1), low + inner.end(1), False, False
         equals = text.rfind("=", low, high)
         low, high = _trimmed(text, max(low, equals + 1), high, line=False)
-    elif ends and after < len(words) and (two := re.fullmatch(r"[^,(){}\[\]]*[0-9], ([^,]*)", text[low:high])):
+        said = value_of(text[first_low : text.index(" (", first_low)])
+        unsolved = unsolved or said not in (None, value_of(text[low:high]))
+    elif (
+        ends
+        and after < len(words)
+        and not _lists(text, words, after, begins)
+        and (two := re.fullmatch(r"[^,(){}\[\]]*[0-9], ([^,]*)", text[low:high]))
+    ):
         low, begins = low + two.start(1), False  # in 2020, 15 people
     return _Found(text, words, after, low, high, begins, ends, unsolved)
+
+
+def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
+    """Whether two numbers with a comma between them are several answers: not so in "On day 7, 15 people"."""
+    word = words[after - 1].text.lower() if after else ""
+    return not begins or not word or word in LEADING or word in ("are", "were", "values", "numbers", "answers")
 
 
 def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
@@ -263,7 +280,7 @@ def _value(found: _Found) -> Fraction | None:
         return None
     if first in MONTHS or before in MONTHS or before.lower() in FUNCTIONS:
         return None
-    if first.lower() in NO_LONGER and behind[1:2] in ([], ["of"]):  # but not: 2 sixth graders
+    if first.lower() in NO_LONGER or (first.lower() in PARTS and behind[1:2] in ([], ["of"])):  # not: 2 sixth graders
         return None
     if re.match(r"or (?:more|less|fewer|so)\b", " ".join(behind).lower()):
         return None
@@ -294,7 +311,7 @@ def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
             return None
         if not stretch[-1:].strip():
             continue
-        if not re.search(r"[0-9)}%°!]$", stretch) or "=" in stretch.rpartition("\n")[2]:
+        if not re.search(r"[0-9)}%°!]$", stretch):
             return None
         if " ".join(between) == "and" and 0 < value < 1 and "." not in found.expression:
             whole = re.search(r"(?:^|[^0-9.,/^-])([0-9]{1,9})$", stretch)

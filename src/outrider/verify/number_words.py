@@ -7,12 +7,12 @@ _MONTHS = """
     January February March April May June July August September October November December
     Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec
 """
-_NO_LONGER = """
-    factorial squared cubed half halves third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth
+_PARTS = """
+    half halves third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth
     eighths ninth ninths tenth tenths hundredth hundredths thousandth thousandths
 """
 _JOINING = """
-    and|or|nor|to|by|over|through|thru|plus|minus|times|mod|modulo|versus|vs|divided by|multiplied by|out of
+    and|or|nor|to|by|over|through|thru|plus|minus|times|mod|modulo|versus|vs|of|divided by|multiplied by|out of
     |to the power of|to the power|is to|or maybe|and then
 """
 _UNITS = """
@@ -44,8 +44,9 @@ MONTHS = frozenset(_MONTHS.split())
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 """Behind a number: the power of ten by which it is multiplied."""
 
-NO_LONGER = frozenset(_NO_LONGER.split())
-"""Behind a number: it is a part of what is said, and not all of it."""
+NO_LONGER = frozenset(["factorial", "squared", "cubed"])
+PARTS = frozenset(_PARTS.split())
+"""Behind a number, the latter without a noun: it is a part of what is said, and not all of it."""
 
 JOINING = frozenset(words.strip() for words in _JOINING.split("|"))
 """Between two numbers: a list, a range, a ratio or something left to work out."""
