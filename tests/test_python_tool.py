@@ -65,6 +65,18 @@ def test_names_stay_and_earlier_output_does_not_come_again(task: PythonTool) -> 
     assert right.verdict.success
 
 
+def test_a_block_in_reasoning_that_is_not_closed_is_not_executed(task: PythonTool) -> None:
+    world = begun(task)
+    refused = Reply(shown("Nothing was executed: the reasoning block is not closed."), error=True)
+    assert world.step("<think>" + block("print(41)")) == refused
+    assert world.step(block("print(41)")) == refused, "the block goes on in the next turn"
+    assert world.step("so</think>" + block("print(42)")) == Reply(shown("42"))
+    assert world.step("<think>so</think>" + block("print('<think>')")) == Reply(shown("<think>"))
+    unclosed = world.step("<think>It is \\boxed{42}.").verdict
+    assert unclosed is not None
+    assert unclosed.detail == "reasoning block not closed"
+
+
 def test_a_block_that_fails_says_why_and_leaves_nothing(task: PythonTool) -> None:
     world = begun(task)
     assert world.step(block("y = 1\nprint('so far')\n1/0")) == Reply(

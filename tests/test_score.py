@@ -161,3 +161,11 @@ def test_a_task_with_turns_is_refused(tmp_path):
     run = open_any(dump(tmp_path / "gen.jsonl", [{"question": "A.b?", "response": "=C;"}]), COLUMNS)
     with pytest.raises(UserError, match="rollouts of task 'hops' have turns, and their environment judges them"):
         score(run, Hops(), Hops().heldout(3))
+
+
+def test_a_prompt_that_begins_the_reasoning_is_known_from_the_dump(task, tmp_path):
+    begun = "<|user|>What is 2 and 2?<|assistant|><think>\n"
+    rows = [{"question": begun, "response": text} for text in ("It may be 4", "5?</think>It is 4", "4</think>It is 5")]
+    rows += [{"question": "What is 2 and 2?", "response": "It is 4"}]
+    found = score(open_any(dump(tmp_path / "gen.jsonl", rows), COLUMNS), task, task.heldout(99))
+    assert found.rollouts["outcome"].to_pylist() == ["unparseable", "correct", "incorrect", "correct"]

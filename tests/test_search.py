@@ -180,6 +180,21 @@ def test_a_world_searches_and_has_the_answer_judged(task: Search) -> None:
     assert (right.done, right.verdict is not None and right.verdict.success) == (True, True)
 
 
+def test_a_search_in_reasoning_that_is_not_closed_is_not_made(task: Search) -> None:
+    world = task.environment()
+    world.begin(task.train(0), 0)
+    refused = Reply(
+        "\n<information>Nothing was searched: the reasoning block is not closed.</information>\n", error=True
+    )
+    assert world.step("<think>perhaps <search>forest of Arden</search>") == refused
+    assert world.step("or rather <search>sea</search>") == refused, "the block goes on in the next turn"
+    assert "red fox" in world.step("enough</think><search>forest of Arden</search>").observation
+    assert "red fox" in world.step("<search>forest of Arden</search>").observation, "neither of the two is used up"
+    unclosed = world.step("<think>or <answer>the Warks</answer>").verdict
+    assert unclosed is not None
+    assert unclosed.detail == "reasoning block not closed"
+
+
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [

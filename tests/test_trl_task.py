@@ -147,6 +147,13 @@ def test_thinking_calls_nothing() -> None:
     assert len(read_turn(f"<think>{call('add')}</think>" + call("look")).calls) == 1
 
 
+def test_a_call_in_thinking_that_is_not_closed_presses_nothing(rows: Path) -> None:
+    for turn in ("<think>" + call("press"), "<think>" + call("press") + "</think>1", "[THINK]" + call("press")):
+        world = begun(task("Silent", reward_funcs=[f"{ZOO}:tidy"]))
+        assert world.step(turn).done, "a turn that calls nothing ends the rollout"
+        assert world._environment.calls == 0  # type: ignore[attr-defined]
+
+
 def test_reward_functions_are_summed_and_none_is_left_out(rows: Path) -> None:
     made = task("Silent", reward_funcs=[f"{ZOO}:presses", f"{ZOO}:tidy"], success_at=2.0)
     world = begun(made)

@@ -439,6 +439,22 @@ def test_an_observation_without_room_in_the_context_is_left_out(policy: Policy) 
         assert len(rollout.prompt_ids) + len(rollout.token_ids) + len(said[-1]) >= 30
 
 
+def test_environments_know_how_a_chat_template_ends_the_prompt(policy: Policy, monkeypatch) -> None:
+    begun = []
+
+    class Told(Counting):
+        def begin(self, problem: Problem, seed: int) -> str:
+            begun.append(problem.prompt_end)
+            return super().begin(problem, seed)
+
+    sampler(policy, Told).sample(requests_of(policy, 1))
+    assert begun == [problem.prompt for problem in PROBLEMS]
+    begun.clear()
+    monkeypatch.setattr(Policy, "prompt_end", property(lambda self: "<think>\n"))
+    sampler(policy, Told).sample(requests_of(policy, 1))
+    assert set(begun) == {"<think>\n"}
+
+
 def test_the_end_of_a_sampler_is_that_of_its_worlds(policy: Policy) -> None:
     ended = []
 

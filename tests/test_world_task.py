@@ -167,3 +167,15 @@ def test_a_message_is_encoded_as_the_template_writes_it() -> None:
         == (chat.tokenizer("(12)", add_special_tokens=False)["input_ids"])
     )
     assert np.array_equal(plain.observation("12"), plain.tokenizer("12", add_special_tokens=False)["input_ids"])
+
+
+def test_the_end_of_a_prompt_is_what_the_template_writes_behind_the_question() -> None:
+    from outrider.model.options import PolicyOptions
+    from outrider.model.tiny import tiny_policy
+
+    plain = tiny_policy(0)
+    assert plain.prompt_end is None
+    plain.tokenizer.chat_template = (
+        "{% for m in messages %}({{ m.content }}){% endfor %}{% if add_generation_prompt %}A:<think>\n{% endif %}"
+    )
+    assert plain._replace(options=PolicyOptions(chat=True, system="Sum.")).prompt_end == ")A:<think>\n"

@@ -1,11 +1,29 @@
-"""What several rooms ask of the text of a response: where its boxes are, how much it repeats itself, late patterns."""
+"""What several rooms ask of the text of a response: its boxes, the marks of reasoning, repetitions, late patterns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, cast
+
+MARKS: Mapping[str, str] = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
+    "<thoughts>": "</thoughts>",
+    "<reason>": "</reason>",
+    "<reasoning>": "</reasoning>",
+    "<scratchpad>": "</scratchpad>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|inner_prefix|>": "<|inner_suffix|>",
+    "<|channel|>analysis<|message|>": "<|end|>",
+}
+"""Opening and closing marks of reasoning that chat templates and prompts use; upper and lower case are the same."""
 
 _TOKENS = re.compile(r"\\{1,2}(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 

@@ -73,12 +73,15 @@ class Interventions:
         every = list(zip(sites, paths, going, strict=True))
         drawn = iter(self.sampler.sample([self._request(s, p, problems, branch) for s, p, goes in every if goes]))
         endings = [[next(drawn) for _ in range(self.options.k)] if goes else [] for goes in going]
+        end = self.policy.prompt_end
         items: list[tuple[Problem, str, bool]] = []
         for (site, path, _), ending in zip(every, endings, strict=True):
             # the whole response is decoded at once, since a token may end within a character
             texts = decode(self.policy.tokenizer, [r.response_ids for r in ending] or [path])
             finished = [not r.truncated for r in ending] or [self.stops.ends(path)]
-            items += [(problems[site.rollout.problem_id], *item) for item in zip(texts, finished, strict=True)]
+            problem = problems[site.rollout.problem_id]
+            asked = problem if end is None else problem.prompted(end)
+            items += [(asked, *item) for item in zip(texts, finished, strict=True)]
         verdicts = iter(self.task.verify_all(items))
         return [self._counts(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
 

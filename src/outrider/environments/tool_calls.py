@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider.environments.environment import Reply, beginning
+from outrider.verify.thinking import split_thinking
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
@@ -39,36 +40,31 @@ class ToolTurn(NamedTuple):
     calls: list[ToolCall]
 
 
-def read_turn(text: str) -> ToolTurn:
+def read_turn(text: str, prompt: str = "") -> ToolTurn:
     r"""The calls of a turn: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, behind the thinking.
 
-    What begins like a call and does not end is a malformed one.
+    What begins like a call and does not end is a malformed one. A turn whose thinking is not closed says and calls
+    nothing (:mod:`outrider.verify.thinking`).
+
+    Args:
+        prompt: the end of what stood before the turn, which may have begun the thinking.
 
     >>> read_turn('Let me see. <tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>')
     ToolTurn(thinking=None, content='Let me see.', calls=[ToolCall(name='add', arguments={'a': 1}, wrong='')])
     >>> read_turn("<think>17? <tool_call></think>42")
     ToolTurn(thinking='17? <tool_call>', content='42', calls=[])
+    >>> read_turn('<think>17? <tool_call>{"name": "add", "arguments": {}}</tool_call>').calls
+    []
     >>> read_turn('<tool_call>{"name": "add"').calls[0].wrong
     'the call does not end with </tool_call>'
     """
-    thinking, said = split_thinking(text)
+    thinking, answer, _ = split_thinking(text, None, prompt)
+    said = answer or ""
     content, opened, unended = _CALL.sub("", said).partition("<tool_call>")
     calls = [_read(inside) for inside in _CALL.findall(said)]
     if opened:
         calls.append(ToolCall("", {}, "the call does not end with </tool_call>"))
     return ToolTurn(thinking, (content + opened + unended).strip(), calls)
-
-
-def split_thinking(text: str) -> tuple[str | None, str]:
-    r"""What stands up to the last ``</think>``, and what behind it; None where there is none.
-
-    >>> split_thinking("<think>\n6 * 7\n</think>\n\n42")
-    ('6 * 7', '42')
-    >>> split_thinking("42")
-    (None, '42')
-    """
-    thinking, end, said = text.rpartition("</think>")
-    return (thinking.strip().removeprefix("<think>").strip(), said.strip()) if end else (None, said)
 
 
 def example_calls(tools: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -128,7 +128,7 @@ class ToolWorld(Environment):
         return said or ""
 
     def step(self, text: str) -> Reply:
-        thinking, content, calls = read_turn(text)
+        thinking, content, calls = read_turn(text, self._problem.prompt_end)
         message: dict[str, Any] = {"role": "assistant", "content": content}
         message |= {} if thinking is None else {"reasoning_content": thinking}
         if not calls:

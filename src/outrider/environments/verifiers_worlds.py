@@ -17,13 +17,14 @@ from signal import SIGKILL
 from typing import Any
 
 from outrider.environments.environment import Reply
-from outrider.environments.tool_calls import ToolTurn, read_turn, split_thinking
+from outrider.environments.tool_calls import ToolTurn, read_turn
 from outrider.environments.verifiers_messages import FirstRequest, observation_of, sent, shows_the_same
 from outrider.environments.verifiers_process import MARK, Channel, kill_marked
 from outrider.environments.worlds import Failed, Key, WorldLimits, asked
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.processes import starting
+from outrider.verify.thinking import split_thinking
 
 START_SECONDS = 180.0  # for imports, the taskset and the servers of its tools, on a busy machine
 _SCRIPT = Path(__file__).with_name("verifiers_process.py")
@@ -155,7 +156,7 @@ class VerifiersWorlds:
 
     def act(self, key: Key, text: str) -> None:
         episode = self._episodes[key]
-        turn = read_turn(text) if episode.tools else ToolTurn(*split_thinking(text), [])
+        turn = _read_turn(text, episode)
         episode.answer = turn.content[:200]
         episode.error = any(call.wrong or call.name not in (episode.tools or ()) for call in turn.calls)
         calls = [sent(call) for call in turn.calls]
@@ -281,6 +282,15 @@ class VerifiersWorlds:
         self._early = []
         if process is not None:
             process.end(patience)
+
+
+def _read_turn(text: str, episode: _Episode) -> ToolTurn:
+    """A turn taken apart; without tools nothing in it is a call."""
+    end = episode.problem.prompt_end
+    if episode.tools:
+        return read_turn(text, end)
+    split = split_thinking(text, None, end)
+    return ToolTurn(split.thinking, (split.answer or "").strip() if split.thinking is not None else text, [])
 
 
 def _hint(refused: str) -> str:

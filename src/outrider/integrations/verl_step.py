@@ -49,7 +49,8 @@ class StepMaker:
     def __init__(self, recipe: Recipe, policy: Policy, sampler: VerlSampler) -> None:
         self.recipe, self.policy, self.sampler = recipe, policy, sampler
         self.handed, self.tokens = HandedAdvantages(), 0
-        self.collect = Collector(sampler, recipe.task, recipe.reward, Ranks(), Clock())
+        parts = sampler, recipe.task, recipe.reward, Ranks(), Clock()
+        self.collect = Collector(*parts, prompt_end=policy.prompt_end)
         limit = sampler.context - recipe.sample.max_tokens
         stream = ProblemStream(recipe.task.train)
         self.explorer = Explorer(recipe.explore, stream, policy, recipe.seed, prompt_limit=limit)

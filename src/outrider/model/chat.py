@@ -35,6 +35,17 @@ def observation_text(tokenizer: PreTrainedTokenizerBase, text: str, last: str) -
     return after.removeprefix(last) if last else after
 
 
+def prompt_end(tokenizer: PreTrainedTokenizerBase, system: str | None) -> str:
+    """What a chat template writes behind the last message of the user, where the policy's turn begins.
+
+    Templates of reasoning models begin a block of thinking there, which the response has to close.
+    """
+    before = [] if system is None else [{"role": "system", "content": system}]
+    asked = [*before, {"role": "user", "content": _ANSWER}]
+    written = str(tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
+    return written.rpartition(_ANSWER)[2]
+
+
 def refuse_other_calls(tokenizer: PreTrainedTokenizerBase, tools: list[dict[str, Any]]) -> None:
     """Raise UserError where a chat template does not show tools, or writes calls and answers in another form than
     :mod:`outrider.environments.tool_calls`, as which they are read and answered."""

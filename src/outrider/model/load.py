@@ -26,7 +26,7 @@ from transformers import (
 from transformers.utils import logging
 
 from outrider.errors import UserError
-from outrider.model.chat import chat_of, observation_text, refuse_other_calls
+from outrider.model.chat import chat_of, observation_text, prompt_end, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
 from outrider.model.lora import add_adapter, merged, with_adapter
@@ -88,6 +88,11 @@ class Policy(NamedTuple):
         if self.options.chat:
             text = observation_text(self.tokenizer, text, "" if last is None else self.pieces(np.array([last]))[0])
         return np.array(self.tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
+
+    @property
+    def prompt_end(self) -> str | None:
+        """The end of every prompt, where a chat template writes it (:func:`outrider.model.chat.prompt_end`)."""
+        return prompt_end(self.tokenizer, self.options.system) if self.options.chat else None
 
     def pieces(self, ids: Ids) -> list[str]:
         """The text of each token on its own; a part of a character reads as the replacement sign."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+_PROMPT_END = "prompt_end"  # key of the metadata
+_LONGEST_END = 200  # characters of a prompt that are kept as its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,17 @@ class Problem:
         """The text by which two problems are compared: all messages but the system's, and the prompt."""
         before = [str(message["content"]) for message in self.messages_before or () if message["role"] != "system"]
         return "\n".join([*before, self.prompt])
+
+    @property
+    def prompt_end(self) -> str:
+        """The end of the prompt as far as it is known: messages are written by a chat template."""
+        return str(self.metadata.get(_PROMPT_END, "" if self.messages_before is not None else self.prompt))
+
+    @property
+    def templated(self) -> bool:
+        """Whether the end of the prompt is known as the model read it."""
+        return _PROMPT_END in self.metadata
+
+    def prompted(self, rendered: str) -> Problem:
+        """The problem with the end of its prompt as the model read it: a template may begin the reasoning there."""
+        return replace(self, metadata={**self.metadata, _PROMPT_END: rendered[-_LONGEST_END:]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from outrider.errors import UserError
 from outrider.model.load import Policy, context_length, tokens_of
 from outrider.record import Ids, Mode, Rollout, SampleRequest, SamplingParams, StopReason
+from outrider.texts import MARKS
 
 _NONE = np.zeros(0, np.int32)
 
@@ -124,6 +126,24 @@ def rollouts_of(
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[Ids]) -> list[str]:
-    """Texts without special tokens."""
-    # transformers would take an empty batch for one empty text
-    return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True)) if len(ids) else []
+    """Texts without special tokens, but with the marks of reasoning, which some tokenizers have as such.
+
+    Without them nobody could tell a response's answer from its reasoning.
+    """
+    if not len(ids):  # transformers would take an empty batch for one empty text
+        return []
+    if (hidden := _hidden(tokenizer)) is None:
+        return list(tokenizer.batch_decode([i.tolist() for i in ids], skip_special_tokens=True))
+    return list(tokenizer.batch_decode([[token for token in i.tolist() if token not in hidden] for i in ids]))
+
+
+@lru_cache(4)
+def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int] | None:
+    """The special tokens that are no mark of reasoning; None where no mark is a special token."""
+    marks = {mark for pair in MARKS.items() for mark in pair}
+    added = getattr(tokenizer, "added_tokens_decoder", {})  # a tokenizer of one's own may have none
+    special = {i: str(token) for i, token in added.items() if token.special}
+    if not marks & set(special.values()):
+        return None
+    special |= zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+    return frozenset(i for i, text in special.items() if text not in marks)

@@ -69,14 +69,16 @@ class TurnSampler:
         """Until all have ended, with worlds that live as long. Those of a request begin together: they share a
         prompt."""
         waiting = deque(enumerate(requests))
+        end = self._policy.prompt_end
         asked = 0  # every rollout in play waits for its world
         try:
             while waiting or asked:
                 while waiting and (not asked or asked + waiting[0][1].n <= self._most_rollouts):
                     i, request = waiting.popleft()
+                    problem = request.problem if end is None else request.problem.prompted(end)
                     seed = identity_seed(request.seed, request.group_id, "environment")
                     for k in range(request.n):
-                        self._worlds.begin((i, k), request.problem, seed)
+                        self._worlds.begin((i, k), problem, seed)
                     asked += request.n
                 answered = list(self._worlds.answers())
                 asked += self._go_on(paths, answered, kept) - len(answered)

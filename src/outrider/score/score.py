@@ -75,7 +75,11 @@ def _judged(
     run: RunData, task: Task, taken: Sequence[tuple[dict[str, Any], Problem]], notes: list[str]
 ) -> list[Verdict]:
     """Verdicts in order; missing responses are errors, and counted."""
-    there = [(problem, row["text"], not _cut_off(row)) for row, problem in taken if row["text"] is not None]
+    there = [
+        (_asked(problem, row["prompt"]), row["text"], not _cut_off(row))
+        for row, problem in taken
+        if row["text"] is not None
+    ]
     if not there:
         raise UserError(
             f"{run.name}: not one of its {len(taken)} responses has a text; name the field that holds it, as in "
@@ -90,6 +94,14 @@ def _judged(
         notes.append(f"{empty} of {len(taken)} responses are empty texts, and are judged as such.")
     nothing = Verdict(Outcome.ERROR, math.nan, detail="no response in the file")
     return [nothing if row["text"] is None else next(given) for row, _ in taken]
+
+
+def _asked(problem: Problem, prompt: str | None) -> Problem:
+    """A problem with the end of its prompt as the dump has it, which may begin a block of reasoning.
+
+    Many dumps hold the question alone, which says nothing of that.
+    """
+    return problem.prompted(prompt) if prompt and prompt.strip() not in problem.prompt else problem
 
 
 def _chosen(run: RunData) -> tuple[list[dict[str, Any]], list[str]]:

@@ -17,6 +17,7 @@ from outrider.errors import UserError, nearest
 from outrider.record import Outcome, Problem, Verdict, identity_seed, unparseable
 from outrider.tasks.heldout import by_hash
 from outrider.tasks.task import Task
+from outrider.verify.thinking import UNCLOSED, answer_of
 
 if TYPE_CHECKING:  # a recipe that only names the task should not wait for the machinery of processes
     from outrider.verify.pool import Item, VerifierPool
@@ -187,6 +188,10 @@ class Scorer:
         return self._remake
 
     def __call__(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        said = answer_of(text, problem)
+        if said is None:
+            return unparseable(UNCLOSED)
+        text = said
         answer = text.strip() if finished else ""
         if self._answer == "tag":
             end = text.rfind("</answer>")

@@ -15,6 +15,7 @@ from outrider.tasks.turn_task import MARKS, TurnLimits
 from outrider.verify.isolation import Isolation
 from outrider.verify.judge import Judge
 from outrider.verify.program import ending_block
+from outrider.verify.thinking import TurnThinking
 
 _CLOSED = "\n```\n"
 _ENDED = "\0ended"  # written last: a status of 0 may also be that of os._exit
@@ -142,20 +143,28 @@ class Interpreter(Environment):
         self._task, self._judge = task, judge
 
     def begin(self, problem: Problem, seed: int) -> str:
-        self._problem, self._left, self._before = problem, self._task.calls, list[str]()
+        self._thinking, self._left, self._before = (
+            TurnThinking(problem, self._judge.thinking),
+            self._task.calls,
+            list[str](),
+        )
         self._break = ""
         return ""
 
     def step(self, text: str) -> Reply:
         # the fence of the output has to begin a line
         self._break = "" if text.endswith("\n") else "\n"
-        said, stopped, _ = text.partition(_CLOSED)
+        problem = self._thinking.problem
+        split = self._thinking.split(text)
+        if split.answer is None and _CLOSED in text:
+            return self._shown("Nothing was executed: the reasoning block is not closed.", error=True)
+        said, stopped, _ = (split.answer or "").partition(_CLOSED)
         found = ending_block(said + stopped)
         block = None if found is None else found.program
         if block is None and stopped:  # the policy has not ended its turn
             return self._shown("Nothing was executed: a block begins with ```python and ends with ```.", error=True)
         if block is None:
-            return Reply(done=True, verdict=self._judge.judge(self._problem, text, True))
+            return Reply(done=True, verdict=self._judge.judge(problem, text, True))
         if not self._left:
             return self._shown("No call is left.", error=True)
         self._left -= 1

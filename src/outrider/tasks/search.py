@@ -20,6 +20,7 @@ from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS
 from outrider.verify.judge import Judge
+from outrider.verify.thinking import TurnThinking
 
 _QUERY = re.compile(r".*<search>(.*)", re.DOTALL)
 _INFORMATION = "\n<information>{}</information>\n"
@@ -117,13 +118,17 @@ class SearchWorld(Environment):
         self._task, self._index, self._judge = task, index, judge
 
     def begin(self, problem: Problem, seed: int) -> str:
-        self._problem, self._left = problem, self._task.searches
+        self._thinking, self._left = TurnThinking(problem, self._judge.thinking), self._task.searches
         return ""
 
     def step(self, text: str) -> Reply:
+        problem = self._thinking.problem
+        said = self._thinking.split(text).answer
         if "</answer>" in text:
-            return Reply(done=True, verdict=self._judge.judge(self._problem, text, True))
-        before, ended, _ = text.partition("</search>")
+            return Reply(done=True, verdict=self._judge.judge(problem, text, True))
+        if said is None and "</search>" in text:
+            return Reply(_INFORMATION.format("Nothing was searched: the reasoning block is not closed."), error=True)
+        before, ended, _ = (said or "").partition("</search>")
         if not ended:
             return Reply(done=True, verdict=unparseable("neither a search nor an answer"))
         if query := _QUERY.fullmatch(before):

@@ -27,6 +27,7 @@ from outrider.tasks.epochs import in_pool
 from outrider.tasks.heldout import ORDER, Order, drawn, shuffled
 from outrider.tasks.stories import TRIES, Ranges, Story, draw_story, tell
 from outrider.tasks.task import Task
+from outrider.verify.thinking import UNCLOSED, answer_of
 
 _HELDOUT_SHARE = 16  # one story in sixteen is held out
 _DRAWS = 16_384  # of stories of any side, to find the held-out ones
@@ -101,7 +102,10 @@ class WordProblems(Task):
         >>> [WordProblems().verify(nine, text, True).success for text in texts]
         [True, True, False, False, False, False, True]
         """
-        numbers = _NUMBER.findall(text)
+        said = answer_of(text, problem)
+        if said is None:
+            return unparseable(UNCLOSED)
+        numbers = _NUMBER.findall(said)
         if not numbers:
             return unparseable("no number")
         if not finished:

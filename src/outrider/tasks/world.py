@@ -17,6 +17,7 @@ from outrider.record import Problem, Verdict
 from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
 from outrider.verify.load_function import Where, load_function, source_of
+from outrider.verify.thinking import TurnThinking
 
 
 class World(TurnTable):
@@ -79,14 +80,16 @@ class JudgedWorld(Environment):
         self._world, self._judge = world, judge
 
     def begin(self, problem: Problem, seed: int) -> str:
-        self._problem = problem
+        self._thinking = TurnThinking(problem, self._judge.thinking)
         return self._world.begin(problem, seed)
 
     def step(self, text: str) -> Reply:
+        problem = self._thinking.problem
+        self._thinking.split(text)
         reply = self._world.step(text)
         if not reply.done or reply.verdict is not None:
             return reply
-        verdict: Verdict = self._judge.judge(self._problem, text, True)
+        verdict: Verdict = self._judge.judge(problem, text, True)
         return reply._replace(verdict=verdict)
 
     def close(self) -> None:

@@ -31,6 +31,8 @@ class Collector:
     Args:
         entropies: of the tokens of rows, on every rank: by the learner, where the sampler gives none and a stage or
             piece reads them.
+        prompt_end: the end of every prompt as a chat template writes it, which may begin a block of reasoning; None:
+            prompts are those of the problems.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class Collector:
         ranks: Ranks,
         clock: Clock,
         entropies: Entropies | None = None,
+        prompt_end: str | None = None,
     ) -> None:
         self.sampler, self.task, self.reward, self.ranks, self.clock = sampler, task, reward, ranks, clock
-        self._entropies = entropies
+        self._entropies, self._prompt_end = entropies, prompt_end
         self._lengths: dict[str, list[float]] = {}  # level: tokens, rollouts
 
     def __call__(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -75,7 +78,8 @@ class Collector:
 
     def fresh(self) -> Collector:
         """A collector of the same parts without statistics, so that its batches do not depend on earlier ones."""
-        return Collector(self.sampler, self.task, self.reward, self.ranks, self.clock)
+        parts = self.sampler, self.task, self.reward, self.ranks, self.clock
+        return Collector(*parts, prompt_end=self._prompt_end)
 
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
         """Indices of the requests per rank: the most expensive first, each to the rank with the least so far."""
@@ -127,7 +131,9 @@ class Collector:
 
     def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
         """Where an environment has judged, that stands."""
-        problems = [request.problem for request in requests for _ in range(request.n)]
+        end = self._prompt_end
+        asked = [r.problem if end is None else r.problem.prompted(end) for r in requests]
+        problems = [problem for problem, request in zip(asked, requests, strict=True) for _ in range(request.n)]
         both = list(zip(problems, rollouts, strict=True))
         items = [(p, r.response_text, not r.truncated) for p, r in both if r.verdict is None]
         judged = iter(self.task.verify_all(items))

@@ -47,7 +47,7 @@ def _evaluate(ranks: Ranks, options: Evaluate, out: Path | None) -> int:
             folder = RunFolder.create(out, options.model_dump(mode="json"), computes)
         drawing = LocalSampler(policy, turn_options(options.sample, options.task))
         sampler = with_turns(drawing, options.task, policy, options.sample)
-        collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock())
+        collect = Collector(sampler, options.task, RewardOptions(), ranks, Clock(), prompt_end=policy.prompt_end)
         sentences = [f"computing on {computes}", path_sentence, counted(options.task)]
         for sentence in [*sentences, *(f"warning: {notice}" for notice in found)]:
             if sentence and ranks.main:

@@ -59,7 +59,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
             share=ranks.from_main,
             prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
         ),
-        collect=Collector(whole, recipe.task, recipe.reward, ranks, clock, entropies),
+        collect=Collector(whole, recipe.task, recipe.reward, ranks, clock, entropies, policy.prompt_end),
         learner=learner,
         hand_over=HandOver(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,

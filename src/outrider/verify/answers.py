@@ -13,6 +13,7 @@ from typing import Literal
 from outrider.record import Verdict, correct, incorrect, unparseable
 from outrider.texts import box_spans, late_pattern
 from outrider.verify import units
+from outrider.verify.number_text import last_expression
 from outrider.verify.typography import FONT, TEXT, plain
 
 Match = Literal["exact", "number"]
@@ -24,7 +25,6 @@ LONGEST_SHOWN = 200  # characters of an answer that are kept in the verdict
 
 _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3})+(?![0-9 ])|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE](?:-?[0-9]+|\+[0-9]{{2,}}))?"
-_NUMBER_IN_TEXT = late_pattern(rf"(?:(?<![\w)])[-+\u2212])?\$?{_DECIMAL}(?:/{_DIGITS})?")
 _RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
 _LATEX_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
 _ANSWER_LINE = late_pattern(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
@@ -73,17 +73,32 @@ def answer_line(text: str) -> str | None:
     >>> answer_line("Answer: 3, or rather\\n**Answer:** $4$\\nas shown")
     '$4$'
     """
-    answer = None
-    for line in text.splitlines():
+    found = last_answer_line(text)
+    return found[1] if found else None
+
+
+def last_answer_line(text: str) -> tuple[int, str] | None:
+    """Where the last line that states an answer begins, and what it states; None where there is none or it is empty.
+
+    >>> last_answer_line("So:\\nAnswer: 3"), last_answer_line("Answer:\\n3")
+    ((4, '3'), None)
+    """
+    found, at = None, 0
+    for line in text.splitlines(keepends=True):
         if marked := _ANSWER_LINE.match(line):
-            answer = line[marked.end() :].strip().strip("*").strip()
-    return answer or None
+            found = (at, line[marked.end() :].strip().strip("*").strip())
+        at += len(line)
+    return found if found and found[1] else None
 
 
 def last_number(text: str) -> str | None:
-    """The last number-like string, or None."""
-    numbers = deque(_NUMBER_IN_TEXT.finditer(text), maxlen=1)
-    return numbers[0][0] if numbers else None
+    r"""The last number of a text with the whole expression that it belongs to, or None.
+
+    >>> last_number("It needs 2 2/3 cups."), last_number(r"so $\frac{3}{4}$"), last_number("none")
+    ('2 2/3', '\\frac{3}{4}', None)
+    """
+    found = last_expression(text)
+    return None if found is None else found.text
 
 
 def last_boxes(text: str) -> list[str]:
@@ -113,20 +128,25 @@ def extract(text: str, finished: bool = True) -> str | None:
     r"""The final answer of a response, as its text, or None.
 
     The first of these that is there: the last closed ``\boxed{…}``; the rest of the line after the last ``####``;
-    the last number-like string. From a response that was cut off only a closed box is taken: a number at the cut
-    may be half a number, and an earlier one is a step, not an answer.
+    the last number, with the whole expression that it belongs to. From a response that was cut off only a closed box is
+    taken: a number at the cut may be half a number, and an earlier one is a step, not an answer.
 
     >>> extract("so 3 + 4 = 7"), extract("3 + 4 = 7\n#### 7 eggs"), extract("3 + 4 =", finished=False)
     ('7', '7 eggs', None)
     """
+    if (stated := _stated(text, finished)) is not None or not finished:
+        return stated
+    return last_number(text)
+
+
+def _stated(text: str, finished: bool) -> str | None:
+    """The answer that a response marks as one: in a box or behind ``####``."""
     if (box := last_box(text)) is not None and box.strip():
         return box.strip()
     if not finished:
         return None
     _, marker, after = text.rpartition("####")
-    if marker and (line := after.strip().partition("\n")[0].strip()):
-        return line
-    return last_number(text)
+    return after.strip().partition("\n")[0].strip() or None if marker else None
 
 
 def normalise(answer: str) -> str:
@@ -191,7 +211,8 @@ def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -
     r"""Compare the final answer of a response with the right one.
 
     ``exact``: equal strings after :func:`normalise`. ``number``: equal values in exact arithmetic, so 0.33 is not
-    1/3; an answer that is no number is incorrect. Unparseable where :func:`extract` finds nothing.
+    1/3; an answer that is no number is incorrect. Unparseable where :func:`extract` finds nothing. A number in the
+    text is read with the whole expression that it belongs to (:mod:`outrider.verify.number_text`).
 
     Raises:
         ValueError: ``match`` is ``number`` and the right answer is not a number.
@@ -199,19 +220,39 @@ def judge(gold: str, text: str, finished: bool = True, match: Match = "exact") -
     >>> judge("1000", "#### 1,000.0", match="number").success, judge("1000", "#### 1,000.0").success
     (True, False)
     """
-    answer = extract(text, finished)
+    stated, said = _stated(text, finished), None
+    if stated is None and finished:
+        said = last_expression(text)
+    answer = said.text if said is not None else stated
     if answer is None:
         return unparseable("no final answer" if finished else "cut off before a final answer")
     short = shown(answer)
     if match == "exact":
         return correct(short) if normalise(answer) == normalise(gold) else incorrect(short)
-    right = number(gold)
+    right = whole_number(gold)
     if right is None:
         raise ValueError(f"the right answer {gold!r} is not a number")
-    value = number(answer)
+    value = whole_number(answer) if said is None else said.value
     if value is None:
         return incorrect(short, "not a number")
     return correct(short) if value == right else incorrect(short)
+
+
+def whole_number(answer: str) -> Fraction | None:
+    r"""The exact value of an answer that says one number and nothing else, else None.
+
+    Beside what :func:`number` reads: powers, exact roots and factorials, products with powers of ten, what a sentence
+    says in front ("The answer is"), and any unit behind.
+
+    >>> whole_number("$7 per hour"), whole_number("The answer is 8."), whole_number(r"1.5 \times 10^{3}")
+    (Fraction(7, 1), Fraction(8, 1), Fraction(1500, 1))
+    >>> whole_number("2 or 3"), whole_number("x_2"), whole_number("3 boys and 4 girls")
+    (None, None, None)
+    """
+    if (value := number(answer)) is not None or len(answer) > LONGEST:
+        return value
+    found = last_expression(answer)
+    return found.value if found is not None and found.alone else None
 
 
 def shown(answer: str) -> str:

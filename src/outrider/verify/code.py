@@ -32,7 +32,7 @@ class CodeJudge(PooledJudge):
     def prepare(self) -> None:
         self._trial().prepare()
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         source = program_of(text, finished, self._code)
         if source is None:
             return unparseable("no program" if finished else "cut off before the end of a program")

@@ -42,6 +42,9 @@ class Function(PooledJudge):
     - ``verifiers``: takes by name any of ``prompt``, ``completion``, ``answer``, ``info``, ``task``, ``state`` and
       the fields of the row. Of a rubric, the weighted sum of its functions.
 
+    By ``completion`` it gets what follows the reasoning (a block that is not closed is unparseable then) or all of the
+    response: rewards of TRL and ``verifiers`` expect the whole, and often look for the marks themselves.
+
     Each may be ``async``. The function is loaded in the run's own process too, before anything is sampled.
 
     Raises:
@@ -50,6 +53,9 @@ class Function(PooledJudge):
 
     function: Where = Field(description="module:name, or path/to/file.py:name")
     style: Style = Field("plain", description="how it is called")
+    completion: Literal["answer", "whole"] | None = Field(
+        None, description="with reasoning or what follows it alone; null: the answer of plain functions, else the whole"
+    )
     messages: bool = Field(False, description="prompts and completions as lists of chat messages; not plain")
     success_at: float = Field(1.0, description="score from which a response is correct")
     gold: str | None = Field(None, description="a right response, with {fields} of the row, for outrider validate")
@@ -89,6 +95,10 @@ class Function(PooledJudge):
         return kept
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        whole = self.style != "plain" if self.completion is None else self.completion == "whole"
+        return self.verify_answer(problem, text, finished) if whole else super().judge(problem, text, finished)
+
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         if self.style == "plain":
             return self._verdict(_awaited(self._parts[0].function(problem, text)))
         offered = self._offered(problem, text)

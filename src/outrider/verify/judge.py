@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from outrider.errors import nearest
 from outrider.options import Options
-from outrider.record import Problem, Verdict
+from outrider.record import Problem, Verdict, unparseable
+from outrider.verify.thinking import UNCLOSED, answer_of
 
 
 class Judge(Options):
@@ -18,6 +19,10 @@ class Judge(Options):
 
     pooled: ClassVar[bool] = False
     """Whether a verdict may hang, grow or run foreign code, and is made in processes that can be killed."""
+
+    thinking: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
+        None, description="opening: closing marks of reasoning, which is not verified; null: the common ones; {}: none"
+    )
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> Any:
         """The value of ``Problem.answer``: plain JSON data, from the fields of its row.
@@ -32,7 +37,16 @@ class Judge(Options):
         raise NotImplementedError
 
     def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
-        """The verdict on a response. ``finished`` is False where it was cut off by a limit."""
+        """The verdict on a response. ``finished`` is False where it was truncated by a limit.
+
+        Every verifier gets what stands behind the reasoning (:mod:`outrider.verify.thinking`): a block that is not
+        closed is unparseable, whatever it holds.
+        """
+        answer = answer_of(text, problem, self.thinking)
+        return unparseable(UNCLOSED) if answer is None else self.verify_answer(problem, answer, finished)
+
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        """The verdict on what a response says behind its reasoning."""
         raise NotImplementedError
 
     def right(self, problem: Problem) -> str | None:

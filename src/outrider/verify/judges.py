@@ -1,5 +1,6 @@
 """Every judge by the name that a recipe gives it."""
 
+from outrider.verify.choice import MultipleChoice
 from outrider.verify.code import Stdio, UnitTests
 from outrider.verify.function import Function
 from outrider.verify.judge import Judge
@@ -11,6 +12,7 @@ JUDGES: dict[str, type[Judge]] = {
     "number": Number,
     "exact": Exact,
     "math": Maths,
+    "choice": MultipleChoice,
     "qa": QuestionAnswering,
     "function": Function,
     "unit_tests": UnitTests,

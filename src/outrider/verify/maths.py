@@ -24,11 +24,23 @@ from pydantic import Field
 
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict, incorrect, unparseable
-from outrider.verify.answers import LONGEST, answer_line, boxes, last_boxes, last_number, normalise, shown
+from outrider.texts import box_spans
+from outrider.verify.answers import (
+    LONGEST,
+    answer_line,
+    boxes,
+    last_answer_line,
+    last_boxes,
+    last_number,
+    normalise,
+    shown,
+)
+from outrider.verify.choice_letter import option_text, same_choice
 from outrider.verify.judge import PooledJudge
 from outrider.verify.short_answer import gold_of
 
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
+_LETTER = "by its letter"
 _WARM = r"""
 \frac{1}{2}, -\frac{3\sqrt{2}}{5}, 3\sqrt{13}, 2^{10}, x^2+2x+1, (x-1)(x+2)^2, \frac{2x-7}{(x+1)(x-2)}, 10\pi, 10!
 2 \cdot 3^{5}, 8.7 \times 10^{8}, a_1+b_{2}, e^{-2t}, \sin x, \log_2 3, 1+2i, -x^4+3x^2-7, \sqrt[3]{2}, \frac{\pi}{3}
@@ -65,23 +77,31 @@ class Maths(PooledJudge):
             raise ValueError(f"the field {answer!r} holds an empty list")
         return list(dict.fromkeys(self._gold({answer: one}, answer) for one in value))
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         answer = self._answer(text, finished)
         if answer is None:
             return unparseable("no final answer" if finished else "cut off before a final answer")
         if len(answer) > LONGEST:  # first: every later step takes at least linear time
             return replace(unparseable(f"{len(answer)} characters, at most {LONGEST} are read"), answer=shown(answer))
         from outrider.verify.copying import copied  # here, since a recipe needs the options of a judge and no algebra
-        from outrider.verify.equality import compare
 
         try:
-            results = [compare(gold, answer, self.tolerance) for gold in _all(problem.answer)]
+            results = [self._compared(gold, answer) for gold in _all(problem.answer)]
         except (RecursionError, MemoryError) as error:  # caused by the text of the answer, not by the judge
             return replace(unparseable(f"too much to read ({type(error).__name__})"), answer=shown(answer))
         outcome, detail = min(results, key=lambda pair: _BEST_FIRST.index(pair[0]))
-        if outcome is Outcome.CORRECT and copied(problem.prompt, answer, _all(problem.answer)):
+        if outcome is Outcome.CORRECT and detail != _LETTER and copied(problem.prompt, answer, _all(problem.answer)):
             return incorrect(shown(answer), "a formula of the question")
         return Verdict(outcome, float(outcome is Outcome.CORRECT), answer=shown(answer), detail=detail)
+
+    def _compared(self, gold: str, answer: str) -> tuple[Outcome, str]:
+        """The outcome against one gold answer; where that is an option, its letter alone counts, or else its text."""
+        same = same_choice(gold, answer)
+        if same is None:
+            from outrider.verify.equality import compare
+
+            return compare(option_text(gold), answer, self.tolerance)
+        return (Outcome.CORRECT, _LETTER) if same else (Outcome.INCORRECT, "another option")
 
     def right(self, problem: Problem) -> str:
         return f"\\boxed{{{_all(problem.answer)[0]}}}"
@@ -103,9 +123,14 @@ class Maths(PooledJudge):
                 expression(example.strip())
 
     def _answer(self, text: str, finished: bool) -> str | None:
-        r"""The answer of a response; if it was cut off, only a closed box, since its last line may not be complete."""
+        r"""The answer of a response; if it was cut off, only a closed box, since its last line may not be complete.
+
+        An answer line that follows the last box wins over the box, where both are read.
+        """
         if (boxed := self._boxed(text)) is not None:
-            return boxed
+            reads_both = self.no_box == "answer_line" and finished and self.boxes != "first"
+            line = last_answer_line(text) if reads_both else None
+            return boxed if line is None or line[0] < max(begin for begin, _ in box_spans(text)) else line[1]
         if self.no_box == "unparseable" or not finished:
             return None
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)

@@ -54,7 +54,7 @@ class QuestionAnswering(Judge):
             raise ValueError(f"the field {answer!r} holds no answer")
         return answers
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         answer = extract(text, self.take, finished)
         if not answer:
             return unparseable("no answer" if finished else "cut off before an answer")

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from outrider.record import Problem, Verdict
-from outrider.verify.answers import Match, extract, judge, last_box, normalise, number
+from outrider.texts import late_pattern
+from outrider.verify.answers import Match, extract, judge, last_box, normalise, whole_number
 from outrider.verify.judge import Judge, text_of
+
+_EQUATION = late_pattern(r"[-+*/^0-9].*=")  # x + y = 3 is a line, and not 3
 
 
 def gold_of(fields: Mapping[str, Any], name: str, boxed: Callable[[str], str | None] = extract) -> str:
@@ -39,7 +42,7 @@ class Exact(Judge):
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         return gold_of(fields, answer)
 
-    def judge(self, problem: Problem, text: str, finished: bool) -> Verdict:
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
         return judge(problem.answer, text, finished, self.match)
 
     def right(self, problem: Problem) -> str:
@@ -53,6 +56,6 @@ class Number(Exact):
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> str:
         gold = super().reference(fields, answer)
-        if number(gold) is None:
+        if whole_number(gold) is None or _EQUATION.search(gold):
             raise ValueError(f"the answer {gold[:80]!r} is not a number; judge: exact compares text")
         return gold

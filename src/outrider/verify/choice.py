@@ -1,0 +1,222 @@
+r"""The verifier of multiple choice: the letter of an option in any wrapping, or the text of one.
+
+What is read is the last of these in a response: a closed box, the line that states the answer ("Answer:", ``####``), a
+sentence that says what the answer is; without any of them the last line, where that is an option and nothing else. Of a
+truncated response a closed box alone. Pure Python, linear time, never raises.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from outrider.errors import nearest
+from outrider.record import Problem, Verdict, correct, incorrect, unparseable
+from outrider.texts import box_spans, late_pattern
+from outrider.verify.answers import last_answer_line, last_boxes, normalise, number, shown
+from outrider.verify.choice_letter import LONGEST, bare, read_choice
+from outrider.verify.judge import Judge, text_of
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST_SENTENCES = 20  # that are looked at, from the end
+LONGEST_LINE = 400  # characters of a sentence or line that are looked at
+_NAMED = r"(?:answer|option|choice|letter|alternative)"
+_SENTENCE = late_pattern(
+    rf"(?:^|(?<=[\s*]))[(\[]?[A-Z][)\]]?[ *]+is (?:the )?(?:correct|right|best)\b"
+    rf"|\b(?:option|choice|answer) [(\[*]*[A-Z][)\]*]* is (?:the )?(?:correct|right|best|answer)\b"
+    rf"|\b{_NAMED}s?\b[^.\n]{{0,40}}?\b(?:is|was|would be|should be|must be)\b[ :*]*(?=[^ ])",
+    re.IGNORECASE,
+)
+_DENIED = late_pattern(r"(?:not|neither|none)\b", re.IGNORECASE)
+
+
+class MultipleChoice(Judge):
+    r"""Correct where a response states the right one of several options.
+
+    The options of a row are a list, an object of labels and texts, an object with the lists ``label`` and ``text``, or
+    several fields. Without ``options`` only letters are read. Two different options are unparseable, and so is the
+    letter of one with the text of another.
+    """
+
+    options: str | list[str] | None = Field(
+        None, description="field with the options (a list, or label: text), or a field for each; null: letters alone"
+    )
+    index: Literal[0, 1] | None = Field(
+        None, description="number of the first option where gold answers are positions; null: they are letters or texts"
+    )
+
+    def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
+        """The label of the right option, and all options by label; None without ``options``."""
+        options = None if self.options is None else options_of(fields, self.options)
+        labels = list(LETTERS) if options is None else list(options)
+        gold = text_of(fields, answer).strip()
+        if not gold:
+            raise ValueError(f"the field {answer!r} holds no answer")
+        label = label_of(gold, options) if self.index is None else self._at(gold, labels, answer)
+        if label is None:
+            known = "a letter" if options is None else f"one of {', '.join(labels)} or the text of an option"
+            hint = "; index: 0 or 1 reads positions" if gold.isdigit() else ""
+            raise ValueError(f"the answer {gold[:80]!r} is not {known}{hint}")
+        return {"label": label, "options": options}
+
+    def verify_answer(self, problem: Problem, text: str, finished: bool) -> Verdict:
+        gold, options = problem.answer["label"], problem.answer["options"]
+        stated = stated_choice(text, finished, options)
+        if stated is None:
+            return unparseable("no option is stated" if finished else "cut off before an option was stated")
+        if len(stated) > LONGEST:
+            return unparseable(f"{len(stated)} characters, at most {LONGEST} are read")
+        given, other = _read(stated, options)
+        if given is None:
+            return unparseable(f"no letter or text of an option: {shown(stated)[:80]}")
+        if other:
+            return unparseable(f"two options: {given} and {other}")
+        return correct(given) if given == gold else incorrect(given)
+
+    def right(self, problem: Problem) -> str:
+        return f"\\boxed{{{problem.answer['label']}}}"
+
+    def _at(self, gold: str, labels: list[str], answer: str) -> str:
+        first = self.index or 0
+        if not re.fullmatch("[0-9]{1,4}", gold) or not 0 <= int(gold) - first < len(labels):
+            raise ValueError(
+                f"the field {answer!r} holds {gold[:40]!r}, no position from {first} to {first + len(labels) - 1}"
+            )
+        return labels[int(gold) - first]
+
+
+def options_of(fields: Mapping[str, Any], names: str | list[str]) -> dict[str, str]:
+    """The options of a row by label.
+
+    Raises:
+        ValueError: there are fewer than two, or the field has none of the known forms.
+
+    >>> options_of({"choices": {"label": ["A", "B"], "text": ["cat", "dog"]}}, "choices")
+    {'A': 'cat', 'B': 'dog'}
+    >>> options_of({"choices": ["cat", "dog"]}, "choices"), options_of({"a": "cat", "b": 2}, ["a", "b"])
+    ({'A': 'cat', 'B': 'dog'}, {'A': 'cat', 'B': '2'})
+    """
+    if isinstance(names, list):
+        return _labelled([text_of(fields, name) for name in names], "options")
+    if names not in fields:
+        raise ValueError(f"no field {names!r} ({nearest(names, fields)})")
+    held = fields[names]
+    if isinstance(held, Mapping) and isinstance(held.get("label"), list) and isinstance(held.get("text"), list):
+        if len(held["label"]) != len(held["text"]):
+            raise ValueError(f"the field {names!r} has {len(held['label'])} labels and {len(held['text'])} texts")
+        pairs = zip(held["label"], held["text"], strict=True)
+        held = {str(label): text for label, text in pairs}
+    if isinstance(held, Mapping):
+        return _enough({str(label).strip(): text_of(held, label) for label in held}, names)
+    if isinstance(held, list) and all(isinstance(one, Mapping) and {"label", "text"} <= set(one) for one in held):
+        return _enough({str(one["label"]).strip(): text_of(one, "text") for one in held}, names)
+    if isinstance(held, list):
+        return _labelled([text_of({names: one}, names) for one in held], names)
+    raise ValueError(f"the field {names!r} holds {json.dumps(held, default=str)[:40]}, no list or object of options")
+
+
+def _labelled(texts: list[str], name: str) -> dict[str, str]:
+    """Options by letter; a label that a text already has in front is left out: ``A. cat``."""
+    if len(texts) > len(LETTERS):
+        raise ValueError(f"{name!r} has {len(texts)} options, at most {len(LETTERS)} have letters")
+    own = [read_choice(text) for text in texts]
+    if all(one is not None and one.label == letter and one.text for one, letter in zip(own, LETTERS, strict=False)):
+        texts = [one.text for one in own if one is not None]
+    return _enough(dict(zip(LETTERS, texts, strict=False)), name)
+
+
+def _enough(options: dict[str, str], name: str) -> dict[str, str]:
+    if len(options) < 2:
+        raise ValueError(f"{name!r} has {len(options)} options, and a choice needs two")
+    return options
+
+
+def label_of(gold: str, options: Mapping[str, str] | None) -> str | None:
+    """The label that a gold answer means: a label, one with its option's text, or the text alone.
+
+    >>> label_of("(b)", None), label_of("C. 12", None), label_of("dog", {"A": "cat", "B": "dog"}), label_of("dog", None)
+    ('B', 'C', 'B', None)
+    """
+    if options is not None and (by_text := _by_text(gold, options)):
+        return by_text
+    choice = read_choice(gold, list(options or ()))
+    if choice is None or choice.other or (options is not None and choice.label not in options):
+        return None
+    return choice.label
+
+
+def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None = None) -> str | None:
+    r"""The part of a response that states an option, as text, or None.
+
+    >>> stated_choice("Since \\boxed{D} seems right, look again.\n\nAnswer: B", True)
+    'B'
+    >>> stated_choice("A train leaves at noon. The answer is (C), since it is late.", True)
+    '(C), since it is late'
+    """
+    stated: list[tuple[int, str]] = []
+    if boxes := [begin for begin, _ in box_spans(text)]:
+        contents = [content for content in last_boxes(text) if content.strip()]
+        stated += [(max(boxes), ", ".join(contents))] if contents else []
+    if finished:
+        line = last_answer_line(text)
+        stated += [line] if line is not None else []
+        stated += _sentences(text, options)
+    if stated:
+        return max(stated, key=lambda found: found[0])[1]
+    return _last_line(text, options) if finished else None
+
+
+def _sentences(text: str, options: Mapping[str, str] | None) -> list[tuple[int, str]]:
+    """The last sentence that says or denies what the answer is."""
+    for match in reversed(deque(_SENTENCE.finditer(text), MOST_SENTENCES)):
+        line = text[match.end() : match.end() + LONGEST_LINE].partition("\n")[0]
+        if own := _own_letter(match[0]):
+            return [(match.start(), own)]
+        said = re.split(r"(?<=[^A-Z\s(])[.!?](?:\s|$)|[.!?]\s*$", line)[0].strip()
+        if _DENIED.match(said) or _read(said, options)[0] is not None:
+            return [(match.start(), said)]
+    return []
+
+
+def _own_letter(sentence: str) -> str:
+    """The letter of "(B) is correct" or "option B is the right one"."""
+    letter = re.search(r"(?:^|[\s(\[*])([A-Z])[)\]*]*\s+is\b.*(?:correct|right|best|answer)$", sentence)
+    return letter[1] if letter else ""
+
+
+def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
+    """The last line that is not blank, where it is an option."""
+    lines = text.rstrip()[-LONGEST_LINE:].splitlines()
+    last = lines[-1].strip() if lines else ""
+    return last if last and _read(last, options)[0] is not None else None
+
+
+def _read(stated: str, options: Mapping[str, str] | None) -> tuple[str | None, str]:
+    """The label that is stated, and another one beside it; None where none is."""
+    known = options or {}
+    if by_text := _by_text(stated, known):
+        return by_text, ""
+    choice = read_choice(stated, [label for label in known if label not in LETTERS])
+    if choice is None:
+        return None, ""
+    of_text = _by_text(choice.text, known) if choice.text else ""
+    return choice.label, choice.other or (of_text if of_text and of_text != choice.label else "")
+
+
+def _by_text(text: str, options: Mapping[str, str]) -> str:
+    """The label of the only option with that text; empty where there is none, or several."""
+    found = [label for label, option in options.items() if _same_text(text, option)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _same_text(one: str, other: str) -> bool:
+    first, second = bare(one).casefold().rstrip("."), bare(other).casefold().rstrip(".")
+    if first == second != "" or normalise(first) == normalise(second) != "":
+        return True
+    value = number(other)
+    return value is not None and number(one) == value

@@ -1,0 +1,134 @@
+# ruff: noqa: RUF001 - signs that look like others are what this file is about
+r"""One canonical form for LaTeX, Markdown and Unicode around numbers, with the place of each sign. Linear time.
+
+Fractions and roots are single signs (:mod:`outrider.verify.number_value`), products ``*``, relations ``≤``, what the
+form does not know ``ξ``. Fonts, sizes and currencies are left out, and so is the exponent of a unit: of 5 cm^2 the 2 is
+no number. A line break also stands where a display, an arrow or a dash ends what is said.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from outrider.texts import late_pattern
+from outrider.verify.number_value import FRACTION, ROOT
+from outrider.verify.number_words import UNITS
+
+_RAISED, _LOWERED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "₀₁₂₃₄₅₆₇₈₉"
+_SCRIPTS = str.maketrans(_RAISED + _LOWERED, "0123456789+-0123456789")
+_PARTS = {
+    sign: (above, below)
+    for sign, above, below in zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "112131234151357", "233445555668888", strict=True)
+}
+DIGITS = (*"0123456789", *_PARTS, *"０１２３４５６７８９")
+
+# Each sign of LaTeX, Markdown or Unicode, and its canonical form; the first that fits.
+_FONTS = (
+    "text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph|math(?:bf|rm|it|sf|normal)|boldsymbol|bm|boxed|fbox|underline"
+)
+_SIZES = "left|right|bigl?|bigr?|Bigl?|Bigr?|displaystyle|textstyle|mathstrut|limits|large|Large|huge|Huge"
+_RELATIONS = "leq?|geq?|neq?|lt|gt|pm|mp|ll|gg|leqslant|geqslant|in|equiv|cup|cap"
+_ARROWS = "to|implies|iff|therefore|because|quad|qquad|(?:long)?(?:right|Right)arrow"
+_END = "(?![A-Za-z])"
+_TOKENS: tuple[tuple[str, str], ...] = (
+    (r"<<[^<>\n]*>>|</?[A-Za-z][\w.:-]{0,20}/?>|<\|[\w ]{1,30}\|>", " "),  # a calculator's note, a tag
+    (rf"\\[dtc]?frac{_END}\s*", FRACTION),
+    (rf"\\sqrt{_END}\s*|√\s*|(?<![A-Za-z])sqrt(?=[({{])", ROOT),
+    (rf"\\(?:{_SIZES}){_END}|\\!|[\u200b\u2060\ufeff]", ""),
+    (rf"\\(?:{_FONTS}){_END}\s*", ""),
+    (r"(?<=[$({])[-−]\s+(?=[0-9.\\])", "-"),  # in a formula the space behind a sign does not count
+    (rf"\s?(?:\\(?:times|cdot|ast){_END}|[×✕⋅·∙])\s?", "*"),
+    (r"(?<=[0-9)}]) ?[xX] ?(?=\\?\$?[0-9(])|(?<=[0-9)}])\*(?=[-0-9({\\$])|(?<=\s)\*(?=\s)", "*"),
+    (r"(?<=[0-9)}])\*\*(?=[-0-9({])", "^"),
+    (
+        r"(?:(?<=[2-9][0-9])|(?<=[0-9]{3})|(?<=[.,][0-9])|(?<=[*$}]))!+(?=\s*$|\s*\n|\s+[A-Z]|[\"'”’])",
+        "",
+    ),  # no factorial
+    (r"\*+|`+|(?<![0-9A-Za-z)}\]])_+|_+(?![0-9A-Za-z({])", ""),  # Markdown
+    (rf"\\div{_END}|÷|[\u2044\u2215]", "/"),
+    (rf"\^\s*(?:\\circ{_END}|\{{\s*\\circ\s*\}}|°)|\\degree{_END}|[°º]", "°"),
+    (rf"\\(?:approx|simeq|sim|cong){_END}|[≈~](?=\s*[-$\\0-9])", "="),
+    (rf"\\(?:{_RELATIONS}){_END}|[≤≥≠±∓∈≡]|(?<=\s)!=|[<>]=", "≤"),
+    (rf"=+>|-+>|[→⇒]|\\(?:{_ARROWS}){_END}", "\n"),
+    (r"\\begin\{[pbvBV]?(?:matrix|array)\}(?s:.{0,150}?)\\end\{[pbvBV]?(?:matrix|array)\}", "ξ1"),  # no number
+    (r"\\(?:begin|end)\{[a-z]+\*?\}|\\\\|\\[\[\]]|(?<![0-9])—|—(?![0-9])", "\n"),
+    (r"\{,\}|\\,(?=[0-9]{3}(?![0-9]))|[\u2009\u202f\u2008\u00a0](?=[0-9]{3}(?![0-9]))", ","),
+    (r"\\[ ,;:>]|~|[\u00a0\u2000-\u200a\u202f\u3000]", " "),
+    (r"\\[$€£()&#_]|[$€£¥₹]", ""),
+    (r"\\%", "%"),
+    (r"\\\{", "("),
+    (r"\\\}", ")"),
+    (r"\{:\}|：", ":"),
+    (r"[−–‐‑－—]", "-"),
+    (r"(?:(?<=,)|(?<=, ))(?:\.\.\.|…)|(?:\.\.\.|…)(?=\s?,)|\\[A-Za-z]+|[πΠ∞]", "ξ"),
+    (r"\.\.\.|…", "\n"),
+    (r"[。！？]", ".\n"),
+    (r"[，、；]", ", "),
+    (r"[\t ]+", " "),
+)
+_NO_TOKEN = r"A-WYZa-rt-wyz0-9,;?\"'/()\[\]|@+"  # begins none: most characters are passed over at once
+_TOKEN = late_pattern(
+    f"(?=[^{_NO_TOKEN}])(?:"
+    + "|".join(f"(?P<t{i}>{pattern})" for i, (pattern, _) in enumerate(_TOKENS))
+    + f"|(?P<script>[{_RAISED}]+|[{_LOWERED}]+)|(?P<part>[{''.join(_PARTS)}])|(?P<wide>[０-９]))"
+)
+_LONG = "|".join(unit for unit in UNITS if len(unit) > 1)
+_UNIT = (  # of one letter only behind a space, a font or a stroke: 3s^2 is a product
+    rf"(?:(?<![A-Za-z_\\])(?:{_LONG})|(?<=[/{{])[ms]|(?<=[0-9}}] )m|(?<=\{{ )m|[a-z]{{3,}}(?=\}}))\}}?"
+)
+_UNIT_POWER = late_pattern(rf"{_UNIT}\s?\^\s?(?:\{{-?[23]\}}|-?[23])(?![0-9])")
+
+
+class Canonical(NamedTuple):
+    """A text in canonical form, and where each of its signs begins and ends in the text itself."""
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+
+def canonical(text: str) -> Canonical:
+    """The canonical form of a text.
+
+    >>> canonical("is **7,000** or $3 · 4$").text, canonical("5 cm^2 or 2").text
+    ('is 7,000 or 3*4', '5 cm or 2')
+    """
+    signs: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+
+    def add(piece: str, start: int, end: int) -> None:
+        signs.append(piece)
+        starts.extend([start] * len(piece))
+        ends.extend([end] * len(piece))
+
+    def keep(start: int, end: int) -> None:
+        signs.append(text[start:end])
+        starts.extend(range(start, end))
+        ends.extend(range(start + 1, end + 1))
+
+    at = 0
+    for match in _TOKEN.finditer(text):
+        keep(at, match.start())
+        add(_plain(match), match.start(), match.end())
+        at = match.end()
+    keep(at, len(text))
+    whole = "".join(signs)
+    for power in reversed(list(_UNIT_POWER.finditer(whole))):  # of 5 cm^2 the 2 is no number
+        low, high = whole.index("^", power.start()), power.end()
+        whole = whole[:low] + whole[high:]
+        del starts[low:high], ends[low:high]
+    return Canonical(whole, starts, ends)
+
+
+def _plain(match: re.Match[str]) -> str:
+    """The canonical form of a sign."""
+    kind, found = match.lastgroup or "", match[0]
+    if kind == "script":
+        return f"{'^' if found[0] in _RAISED else '_'}{{{found.translate(_SCRIPTS)}}}"
+    if kind == "part":
+        return "{}{{{}}}{{{}}}".format(FRACTION, *_PARTS[found])
+    if kind == "wide":
+        return chr(ord(found) - 0xFEE0)
+    return _TOKENS[int(kind[1:])][1]

@@ -1,0 +1,360 @@
+# ruff: noqa: RUF001 - signs that look like others
+r"""The numeric expression at the end of a text: 2 2/3 as a whole, and not the 3 of it.
+
+A text is brought into a canonical form, in which LaTeX, Markdown and Unicode signs are plain, with the place of each
+sign in the text. Words cut it into segments; of the last segment with a digit the last part is taken: behind a line
+break, the end of a sentence, a colon, or the last ``=``. What is read is that part as a whole, and what words do with
+it: ``5 million``, ``2 and 2/3``, ``negative 7``. Where the expression is no number (a date, a pair, 3 or 4, ``x_2``),
+the text ends in none. Only the surroundings of the last digit are looked at, so the time does not grow with the text.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+from outrider.texts import late_pattern
+from outrider.verify import units
+from outrider.verify.number_signs import DIGITS, canonical
+from outrider.verify.number_value import FRACTION, ROOT, value_of
+from outrider.verify.number_words import (
+    CURRENCIES,
+    FUNCTIONS,
+    JOINING,
+    LEADING,
+    MONTHS,
+    NEGATING,
+    NO_LONGER,
+    ORDINALS,
+    PARTS,
+    SCALES,
+    UNITS,
+    one_quantity,
+)
+
+BEFORE, BEHIND = 240, 80  # characters around the last digit
+_WORD = late_pattern(r"[^\W\d_]+(?:['’][a-z]+)?|ξ")
+_BREAK = late_pattern(r"\n|;(?![^()\[\]]{0,60}[)\]])|[.?]+(?=\s|$|[A-Z])|(?<=[^0-9\s]):|(?<=[0-9]):(?=\s)")
+_HAS_DIGIT = re.compile(r"[0-9]")
+_LEFT_EDGE, _RIGHT_EDGE = " \n,:;?\"'“”’|#&>*/_%)}]", " \n.,:;?\"'“”’|#&*/_+-^({["
+_ONE_UNKNOWN = late_pattern(r"[^A-Za-zξ]*[a-fi-kn-rt-z][^A-Za-zξ]*")  # g, h, l, m and s are units
+_LETTERS = r"(?:[A-Za-zξ]{1,3}(?:_(?:\w|\{[^{}]*\}))?'?(?:(?<=[A-Z])\^\{?2\}?)?(?:\([^()=]*\))?|[A-Za-z][A-Za-z ]+)"
+_STATED = late_pattern(rf"[\s{{(]*{_LETTERS}(?:\s*[+-]\s*{_LETTERS})*[\s}})&]*")
+_NAME = late_pattern(r"\s*[a-z](?:_(?:[0-9A-Za-z]|\{[^{}]*\}))?'?\s*|\s*[a-z]\([^()]*\)\s*")
+
+
+class Expression(NamedTuple):
+    """The numeric expression of a text.
+
+    Attributes:
+        text: as it stands there.
+        value: exact; None where it is no number.
+        alone: whether the text says nothing else: a name or "the answer is" in front of it, and a unit behind.
+    """
+
+    text: str
+    value: Fraction | None
+    alone: bool
+
+
+class _Word(NamedTuple):
+    """A word that is no part of an expression, by its place in the canonical text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def last_expression(text: str) -> Expression | None:
+    r"""The numeric expression that holds the last digit of a text; None where there is no digit.
+
+    >>> [last_expression(t).text for t in ("needs 2 2/3 cups", r"is $\frac{3}{4}$.", "10 - 3 = 7.", "at 10:30")]
+    ['2 2/3', '\\frac{3}{4}', '7', '10:30']
+    >>> [str(last_expression(t).value) for t in ("2 and 2/3 cups", "5 million", "3rd", "x_2", "(-3, 5)", "7 per hour")]
+    ['8/3', '5000000', '3', 'None', 'None', '7']
+    """
+    last = max(text.rfind(digit) for digit in DIGITS)
+    if last < 0:
+        return None
+    begin = max(0, last - BEFORE)
+    found_in = canonical(text[begin : last + BEHIND])
+    found = _found(found_in.text)
+    if found is None:
+        return None
+    low, high = begin + found_in.starts[found.low], begin + found_in.ends[found.high - 1]
+    seen = not begin or found.low > 0  # not where the expression began earlier
+    whole = not begin and last + BEHIND >= len(text)
+    return Expression(text[low:high], _value(found) if seen else None, whole and _alone(found))
+
+
+class _Found(NamedTuple):
+    """An expression in a canonical text.
+
+    Attributes:
+        text: the canonical text.
+        words: of the text.
+        after: how many words stand in front of it.
+        low, high: its place.
+        begins, ends: whether words stand directly in front of it and behind, without the end of a sentence between.
+        unsolved: whether it is a side of an equation in one unknown, which has to be solved yet.
+    """
+
+    text: str
+    words: list[_Word]
+    after: int
+    low: int
+    high: int
+    begins: bool
+    ends: bool
+    unsolved: bool
+
+    @property
+    def expression(self) -> str:
+        return self.text[self.low : self.high]
+
+    @property
+    def behind(self) -> list[str]:
+        """The words behind it, up to the first sign between them."""
+        found: list[str] = []
+        at = self.high
+        for word in self.words[self.after :] if self.ends else ():
+            if self.text[at : word.start].strip(" -/{}") or (at == self.high and "/" in self.text[at : word.start]):
+                break
+            found.append(word.text)
+            at = word.end
+        return found
+
+    @property
+    def before(self) -> str:
+        """The word directly in front of it; empty where there is none."""
+        return self.words[self.after - 1].text if self.begins and self.after else ""
+
+
+def _words(text: str) -> list[_Word]:
+    """The words that are no part of an expression."""
+    return [
+        _Word(match.start(), match.end(), match[0])
+        for match in _WORD.finditer(text)
+        if not _is_part(text, match.start(), match.end())
+    ]
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Whether letters belong to the expression beside them, as in x_2, f(3), 2x, A4, n/2 and 1e5."""
+    word = text[start:end]
+    if not word.isascii() and not re.fullmatch("[Α-ωξ]+", word):
+        return False  # Chinese stands beside digits without a space
+    before, after = text[:start], text[end:]
+    left, right = before.rstrip(" "), after.lstrip(" ")
+    if left[-1:] == "{" and re.search(rf"(?:[{FRACTION}{ROOT}^_]|{FRACTION}\{{[^{{}}]*\}} ?)\{{+$", left[-60:]):
+        return True
+    known = len(word) > 2 or word in UNITS or word in ORDINALS
+    if left[-1:].isdigit() and left == before and not known:
+        return True
+    if word == "ξ" or (len(word) == 1 and word not in UNITS):
+        if left[-1:] and left[-1] in "0123456789)}^*+/" and (word == "ξ" or left == before or left[-1] in "^*+/"):
+            return True
+        if right[:1] in ("+", "*", "^", "/") or (right[:2] == "- " and after != right):
+            return True
+    if word == "ξ":
+        return right[:1].isdigit() or right[:1] in ("{", FRACTION, ROOT)
+    if before[-1:] in ("_", "^") or after[:1] in ("_", "^", "[") or re.match(r"\([^()]*[0-9]", after):
+        return True
+    if after[:1].isdigit() or (after[:1] == "/" and re.match(rf"[0-9({FRACTION}]", after[1:])):
+        return word.upper() not in CURRENCIES
+    if re.match(r"-[0-9]", after) or re.match(r" ?[*+] ?[0-9]", after) or re.match(r"-[A-Za-z]?[0-9]", after):
+        return True
+    return bool(re.search(r"[0-9)}] ?[*+] ?$", before))
+
+
+def _found(text: str) -> _Found | None:
+    """The last expression of a canonical text."""
+    words = _words(text)
+    edges = [(0, 0), *((word.start, word.end) for word in words), (len(text), len(text))]
+    for after in range(len(edges) - 2, -1, -1):
+        low, high = edges[after][1], edges[after + 1][0]
+        if _HAS_DIGIT.search(text, low, high):
+            return _last_part(text, words, after, low, high)
+    return None
+
+
+def _last_part(text: str, words: list[_Word], after: int, low: int, high: int) -> _Found:
+    """The last part of a stretch between two words: behind the last break or equals sign."""
+    first, last = low, high
+    for brk in _BREAK.finditer(text, low, high):
+        if _HAS_DIGIT.search(text, brk.end(), high):
+            low = brk.end()
+        elif _HAS_DIGIT.search(text, low, brk.start()):
+            high = brk.start()
+            break
+    begins, ends = low == first, high == last
+    low, high = _trimmed(text, low, high, line=True)
+    if re.fullmatch(r"\([^(),]*=[^(),]*\)", text[low:high]):
+        low, high = low + 1, high - 1
+    unsolved = False
+    while (equals := text.rfind("=", low, high)) >= 0:
+        if not _HAS_DIGIT.search(text, equals, high):
+            high, begins, ends = equals, False, False
+            continue
+        left = text[low:equals].rpartition("=")[2]
+        unsolved = bool(_ONE_UNKNOWN.fullmatch(left)) and not _NAME.fullmatch(left) and not left.startswith("(")
+        low, begins = equals + 1, False
+        break
+    low, high = _trimmed(text, low, high, line=False)
+    first_low = low
+    if inner := re.fullmatch(r"[^()]*[0-9%°)}] \(([^()]*[0-9][^()]*)\)", text[low:high]):
+        low, high, begins, ends = low + inner.start(1), low + inner.end(1), False, False
+        equals = text.rfind("=", low, high)
+        low, high = _trimmed(text, max(low, equals + 1), high, line=False)
+        said = value_of(text[first_low : text.index(" (", first_low)])
+        unsolved = unsolved or said not in (None, value_of(text[low:high]))
+    elif (
+        ends
+        and after < len(words)
+        and not _lists(text, words, after, begins)
+        and (two := re.fullmatch(r"[^,(){}\[\]]*[0-9], ([^,]*)", text[low:high]))
+    ):
+        low, begins = low + two.start(1), False  # in 2020, 15 people
+    return _Found(text, words, after, low, high, begins, ends, unsolved)
+
+
+def _lists(text: str, words: list[_Word], after: int, begins: bool) -> bool:
+    """Whether two numbers with a comma between them are several answers: not so in "On day 7, 15 people"."""
+    word = words[after - 1].text.lower() if after else ""
+    return not begins or not word or word in LEADING or word in ("are", "were", "values", "numbers", "answers")
+
+
+def _trimmed(text: str, low: int, high: int, line: bool) -> tuple[int, int]:
+    """A place without the signs at its edges that are punctuation, and without brackets that have no other half."""
+    while low < high:
+        first, last = text[low], text[high - 1]
+        if first in _LEFT_EDGE or _is_ornament(first) or (first == "." and not _is_decimal(text, low)):
+            low += 1
+        elif first in "-+" and (text[low + 1 : low + 2] == " " and (line or text[low + 2 : low + 3] == "")):
+            low += 2
+        elif last in _RIGHT_EDGE or _is_ornament(last):
+            high -= 1
+        elif first in "({[" and _closing(text, low, high) is None:
+            low += 1
+        elif last in ")}]" and _unopened(text, low, high):
+            high -= 1
+        else:
+            break
+    return low, high
+
+
+def _is_ornament(sign: str) -> bool:
+    """Whether a sign is an emoji or the like."""
+    return not (sign.isascii() or sign.isalnum() or sign in f"{FRACTION}{ROOT}°≤")
+
+
+def _is_decimal(text: str, point: int) -> bool:
+    """Whether a point begins a decimal, as in .5 and not in Rs.5."""
+    return text[point + 1 : point + 2].isdigit() and not text[max(point - 1, 0) : point].isalpha()
+
+
+def _closing(text: str, low: int, high: int) -> int | None:
+    """Where the bracket at ``low`` is closed."""
+    depth = 0
+    for at in range(low, high):
+        depth += (text[at] in "({[") - (text[at] in ")}]")
+        if depth == 0:
+            return at
+    return None
+
+
+def _unopened(text: str, low: int, high: int) -> bool:
+    """Whether the bracket at the end closes none; of half an interval neither does, but another one is open."""
+    depth = sum((sign in "({[") - (sign in ")}]") for sign in text[low:high])
+    return depth < 0
+
+
+def _value(found: _Found) -> Fraction | None:
+    """The value of an expression with what the words beside it do."""
+    text = found.expression
+    value = value_of(re.sub(r" ?[%°]+(?=[)}\]]*$)|(?<=[0-9])['\"]$", "", text))
+    behind, before = found.behind, found.before
+    first = behind[0] if behind else ""
+    if value is None or found.unsolved or re.search(r"[<>≤]", found.text[max(found.low - 3, 0) : found.low]):
+        return None
+    if first in MONTHS or before in MONTHS or before.lower() in FUNCTIONS:
+        return None
+    if first.lower() in NO_LONGER or (first.lower() in PARTS and behind[1:2] in ([], ["of"])):  # not: 2 sixth graders
+        return None
+    if re.match(r"or (?:more|less|fewer|so)\b", " ".join(behind).lower()):
+        return None
+    for word in behind:
+        if word.lower().removesuffix("s") not in SCALES:
+            break
+        value *= Fraction(10) ** SCALES[word.lower().removesuffix("s")]
+    if [word.lower() for word in behind[:3]] in (["and", "a", "half"], ["and", "one", "half"]):
+        value += Fraction(1, 2)
+    elif [word.lower() for word in behind[:3]] == ["and", "a", "quarter"]:
+        value += Fraction(1, 4)
+    if found.begins and (earlier := _joined(found, value)) is not None:
+        return earlier[0]
+    return -value if before.lower() in ("negative", "minus") and value > 0 else value
+
+
+def _joined(found: _Found, value: Fraction) -> tuple[Fraction | None] | None:
+    """The value together with the number in front, from which only joining words or a larger unit keep it apart.
+
+    None: there is no such number. A mixed number has a value, and anything else is no number.
+    """
+    between: list[str] = []
+    for i in range(found.after - 1, max(found.after - 5, -1), -1):
+        word = found.words[i]
+        between.insert(0, word.text.lower())
+        stretch = found.text[found.words[i - 1].end if i else 0 : word.start].rstrip(" ,{}()")
+        if "\n" in found.text[word.end : found.low] or re.search(r"[.;:?]\s", found.text[word.end : found.low]):
+            return None
+        if not stretch[-1:].strip():
+            continue
+        if not re.search(r"[0-9)}%°!]$", stretch):
+            return None
+        if " ".join(between) == "and" and 0 < value < 1 and "." not in found.expression:
+            whole = re.search(r"(?:^|[^0-9.,/^-])([0-9]{1,9})$", stretch)
+            return (int(whole[1]) + value if whole else None,)
+        units_of_both = between[0], found.behind[0].lower() if found.behind else ""
+        compound = between[1:] in ([], ["and"]) and one_quantity(*units_of_both)
+        return (None,) if " ".join(between) in JOINING or compound else None
+    return None
+
+
+def _alone(found: _Found) -> bool:
+    """Whether nothing else is said."""
+    lead = found.text[: found.low]
+    if "=" in lead[-3:]:
+        *sides, _ = lead.rpartition(":")[2].split("=")
+        if not all(_states(side, found) for side in sides):
+            return False
+    elif _HAS_DIGIT.search(lead):
+        return False
+    stated = "=" in lead[-3:]
+    lead_words = [word.text.lower() for word in found.words[: found.after]]
+    if NEGATING & set(lead_words) or re.search(r";|\.\s|\S\s*\n", lead):
+        return False
+    if lead_words and not stated and lead_words[-1] not in LEADING and not lead.rstrip(" {(").endswith(":"):
+        return False
+    tail = [word.text for word in found.words[found.after :]]
+    behind = found.text[found.high :]
+    if (
+        _HAS_DIGIT.search(behind)
+        or re.search(r"[=<>;+*^≤]|\n\s*\S", behind)
+        or re.match(r"[a-zA-Z](?![A-Za-z])", behind)
+    ):
+        return False
+    while tail and (tail[0].lower().removesuffix("s") in SCALES or tail[0] in ORDINALS):
+        tail.pop(0)
+    if [word.lower() for word in tail[:3]] in (["and", "a", "half"], ["and", "one", "half"], ["and", "a", "quarter"]):
+        del tail[:3]
+    return units.is_unit(" ".join(tail))
+
+
+def _states(side: str, found: _Found) -> bool:
+    """Whether a left side names what the expression is the value of, or works it out: not so in x + y - z = 0."""
+    if not re.search("[A-Za-zξ]", side):
+        value = value_of(side.strip(" ,{}$"))
+        return value is None or value == value_of(found.expression)
+    return bool(_STATED.fullmatch(side)) and (value_of(found.expression) != 0 or bool(_NAME.fullmatch(side)))

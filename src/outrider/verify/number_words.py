@@ -1,0 +1,78 @@
+"""The words around a number that change what it says: names of functions, months, multiples, units of two parts."""
+
+from __future__ import annotations
+
+_FUNCTIONS = "sin cos tan cot csc arcsin arccos arctan log ln lg exp sqrt gcd lcm mod modulo"
+_MONTHS = """
+    January February March April May June July August September October November December
+    Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec
+"""
+_PARTS = """
+    half halves third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth
+    eighths ninth ninths tenth tenths hundredth hundredths thousandth thousandths
+"""
+_JOINING = """
+    and|or|nor|to|by|over|through|thru|plus|minus|times|mod|modulo|versus|vs|of|divided by|multiplied by|out of
+    |to the power of|to the power|is to|or maybe|and then
+"""
+_UNITS = """
+    mph kph mm cm dm km in ft yd mi mg kg lbs lb oz ms secs sec s mins min hrs hr h ml mL dL cl L l kWh kW Hz GB MB Mb
+    Gb kb pts pt px am pm cc rpm m g W V A J N C F
+"""
+_CURRENCIES = "USD EUR GBP INR RS RM CAD AUD US HK NT CNY JPY"
+_NEGATING = "not never no than least most between neither"
+_LEADING = """
+    is are was equals equal be answer result total sum value get gives approximately about approx around exactly
+    negative minus
+"""
+_COMPOUND = """
+    year years month months week weeks day days hour hours hr hrs h minute minutes min mins second seconds sec secs s
+    mile miles mi yard yards yd foot feet ft inch inches in
+    kilometer kilometers km meter meters m centimeter centimeters cm
+    pound pounds lb lbs ounce ounces oz
+    kilogram kilograms kg gram grams g
+    dollar dollars euro euros cent cents pence penny pennies
+    gallon gallons quart quarts pint pints cup cups
+"""
+
+FUNCTIONS = frozenset(_FUNCTIONS.split())
+"""In front of a number: the number is what they are taken of."""
+
+MONTHS = frozenset(_MONTHS.split())
+"""Beside a number: it is a day or a year."""
+
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+"""Behind a number: the power of ten by which it is multiplied."""
+
+NO_LONGER = frozenset(["factorial", "squared", "cubed"])
+PARTS = frozenset(_PARTS.split())
+"""Behind a number, the latter without a noun: it is a part of what is said, and not all of it."""
+
+JOINING = frozenset(words.strip() for words in _JOINING.split("|"))
+"""Between two numbers: a list, a range, a ratio or something left to work out."""
+
+ORDINALS = frozenset(["st", "nd", "rd", "th", "rds", "ths"])
+UNITS = tuple(_UNITS.split())
+"""What may stand right behind digits and is no factor; longer words may anyway."""
+
+CURRENCIES = frozenset(_CURRENCIES.split())
+"""What may stand right in front of digits."""
+
+NEGATING = frozenset(_NEGATING.split())
+"""In front of a number: it is not what is said."""
+
+LEADING = frozenset((_LEADING + _CURRENCIES.lower()).split())
+"""Right in front of a number that is all that a text says."""
+
+
+def one_quantity(first: str, second: str) -> bool:
+    """Whether two units are of one quantity in two parts, the larger one first.
+
+    >>> one_quantity("hours", "minutes"), one_quantity("minutes", "hours"), one_quantity("hours", "inches")
+    (True, False, False)
+    """
+    for line in _COMPOUND.strip().splitlines():
+        known = line.split()
+        if first in known and second in known:
+            return known.index(first) < known.index(second)
+    return False
