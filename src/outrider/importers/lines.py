@@ -81,7 +81,7 @@ def _elements(path: Path) -> Iterator[Record]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read bytes from, uncompressed where its name ends in ``.gz``.
+    """A file to read bytes from, uncompressed where its name ends in ``.gz`` or ``.zst``.
 
     Raises:
         UserError: the system refuses, or what is compressed is damaged or cut off.
@@ -92,6 +92,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path} cannot be read to its end: its compression is damaged or cut off.") from error
     except OSError as error:
+        if error.strerror is None:  # of pyarrow, for what is compressed
+            raise UserError(f"{path} cannot be read to its end: its compression is damaged or cut off.") from error
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 

@@ -15,6 +15,7 @@ class Notes:
     """
 
     def __init__(self) -> None:
+        self._warnings: dict[str, None] = {}
         self._sentences: dict[str, None] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -22,11 +23,15 @@ class Notes:
         """Add a sentence; a repeated one is kept once."""
         self._sentences[sentence] = None
 
+    def warn(self, sentence: str) -> None:
+        """Add a sentence before all others: that the dump is not read whole."""
+        self._warnings[sentence] = None
+
     def count(self, one: str, many: str, times: int = 1) -> None:
         """Count under a sentence for one and one for many, both without the full stop."""
         self._counts[one, many] = self._counts.get((one, many), 0) + times
 
     def sentences(self) -> list[str]:
-        """All sentences, counts last."""
+        """All sentences, warnings first and counts last."""
         counts = [f"1 {one}." if n == 1 else f"{n:,} {many}." for (one, many), n in self._counts.items() if n]
-        return [*self._sentences, *counts]
+        return [*self._warnings, *self._sentences, *counts]

@@ -3,12 +3,14 @@
 - ``traces.jsonl``, as verifiers 0.4.0 (``eval``) and prime-rl of August 2026 (``rollouts/step_N/{train,eval}/
   {all,effective}/``) write it: an episode a line, with the ``traces`` of its agents. Each trace is a graph of messages
   with tokens, log-probabilities and, from prime-rl, advantages. verifiers 0.2 wrote a trace a line.
+- prime-rl's trace stream, since September 2026: :mod:`outrider.importers.trace_stream`.
 - ``results.jsonl`` of ``vf-eval`` up to 0.3.1, and ``step_N/{train,eval}_rollouts.jsonl`` of prime-rl until mid 2026: a
   rollout a line, with ``prompt``, ``completion``, ``reward``, ``example_id``. :mod:`outrider.importers.vf_eval` has it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,18 +22,27 @@ from outrider.importers.files import Head
 from outrider.importers.lines import in_form, json_lines
 from outrider.importers.notes import Notes
 from outrider.importers.table import ImportedRow
+from outrider.importers.trace_stream import (
+    TraceUpdate,
+    indexed_episodes,
+    is_annotation,
+    is_chunk,
+    is_update,
+    missing_parts,
+    read_updates,
+)
 from outrider.importers.vf_eval import is_result, result_row
 from outrider.record.verdict import Outcome
 
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
-_OF_A_RUN = r"step_\d+|train|eval|all|effective"  # folders of prime-rl below that of a run
+_OF_A_RUN = r"step_\d+|train|eval|all|effective|monitors|file|traces|stream"  # folders of prime-rl below that of a run
 NOT_TRAINED = "not in an effective batch"
 
 
 def recognises(head: Head) -> bool:
     """JSON lines of episodes, of traces or of results."""
     episode, trace = {"traces", "task"} <= head.names, {"nodes", "rewards"} <= head.names
-    return head.kind == "json" and (episode or trace or is_result(head.first))
+    return head.kind == "json" and (episode or trace or is_update(head.names) or is_result(head.first))
 
 
 def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterator[ImportedRow]:
@@ -43,16 +54,28 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
     prime-rl writes a rollout into ``all`` when it is done and into ``effective`` when it is trained on, then with its
     advantages. It is read once, from ``effective`` if it is there; the rest of ``all`` is marked as not trained on.
 
+    In its trace stream every rollout stands once, and annotations say which were trained on, at which step. A note
+    comes first where a part of the stream is missing.
+
     Evaluations of several folders (an environment with a model each) are kept apart.
     """
+    annotations = [path for path in paths if is_annotation(path)]
+    paths = [path for path in paths if not is_annotation(path)]
     runs, one = folder_below(paths, without=_OF_A_RUN), OneRun()
+    chunks = _by_run([path for path in paths if is_chunk(path)])
+    for folder, of_run in chunks.items():
+        mine = [path for path in annotations if path.parent.parent.parent == folder]
+        for sentence in missing_parts(of_run, mine, runs[of_run[0]]):
+            notes.warn(sentence)
+    updates = read_updates(annotations, notes)
     apart = labels({path: EvaluationSource(run, "", "") for path, run in runs.items()}, "folders", notes)
     ordered = sorted(paths, key=lambda path: path.parent.name == "all")  # stable: steps stay in order
     effective = any(path.parent.name == "effective" for path in paths)
     seen: set[str] = set()
+    episodes: Counter[Path] = Counter()
     for path in ordered:
         unused = NOT_TRAINED if effective and path.parent.name == "all" else ""
-        for row in _file(path, notes):
+        for row in _file(path, notes, episodes):
             name = row.raw.get("id") if "nodes" in row.raw else None
             if isinstance(name, str) and name in seen:
                 if not unused:
@@ -62,13 +85,42 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
                 continue
             if isinstance(name, str):
                 seen.add(name)
-            if row.values.get("step") is not None:
-                one.check(row.values["split"], row.values["step"], runs[path], path)
-            yield ImportedRow(kept_apart({**row.values, "unused": unused}, apart[path]), row.raw, row.where)
+            values = {**row.values, "unused": unused}
+            if is_chunk(path) and annotations:
+                values |= _learned(values, updates.get(str(name), TraceUpdate()))
+            if values.get("step") is not None:
+                one.check(values["split"], values["step"], runs[path], path)
+            yield ImportedRow(kept_apart(values, apart[path]), row.raw, row.where)
+    for of_run in chunks.values():
+        indexed, read = indexed_episodes(of_run), sum(episodes[path] for path in of_run)
+        if indexed is not None and read < indexed:
+            notes.warn(
+                f"Read in part: the index of the trace stream lists {indexed:,} episodes, and {read:,} were read."
+            )
 
 
-def _file(path: Path, notes: Notes) -> Iterator[ImportedRow]:
+def _by_run(chunks: Sequence[Path]) -> dict[Path, list[Path]]:
+    """Chunks by the folder ``traces`` that they are in."""
+    found: dict[Path, list[Path]] = {}
+    for path in chunks:
+        found.setdefault(path.parent.parent, []).append(path)
+    return found
+
+
+def _learned(values: Mapping[str, Any], update: TraceUpdate) -> dict[str, Any]:
+    """What annotations say of a rollout; one that no batch was trained on is marked."""
+    trains = values["split"] == "train"
+    learned: dict[str, Any] = {"unused": "" if update.trained or not trains else NOT_TRAINED}
+    if update.step is not None:
+        learned["step"] = update.step
+    advantage = update.info.get("advantage", update.means.get("advantages"))
+    entropy = update.means.get("entropies")
+    return learned | {k: v for k, v in (("advantage", advantage), ("entropy", entropy)) if v is not None}
+
+
+def _file(path: Path, notes: Notes, episodes: Counter[Path]) -> Iterator[ImportedRow]:
     for data, where in json_lines(path, notes):
+        episodes[path] += 1
         with in_form(where, "verifiers"):
             if "traces" in data:
                 result = _episode(data, where, notes)

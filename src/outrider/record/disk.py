@@ -7,6 +7,7 @@ folder; what every step writes waits once per checkpoint.
 from __future__ import annotations
 
 import gzip
+import io
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +17,14 @@ from outrider.errors import UserError
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """A file to read, uncompressed where its name ends in ``.gz``; reading raises OSError, EOFError or zlib.error."""
-    return cast(IO[bytes], gzip.open(path)) if path.name.lower().endswith(".gz") else path.open("rb")
+    """A file to read, uncompressed where its name ends in ``.gz`` or ``.zst``; reading raises OSError, EOFError or
+    zlib.error."""
+    name = path.name.lower()
+    if name.endswith(".zst"):
+        import pyarrow as pa  # not at the top: it is slow to import, and this module is everywhere
+
+        return cast(IO[bytes], io.BufferedReader(pa.input_stream(path, compression="zstd")))
+    return cast(IO[bytes], gzip.open(path)) if name.endswith(".gz") else path.open("rb")
 
 
 def write_atomically(path: Path, data: Any, wait: bool = True) -> None:

@@ -1,0 +1,117 @@
+"""prime-rl's trace stream, since version 0.9.1.dev29 (September 2026): episodes, and what was learned of them later.
+
+::
+
+    traces/stream/00000.jsonl.zst              sealed chunks of episodes, in the order of their arrival
+    traces/stream/00001.jsonl                  the live one
+    traces/stream.index.jsonl                  a row for each episode
+    traces/annotations/<producer>/00000.jsonl  updates, each of a trace: whether and when it was trained on, …
+
+An update has an ``info``, which is merged into the trace's own, the newest winning, and for branches one number per
+token, null where it is unknown. Of these the means are kept here, which is all that the plain table holds.
+
+Source: the pull requests prime-rl#3444 and #3465, and ``monitors/file/traces/update.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from outrider.importers.lines import in_form, json_lines, opened
+from outrider.importers.notes import Notes
+
+STREAMS = ("advantages", "entropies")
+"""Of the numbers per token, those that a rollout's row has a mean of."""
+_CHUNK = re.compile(r"(\d+)\.jsonl(\.zst)?")
+
+
+@dataclass(slots=True)
+class TraceUpdate:
+    """What all producers have learned of one trace.
+
+    Attributes:
+        info: merged over all updates.
+        means: by name of a stream, over the known numbers of all branches.
+    """
+
+    info: dict[str, Any] = field(default_factory=dict)
+    means: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def trained(self) -> bool:
+        """Whether a batch was trained on it."""
+        return bool(self.info.get("effective"))
+
+    @property
+    def step(self) -> int | None:
+        """The step of training that took it."""
+        ship = self.info.get("ship")
+        return ship.get("step") if isinstance(ship, Mapping) else None
+
+
+def is_update(names: Iterable[str]) -> bool:
+    """Whether a record with these keys is an update of a trace."""
+    return {"trace_id", "info", "branches"} <= set(names)
+
+
+def is_chunk(path: Path) -> bool:
+    """Whether a file is a chunk of a trace stream."""
+    return path.parent.name == "stream" and _CHUNK.fullmatch(path.name) is not None
+
+
+def is_annotation(path: Path) -> bool:
+    """Whether a file is a chunk of annotations."""
+    return path.parent.parent.name == "annotations" and _CHUNK.fullmatch(path.name) is not None
+
+
+def read_updates(paths: Sequence[Path], notes: Notes) -> dict[str, TraceUpdate]:
+    """The updates of every trace, by its id; files of one producer have to be in their order."""
+    updates: dict[str, TraceUpdate] = {}
+    for path in paths:
+        for record, where in json_lines(path, notes):
+            with in_form(where, "prime-rl"):
+                update = updates.setdefault(str(record["trace_id"]), TraceUpdate())
+                update.info = _merged(update.info, record["info"] or {})
+                for name in STREAMS:
+                    numbers = [
+                        x for branch in record["branches"] or () for x in branch.get(name) or () if x is not None
+                    ]
+                    if numbers:
+                        update.means[name] = sum(numbers) / len(numbers)
+    return updates
+
+
+def missing_parts(chunks: Sequence[Path], annotations: Sequence[Path], run: str) -> list[str]:
+    """What the dump of a run lacks, as sentences: chunks whose number is left out, and annotations."""
+    numbers = sorted({int(match[1]) for path in chunks if (match := _CHUNK.fullmatch(path.name))})
+    of = f" of {run}" if run else ""
+    gaps = [n for n in range(numbers[-1] if numbers else 0) if n not in numbers]
+    sentences = []
+    if gaps:
+        names = ", ".join(f"{n:05d}" for n in gaps[:5]) + (", …" if len(gaps) > 5 else "")
+        sentences.append(f"Read in part: the trace stream{of} lacks the chunks {names}.")
+    if not annotations:
+        sentences.append(
+            f"Read in part: no annotations{of} were found (traces/annotations/), so which rollouts were trained on, "
+            "and their advantages, are not known."
+        )
+    return sentences
+
+
+def indexed_episodes(chunks: Sequence[Path]) -> int | None:
+    """How many episodes the index beside a stream lists; None where there is none."""
+    index = chunks[0].parent.parent / "stream.index.jsonl"
+    if not index.is_file():
+        return None
+    with opened(index) as file:
+        return sum(1 for line in file if line.endswith(b"\n"))
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+    return new
