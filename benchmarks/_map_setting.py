@@ -24,7 +24,8 @@ def setting_page(setting: str, benches: Mapping[str, Results]) -> str:
         parts += [f"## {title}", _sentence(found), _ends(found)]
         if found["untouched"] is not None:
             kept = found["untouched"]
-            parts += [_UNTOUCHED.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept), _told(found)]
+            opening = _UNTOUCHED if found["folder"] == found["part"] else _SHUFFLED
+            parts += [opening.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept), _told(found)]
         if found["part"] == "compared":
             parts += [_BUDGETS.format(seeds=found["bench"]["seeds"]), _budgets(found), _noise(found)]
     return "\n\n".join(parts) + "\n"
@@ -40,6 +41,11 @@ _OPENING = (
     "Changes at equal steps are on each bench's page."
 )
 _UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
+_SHUFFLED = (
+    "The last policies, once, on {count} shuffled held-out problems on which this bench measured nothing before. Other "
+    "benches had measured on nearly all of those with three numbers, of which no others exist, and on few of the rest "
+    "([rule](../../../map.py), step 13):"
+)
 _LATER = (
     "Ahead of GRPO at both ends here: {who}. A design that came later and is ahead at both is recommended before all "
     "others. One that was run again is judged by that bench alone; later ones can put another in its place."
@@ -70,7 +76,7 @@ def _sentence(found: Results) -> str:
     if len(points) > 1:
         last = (after[name]["value"] - points[-2][name]["value"] for name in ("pass@1", many))
         told += ", of which the last 1/{} gave {:+.3f} and {:+.3f}".format(len(points), *last)
-    return f"{told}. [The bench]({found['part']}/page.md), [the screen](screen/page.md#tuning)."
+    return f"{told}. [The bench]({found['folder']}/page.md), [the screen](screen/page.md#tuning)."
 
 
 def _ends(found: Results) -> str:

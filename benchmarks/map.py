@@ -197,6 +197,8 @@ TITLES = {
     "confirmed": ", with four updates a step, on shuffled problems",
     "shuffled": ", on shuffled problems",
 }
+REPLACES = {"confirmed": "better", "shuffled": "compared"}
+"""By step 13, what a bench on shuffled problems stands for once it is done."""
 POOLS = {"countdown": 2048, "frontier": 2048, "sparse": 512, "prose": 512}
 SCREENS = {"prose": ("1e-4", 2, 300)}
 """Rates, seeds and problems of a screen that has others than the rest."""
@@ -387,14 +389,17 @@ def draw(out: Path) -> None:
 def done(out: Path) -> dict[str, Results]:
     """What the finished benches found, each with what was tuned for it."""
     results = {}
-    for setting, part in product(SETTINGS, TITLES):
-        if (out / setting / part / "results.json").exists():
+    there = [each for each in product(SETTINGS, TITLES) if (out / each[0] / each[1] / "results.json").exists()]
+    replaced = {(setting, REPLACES[part]) for setting, part in there if part in REPLACES}
+    for setting, part in there:
+        if (setting, part) not in replaced:
             screen, found = (json.loads((out / setting / at / "results.json").read_bytes()) for at in ("screen", part))
             tuned = screen["tuning"]
             if part != "compared":
                 tuned = tuned_later(setting, PARTS[setting][part], tuned)
             with (out / setting / part / "numbers.csv").open(encoding="utf-8", newline="") as file:
-                told = {"numbers": [*csv.DictReader(file)], "tuned": tuned, "setting": setting, "part": part}
+                told = {"numbers": [*csv.DictReader(file)], "tuned": tuned, "setting": setting, "folder": part}
+            told["part"] = REPLACES.get(part, part)
             results[setting + TITLES[part]] = found | told | {"epochs": epochs(out / setting / part / "recipes")}
     return results
 
