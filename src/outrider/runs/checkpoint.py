@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 
 from outrider.errors import UserError
-from outrider.record.disk import disk_refused, move, sync, write_atomically
 from outrider.interrupts import interrupts_held
+from outrider.record.disk import disk_refused, move, sync, write_atomically
 
 SCHEMA_VERSION = 1
 _NAME = re.compile(r"step-(\d{8})")
