@@ -118,6 +118,37 @@ def test_work_that_was_done_is_no_copy(prompt, gold, answer):
     assert judged(prompt, gold, answer) is Outcome.CORRECT
 
 
+CONSTANTS = [r"\pi", "e", "i", r"\infty", r"\sqrt{2}", "2", r"\frac{1}{3}"]
+
+
+@given(
+    st.sampled_from(CONSTANTS), st.sampled_from(["-{}", "-({})", "2-{}", "-{}/6", "(-{})^2", "3-(-{})", "-2{}", "-1{}"])
+)
+def test_negated_constants_are_read_on_every_side(constant, shape):
+    """Sympy holds minus pi as a product and minus two as a number."""
+    text = shape.format(constant)
+    for prompt in ("", f"Is ${text}$ a number?", f"Is $x = {text}$, or $5-{text}$, or $-({text})$?"):
+        assert judged(prompt, text, text) is Outcome.CORRECT
+        assert judged(prompt, text, f"{text}+0") in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
+        assert judged(prompt, "17", text) in (Outcome.INCORRECT, Outcome.UNPARSEABLE)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        (r"-\frac{\pi}{6}", r"-\pi/6"),
+        (r"2-\pi", r"-\pi+2"),
+        ("-e", "-e^1"),
+        ("1-e", "-(e-1)"),
+        (r"-\pi i", r"-i\pi"),
+        (r"-\frac{e}{2}", r"-\frac12 e"),
+    ],
+)
+@pytest.mark.parametrize("prompt", ["", r"Is it $-\pi$, $-e$ or $-i$?"])
+def test_a_right_answer_with_a_negated_constant_is_correct(prompt, gold, answer):
+    assert judged(prompt, gold, answer) is Outcome.CORRECT
+
+
 @given(st.lists(st.integers(2, 40), min_size=2, max_size=4, unique=True), st.randoms(), st.sampled_from(REWRITINGS))
 @settings(max_examples=12)
 def test_a_sum_in_any_order_and_dress_is_no_answer(numbers, draw, shape):

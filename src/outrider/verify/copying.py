@@ -200,7 +200,8 @@ def _joined(kind: str, parts: Sequence[Tree]) -> Tree:
         return flat[0]
     if not flat:
         return _tree(sympy.Integer(int(neutral)))
-    if kind == "Mul" and len(flat) == 2 and minus and flat[1].kind == "number":
+    # of a rational number alone: minus pi is a product of two, to sympy as well
+    if kind == "Mul" and len(flat) == 2 and minus and flat[1].whole.is_Rational:
         return _tree(-flat[1].whole)
     # not evaluated: sympy would work out what the answer has left to do
     whole = getattr(sympy, kind)(*(part.whole for part in flat), evaluate=False)
