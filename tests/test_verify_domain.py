@@ -1,4 +1,4 @@
-"""An answer cannot choose where it is compared: one that lacks values where the right answer has them is not correct."""
+"""An answer cannot choose where it is compared: what lacks values of the right answer is not correct."""
 
 from __future__ import annotations
 

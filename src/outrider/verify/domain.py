@@ -1,7 +1,8 @@
 r"""Whether an answer has a value where the right answer has one, so that it cannot choose where it is compared.
 
-An answer without a value at a point is cut there: over the reals by a root or a logarithm of a negative number, anywhere
-by a division by zero, a factorial of -1 or a sum that ends before it begins. A cut domain is admitted in two cases:
+An answer without a value at a point is cut there: over the reals by a root or a logarithm of a negative number, and
+anywhere by a division by zero, a factorial of -1 or a sum that ends before it begins. Two kinds of cut domains are
+admitted:
 
 - **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: what is missing are single
   points. Roots and logarithms may take a half-line away, as \ln(x-1)-\ln(x-2) does for the logarithm of the quotient:

@@ -11,6 +11,7 @@ import re
 from unicodedata import normalize
 
 from outrider.texts import late_pattern
+from outrider.verify import east_asian
 
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
@@ -58,6 +59,8 @@ _SIGNS = {
     "\u2010": "-",
     "\u2011": "-",
     "\u3001": ", ",
+    "\u3002": ".",
+    "∇": r"\nabla ",
     **{chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)},  # letters as wide as Chinese signs
 }
 _SIGN = str.maketrans(_SIGNS)
@@ -76,6 +79,7 @@ _NOTHING = late_pattern(
     r"|\\(?:large|Large|huge|Huge)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]+\}"
 )
 THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
+_EMPTY = late_pattern(rf"{TEXT}\s*\{{[\s.]*\}}")
 _SPACES = late_pattern(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
 _BOXED = late_pattern(r"\\(?:fbox|framebox|underline|ensuremath)\s*\{([^{}]*)\}")
 _TAKEN = r"(?:[0-9](?![0-9])|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z]))"
@@ -104,10 +108,12 @@ def plain(text: str) -> str:
     text = _ROOT.sub(_root, text) if "√" in text or "sqrt" in text else text
     text = THOUSANDS.sub(",", text).replace("{,}", ",").replace("{:}", ":")
     text = _MODULUS.sub(r"\\pmod{\1}", _DOTS.sub(r"\\ldots", text)) if "\\" in text else text
-    text = _PERCENT.sub(r"\\%", text.rstrip(". "))
+    text = _PERCENT.sub(r"\\%", _EMPTY.sub(" ", text).rstrip(". "))
     if counted := _COUNTED.fullmatch(text):
         text = rf"{counted[1]}\text{{ {counted[2]}}}"
     text = " ".join(_SPACES.sub(" ", _NOTHING.sub("", text)).split())
+    if not text.isascii() and east_asian.ANY.search(text):
+        text = east_asian.plain_words(text)
     return _SHORT_FRACTION.sub(_fraction, _INDEX.sub(r"_{\1}", _BOXED.sub(r"\1", text)))
 
 
@@ -118,7 +124,9 @@ def _script(match: re.Match[str]) -> str:
 
 def _root(match: re.Match[str]) -> str:
     under = next((group for group in match.groups() if group is not None), None)
-    return r"\sqrt" if under is None else rf"\sqrt{{{under}}}"
+    if under is None:  # of brackets in brackets, which are found by their name
+        return "sqrt" if match.string.startswith("(", match.end()) else r"\sqrt"
+    return rf"\sqrt{{{under}}}"
 
 
 def _fraction(match: re.Match[str]) -> str:

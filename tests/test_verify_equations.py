@@ -1,0 +1,159 @@
+"""Equations in any direction, quantities on the left side of a value, and chains."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.record import Outcome
+from outrider.verify.equality import compare
+
+pytest.importorskip("math_verify")
+
+SAME = r"""
+y = 3x - 2 | 3x - y = 2
+3x-y=2 | y=3x-2
+x + 2y = 3 | 2x+4y=6
+x^2+y^2=4 | y^2 = 4 - x^2
+y=2x | x = y/2
+y=2x | 2x=y
+y=2x | 2x-y=0
+y=2x+1 | y-1=2x
+y = -\frac{3}{4}x+5 | 3x+4y=20
+y=2x+1 | 2x+1
+x+1=6 | x=5
+x=5 | 5
+x=5 | 5=x
+x^2+y^2=1 | 2x^2+2y^2=2
+\frac{x^2}{4}+\frac{y^2}{9}=1 | 9x^2+4y^2=36
+y^2=8x | x=\frac{y^2}{8}
+ax+by+c=0 | -ax-by=c
+F=ma | ma=F
+z = x+y | x = z-y
+PV=nRT | nRT=PV
+x=1,y=2 | y=2,x=1
+x-2y+3=0 | y=\frac{x+3}{2}
+y-4 = 3(x-1) | y=3x+1
+\theta=2\phi | 2\phi=\theta
+7 | m+n=7
+7 | 7=m+n
+7 | AB^2=7
+7 | \text{Area}=7
+7 | f(2)=7
+30 | \angle ABC = 30
+30 | \angle ABC = 30^\circ
+\frac12 | P(A)=1/2
+5 | |AB|=5
+5 | |z|=5
+7 | m+n=3+4=7
+7 | 3+4=7
+5 | 2+3=5
+\frac{1}{2} | \sin\theta=\frac{1}{2}
+\frac{3}{5} | \cos A = \frac{3}{5}
+\frac{1}{2} | \sin(30^\circ)=\frac{1}{2}
+12 | xy=12
+25 | a^2+b^2=25
+10 | a+b+c=10
+10 | x_1+x_2=10
+3 | \mathbb{E}[X]=3
+3 | E[X]=3
+\frac{1}{3} | \Pr(A\cap B)=\frac13
+7 | |A\cup B|=7
+7 | n(A\cup B)=7
+12 | [ABC]=12
+12 | S_{\triangle ABC}=12
+12 | \text{Area of }\triangle ABC = 12
+\frac{2}{3} | \frac{AB}{CD}=\frac23
+\{1,2\} | A\cap B=\{1,2\}
+(1,2) | (m+n,mn)=(1,2)
+2x+1 | f'(x)=2x+1
+2x | \frac{dy}{dx}=2x
+7 | \gcd(a,b)=7
+7 | \gcd(14,21)=7
+42 | \lfloor x\rfloor+\lfloor y\rfloor = 42
+\frac{1}{2} | \int_0^1 x\,dx=\frac12
+1 | \lim_{x\to 0}\frac{\sin x}{x}=1
+385 | \sum_{k=1}^{10} k^2=385
+5 | \max(a,b)=5
+\sqrt{7} | AC=\sqrt7
+50\% | x+y=50\%
+7, 12 | m+n=7, mn=12
+m+n=7 | m+n=7
+m+n=7 | n+m=7
+3 | f(f(2))=3
+-3 | f(-1)=-3
+8 | 2^{a+b}=8
+3 | \log_2(ab)=3
+120^\circ | \angle A+\angle B=120^\circ
+9 | \det(A)=9
+9 | \operatorname{tr}(A)=9
+13 | P(3)=13
+13 | P(x)+Q(x)=13
+x^2+1 | g(x)=x^2+1
+a_n=2n+1 | a_{n}=2n+1
+\frac{\pi}{3} | \arg(z)=\frac{\pi}{3}
+\frac{3}{4} | \frac{a}{b}=\frac34
+[0,2\pi) | 0\le\theta<2\pi
+0\le\theta<2\pi | [0,2\pi)
+(-\infty,1) | \lambda<1
+(1,2) | 1<\alpha<2
+(3,\infty) | \theta > 3
+(1,2) | 1<x_1<2
+[0, \frac{\pi}{2}] | 0\leq \theta \leq \frac{\pi}{2}
+"""
+
+OTHER = r"""
+y=2x | x=2y
+y=2x | y=-2x
+y=2x | x(y-2x)=0
+y=2x | (y-2x)^2=0
+y=2x | 0=0
+y=2x | x=x
+0=0 | x=x
+0=0 | 1=1
+x-1=0 | (x-1)^2=0
+(x-1)^2=0 | x-1=0
+x=5 | x+1=6
+x=5 | 2x=10
+x=5 | y=5
+x=5 | x=-5
+x+y=5 | 5
+x^2+y^2=1 | x^2+y^2=2
+y^2=8x | y=\sqrt{8x}
+y-4 = 3(x-1) | y=3x-1
+7 | m+n=3+5=7
+7 | m+n=7=8
+7 | m+n=8
+7 | 9=7
+7 | 7=7
+k=3 | (3)=3
+3 | (3)=3
+4 | x^{2}=4
+4 | \frac{1}{x}=4
+9 | x_{1}^{2}=9
+14 | 2x=14
+5 | x+1=5
+24 | n!=24
+\frac{1}{2} | \cos(30^\circ)=\frac{1}{2}
+6 | \gcd(14,21)=6
+384 | \sum_{k=1}^{10} k^2=384
+x=7 | m+n=7
+m+n=7 | m-n=7
+x^2+1 | g(x)=x^2-1
+[0,2\pi) | 0\le\theta\le 2\pi
+[0,2\pi) | 0<\theta<2\pi
+(3,\infty) | 2\theta > 6
+"""
+
+
+def pairs(table: str) -> list[tuple[str, str]]:
+    return [tuple(part.strip() for part in line.split(" | ", 1)) for line in table.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("gold", "answer"), pairs(SAME))
+def test_the_same_equation_or_the_value_of_a_quantity(gold, answer):
+    assert compare(gold, answer) == (Outcome.CORRECT, "")
+
+
+@pytest.mark.parametrize(("gold", "answer"), pairs(OTHER))
+def test_another_equation_or_a_wrong_chain(gold, answer):
+    assert compare(gold, answer)[0] is not Outcome.CORRECT

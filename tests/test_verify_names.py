@@ -1,0 +1,251 @@
+"""Names without a backslash are mathematics, and never products of letters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from outrider.record import Outcome, Problem
+from outrider.verify import names
+from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
+
+pytest.importorskip("math_verify")
+CASES = Path(__file__).parents[2] / "shared" / "cases" / "verdicts" / "names_without_backslash.math.jsonl"
+
+SAME = r"""
+2\pi r | 2*pi*r
+2*pi*r | 2*pi*r
+2*\pi*r | 2\pi r
+pi/6 | \frac{\pi}{6}
+\frac{\pi}{6} | pi/6
+pi | \pi
+\pi | pi
+3*cos(2*t) | 3\cos(2t)
+3\cos(2t) | 3*cos(2*t)
+cos(sqrt(140)*t) | \cos(2\sqrt{35}t)
+sqrt(140)*t | 2\sqrt{35}t
+exp(x) | e^x
+e^x | exp(x)
+e^5 | exp(5)
+x^2+1 | x**2+1
+ln(2) | \ln 2
+\frac{\sqrt{2}}{2} | sqrt(2)/2
+alpha+1 | \alpha+1
+x>=3 | x\ge 3
+(-oo, 3] | (-\infty, 3]
+(-\infty,3] | x <= 3
+sin(pi) | sinpi
+cos(0) | 1
+tan(pi/4) | 1
+sin(0) | 0
+arctan(x) | \arctan x
+sqrt(x) | \sqrt x
+even | even
+cost | cost
+theta | \theta
+\theta | theta
+2\sin\theta | 2*sin(theta)
+x\ln x | x*ln(x)
+x\ln x | xlnx
+x\ln x - x | xln(x) - x
+\sin x\cos x | sinxcosx
+\sin x\cos x | sin(x)*cos(x)
+mg\sin\theta | mgsin(theta)
+mg\sin\theta | m*g*sin(theta)
+\frac{1}{2}mv^2 | 0.5*m*v**2
+\frac{1}{2}mv^2 | (1/2)*m*v^2
+mgh | mgh
+|x-1| | abs(x-1)
+|x-1| | Abs(1-x)
+\lfloor x/2\rfloor | floor(x/2)
+\lceil x/2\rceil | ceil(x/2)
+\lceil x/2\rceil | ceiling(x/2)
+\binom{n}{2} | binomial(n,2)
+10 | binomial(5,2)
+10 | 5 choose 2
+\frac{1}{2} | Rational(1,2)
+Rational(1,2) | 0.5
+n! | factorial(n)
+120 | factorial(5)
+x^{1/3} | cbrt(x)
+\sqrt[3]{x} | x**(1/3)
+\sqrt{x} | x**0.5
+x^{-1} | x**-1
+\frac{1}{x} | x**(-1)
+x^{12} | x**12
+x^n | x**n
+\sin^2 x | sin(x)**2
+\sin^2 x | sin^2(x)
+\sin^2 x | sin(x)^2
+\log_2 5 | log2(5)
+\log_2 5 | log(5,2)
+\log_2 5 | log_2(5)
+\log_{10} 5 | log10(5)
+\frac{\ln 5}{\ln 2} | log(5)/log(2)
+\arcsin x | asin(x)
+\arcsin x | arcsin(x)
+\sinh x | sinh(x)
+\infty | oo
+\infty | inf
+-\infty | -inf
+-oo | -\infty
+(-\infty,1)\cup(2,\infty) | (-oo,1) U (2,oo)
+(-\infty,1)\cup(2,\infty) | (-oo,1)U(2,oo)
+(-\infty,1)\cup(2,\infty) | (-infinity, 1) union (2, infinity)
+[1,2] | x in [1,2]
+x\ne 3 | x != 3
+720 | 6!
+e^{2x} | exp(2*x)
+e^{-x^2} | exp(-x**2)
+\frac{e^x}{x} | exp(x)/x
+\sqrt{x^2+y^2} | sqrt(x**2+y**2)
+\sqrt{1+\sqrt{x}} | sqrt(1+sqrt(x))
+\sqrt{2} | sqrt2
+\sqrt{2}+1 | sqrt 2 + 1
+\sqrt{(a+b)^2+c} | sqrt((a+b)^2+c)
+k\pi | kpi
+k\pi | k*pi
+2k\pi | 2kpi
+2\pi r | 2pir
+\pi r^2 | pir^2
+\pi r^2 | pi r^2
+\pi r^2 h | pi*r^2*h
+2\pi rh | 2pirh
+\frac{1}{2}\cdot base\cdot height | base*height/2
+\frac{1}{2} | frac{1}{2}
+\frac{\sqrt{3}}{2} | frac{sqrt{3}}{2}
+\tan\alpha | tan(alpha)
+\sin x | sin x
+\sin x | sinx
+sin x | \sin(x)
+\cos(2x)+1 | cos 2x + 1
+\cos\theta | cos theta
+2\omega t | 2*omega*t
+\lambda | lambda
+\mu | mu
+\max(a,b) | max(a,b)
+\gcd(m,n) | gcd(m,n)
+\operatorname{lcm}(m,n) | lcm(m,n)
+2\max(x,3) | 2*max(x,3)
+ab | ab
+ab | ba
+abc(a+b+c) | (a+b+c)abc
+AB+CD | CD+AB
+ABCD | ABCD
+7 | 7 pieces
+\text{spin} | spin
+pin | pin
+x = 2 or x = -3 | 2, -3
+3\sin(2t+\frac{\pi}{4}) | 3*sin(2*t + pi/4)
+A\cos(\omega t) | A*cos(omega*t)
+C_1e^{-t}+C_2e^{2t} | C_1*exp(-t)+C_2*exp(2*t)
+C1 e^{-t} | C1*exp(-t)
+\frac{x^3}{3}+C | x**3/3 + C
+1+\sqrt{5} | 1+Sqrt(5)
+\sin 30^\circ | sin(30°)
+\frac{1}{2} | sin(30°)
+1/2 | cos(pi/3)
+\frac{2}{3}\pi | 2pi/3
+\frac{2}{3}\pi | (2/3)*pi
+x\equiv 3 \pmod 5 | x\equiv 3 \pmod{5}
+1 | 7 mod 3
+\tanh x | tanh(x)
+-\ln|\cos x| | -ln|cos x|
+-\ln|\cos x| | -log(abs(cos(x)))
+2^{n+1} | 2**(n+1)
+x_1+x_2 | x_1 + x_2
+\theta_1 | theta_1
+\phi | phi
+\frac{\pi^2}{6} | pi**2/6
+\frac{\pi^2}{6} | pi^2/6
+i\pi | i*pi
+e^{i\pi/3} | exp(i*pi/3)
+3+4i | 3+4*I
+"""
+
+OTHER = r"""
+ln(2) | 2nl
+log(2) | 2gol
+sin(x) | ins(x)
+exp(0) | 0
+log(0) | \ln(0)
+cos(0) | \sin(0)
+even | neve
+cost | tocs
+cost | \cos t
+\cos t | tocs
+theta | ateht
+2*base | 2*abse
+7\pi | 7 pieces
+7\pi | 7 spin
+\text{pieces} | \pi eces
+\text{spin} | s\pi n
+pin | \pi n
+pie | \pi e
+erf(x) | fre(x)
+x*cos(2) | x*sco(2)
+2\pi | 2ip
+\pi | ip
+x>=3 | x>3
+x>=3 | x<=3
+2*pi*r | 2*pi*r**2
+exp(x) | xe
+exp(x) | xpe x
+ln(x) | nx
+sqrt(x) | x
+sqrt(2) | 2
+theta | eta
+alpha | beta
+"""
+
+
+def pairs(table: str) -> list[tuple[str, str]]:
+    return [tuple(part.strip() for part in line.split(" | ", 1)) for line in table.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("gold", "answer"), pairs(SAME))
+def test_a_name_without_a_backslash_is_read(gold, answer):
+    assert compare(gold, answer) == (Outcome.CORRECT, "")
+
+
+@pytest.mark.parametrize(("gold", "answer"), pairs(OTHER))
+def test_a_name_is_no_product_of_its_letters(gold, answer):
+    assert compare(gold, answer)[0] is not Outcome.CORRECT
+
+
+@pytest.mark.parametrize(
+    "gold", ["erf(x)", "2*foo(3)", "besselj(0, x)", "Integral(x, x)", "x + det(A)", "trace(A)", "sgn(x)"]
+)
+def test_a_right_answer_with_a_name_that_cannot_be_read_is_refused_aloud(gold):
+    with pytest.raises(ValueError, match=r"no function that can be read"):
+        Maths().reference({"answer": gold}, "answer")
+
+
+@pytest.mark.parametrize(
+    "gold",
+    ["abc(a+b+c)", "AB(x+1)", "f(x)", "xy(x-y)", "even", "cost", "Area(ABC) = 5", r"\operatorname{erf}(x)", "mg(h+1)"],
+)
+def test_what_may_be_read_is_not_refused(gold):
+    assert Maths().reference({"answer": gold}, "answer") == gold
+
+
+@pytest.mark.parametrize(
+    "text", ["even", "no solution", "pieces", "spin", "cost", "sine wave", "pin", r"\text{pi}", "mgh", "ab"]
+)
+def test_words_and_products_stay_as_they_are(text):
+    assert names.latex(text) == text
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="no cases beside the checkout")
+def test_the_cases_that_were_reported_have_their_right_verdict():
+    cases = [json.loads(line) for line in CASES.read_text().splitlines()]
+    wrong = []
+    for case in cases:
+        gold = Maths().reference({"answer": case["gold"]}, "answer")
+        success = Maths().judge(Problem("p", "", answer=gold), case["response"], True).success
+        if success != (case["right verdict"] == "correct"):
+            wrong.append(case)
+    assert wrong == []

@@ -1,0 +1,117 @@
+"""Ratios, sets of sets, vectors, symbols of several signs, and logarithms without a base."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.record import Outcome
+from outrider.verify.equality import compare
+
+pytest.importorskip("math_verify")
+
+SAME = r"""
+m_{\max}=7 | 7
+m_{\max}=7 | m_{\max}=7
+m_{\max}=7 | m_{max}=7
+7 | m_{\max}=7
+7 | m_{\text{max}}=7
+m_{\text{max}}=7 | m_{\max} = 7
+m_{\mathrm{min}}=3 | m_{\min}=3
+10 M_\odot | 10M_{\odot}
+2\times 10^{30} M_\odot | 2 \times 10^{30} M_{\odot}
+M = 1.4 M_\odot | 1.4 M_\odot
+v_{\text{esc}}=\sqrt{2GM/R} | \sqrt{\frac{2GM}{R}}
+T_{\infty}=300 | T_\infty = 300
+x_{*} = 3 | 3
+5 | x^{*}=5
+5 | x^* = 5
+\ln 2 | \log 2
+\log 2 | \ln 2
+\frac{\ln 3}{2} | \frac{1}{2}\log 3
+x\ln x - x | x\log x - x
+2 | \log 100
+1 | \log e
+\log_{10} 2 | \log 2
+\log_{10} 2 | \lg 2
+\log 200 | 2+\log 2
+1e-5 | 10^{-5}
+1e-5 | 0.00001
+10^{-5} | 1e-5
+1e-5 | 1\times10^{-5}
+6.02e23 | 6.02\times 10^{23}
+1.5e3 | 1500
+3e8 | 3\cdot 10^8
+1E6 | 1000000
+-2.5e-3 | -0.0025
+1:2:3 | 2:4:6
+1:2:3 | \frac12:1:\frac32
+1:2:3 | 1 : 2 : 3
+a:b:c=1:2:3 | 1:2:3
+1:2:3 | a:b:c=1:2:3
+3:4 | 3/4
+6:8 | 3:4
+\sqrt2:1:1 | 2:\sqrt2:\sqrt2
+1:2:3:4 | 2:4:6:8
+12:05 | 12:05
+\{\{1\},\{2\}\} | \{\{2\},\{1\}\}
+\{5\} | 5
+5 | \{5\}
+\nabla\cdot \mathbf{E} | \nabla \cdot \mathbf{E}
+\nabla\cdot \mathbf{E}=0 | \nabla\cdot\mathbf{E} = 0
+\mathbf{a}\cdot\mathbf{b} | \mathbf{b}\cdot\mathbf{a}
+3\times 4 | 12
+x\times y | xy
+2\times\frac{3}{4} | \frac32
+"""
+
+OTHER = r"""
+m_{\max}=7 | m_{\min}=7
+10 M_\odot | 10 M_\oplus
+10 M_\odot | 10 M
+\ln 2 | \lg 2
+\ln 2 | \log_{10} 2
+1+\ln 2 | \log 10 + \log 2 + 1 - 1
+2 + \ln 2 | \log 100 + \log 2
+\ln 2 | \log 3
+1e-5 | 1e-6
+1e-5 | e-5
+1:2:3 | 1:3:2
+1:2:3 | \frac{1}{6}
+1:2:3 | 3:2:1
+\frac16 | 1:2:3
+1:2:3 | 1:2
+1:2 | 1:2:3
+1:2:3 | 1,2,3
+1:2:3 | a:b:c=1:3:2
+3:4 | 4:3
+1:2:3:4 | 1:2:4:3
+12:05 | 12:5
+\{1,2\} | \{\{1\},\{2\}\}
+{1,2} | {{1},{2}}
+\{1,2\} | \{1,\{2\}\}
+\{\{1\},\{2\}\} | \{1,2\}
+5 | \{\{5\}\}
+(1,2) | (\{1\},\{2\})
+\nabla\cdot E | \nabla\times E
+\nabla \cdot \mathbf{E} | \nabla \times \mathbf{E}
+\nabla\times \vec{E} | \nabla\cdot\vec{E}
+\nabla\cdot \mathbf{E}=0 | \nabla\times\mathbf{E} = 0
+\nabla \phi | \nabla\cdot\phi
+\vec{a}\cdot\vec{b} | \vec{a}\times\vec{b}
+\mathbf{a}\times\mathbf{b} | \mathbf{a}\cdot\mathbf{b}
+\mathbf{a}\times\mathbf{b} | \mathbf{b}\times\mathbf{a}
+"""
+
+
+def pairs(table: str) -> list[tuple[str, str]]:
+    return [tuple(part.strip() for part in line.split(" | ", 1)) for line in table.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("gold", "answer"), pairs(SAME))
+def test_the_same_structure(gold, answer):
+    assert compare(gold, answer) == (Outcome.CORRECT, "")
+
+
+@pytest.mark.parametrize(("gold", "answer"), pairs(OTHER))
+def test_a_structure_that_only_looks_alike(gold, answer):
+    assert compare(gold, answer)[0] is not Outcome.CORRECT
