@@ -56,13 +56,11 @@ x=3 | \text{The solution is } x=3
 5\text{ MW} | 5\text{ megawatts}
 5\text{ kW} | 5\text{ kilowatts}
 5\text{ kW} | 5\text{ kW}
-5\text{ W} | 5\text{ watts}
 5\text{ cm} | 5\text{ CM}
 5\text{ KG} | 5\text{ kg}
 5\text{ m/s} | 5\text{ meters per second}
 9.8\text{ m/s}^2 | 9.8\text{ m/s}^2
 5\text{ J} | 5\text{ joules}
-5\text{ N} | 5\text{ newtons}
 5\text{ Hz} | 5\text{ hertz}
 5 \mathrm{~kPa} | 5\text{ kPa}
 5 \mathrm{~mW} | 5\text{ mW}

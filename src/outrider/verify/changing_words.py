@@ -24,7 +24,8 @@ _MULTIPLES = """
     quintuple quintupled sextuple multiplied multiple multiples each apiece every
     half halves halved halving third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
     ninth ninths tenth tenths elevenths twelfths twentieths hundredth hundredths thousandth thousandths millionth
-    millionths billionth billionths trillionth trillionths quartered divided split percent percentage pct permille permil
+    millionths billionth billionths trillionth trillionths quartered divided split percent percentage pct
+    permille permil
 """
 _OPERATIONS = """
     factorial base mod modulo squared cubed root roots power powers plus minus inverse inverted reciprocal reciprocals

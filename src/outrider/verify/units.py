@@ -14,7 +14,7 @@ from outrider.verify.changing_words import is_no_noun
 from outrider.verify.typography import TEXT
 
 _DIRECTIONS = """
-    S E NE NW SE SW north south east west northeast northwest southeast southwest left right up down above below
+    N S E W NE NW SE SW north south east west northeast northwest southeast southwest left right up down above below
     forward backward upward downward inward outward clockwise counterclockwise anticlockwise
     odd even prime composite positive negative rational irrational real
 """  # at the end: 3 units left, n even, but not 3 right angles
