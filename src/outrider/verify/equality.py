@@ -12,6 +12,7 @@ from outrider.verify.algebra import equal, readable
 from outrider.verify.answers import normalise, number
 from outrider.verify.latex import UnreadableError, clean, refuse
 from outrider.verify.prose import value_of
+from outrider.verify.repetitions import without_repetitions
 from outrider.verify.typography import FONT, TEXT, plain
 
 _IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
@@ -29,6 +30,7 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
     >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
     ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
     """
+    answer = without_repetitions(gold, answer)
     if not units.agree(_unit(gold), _unit(answer)):
         return Outcome.INCORRECT, "another unit"
     if normalise(answer) == normalise(gold):
