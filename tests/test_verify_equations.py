@@ -99,6 +99,64 @@ a_n=2n+1 | a_{n}=2n+1
 (3,\infty) | \theta > 3
 (1,2) | 1<x_1<2
 [0, \frac{\pi}{2}] | 0\leq \theta \leq \frac{\pi}{2}
+y=-2x+7 | 2x+y=7
+y=-2x+7 | 2x + y - 7 = 0
+y=\frac{1}{2}x-3 | x-2y=6
+y=\frac{1}{2}x-3 | x - 2y - 6 = 0
+3x+4y-12=0 | y = -\frac{3}{4}x+3
+(x-1)^2+(y+2)^2=9 | x^2+y^2-2x+4y-4=0
+(x-1)^2+(y+2)^2=9 | (x-1)^2 + (y+2)^2 - 9 = 0
+y=x^2 | x^2-y=0
+y = x^2-4x+3 | y+1=(x-2)^2
+y^2=4x | x=\frac14 y^2
+x^2-y^2=1 | y^2=x^2-1
+x=2y+1 | y=\frac{x-1}{2}
+2a+3b=c | c=2a+3b
+A=\pi r^2 | \pi r^2=A
+C=\frac{5}{9}(F-32) | F=\frac{9}{5}C+32
+x+y+z=6 | z=6-x-y
+f(x)=2x+1 | 2x+1=f(x)
+f(x)=2x+1 | 2x+1
+a_n=3n-1 | 3n-1
+\frac{x}{3}+\frac{y}{4}=1 | 4x+3y=12
+x-y=0 | y=x
+8 | a+b+c=8
+8 | a + b = 8
+8 | x^2+y^2 = 8
+8 | \text{Answer} = 8
+8 | \text{Perimeter} = 8
+8 | g(3) = 8
+8 | f^{-1}(3)=8
+8 | f(g(2))=8
+8 | \triangle ABC = 8
+8 | [ABCD]=8
+8 | \overline{AB}=8
+8 | AB+BC=8
+8 | AB \cdot CD=8
+8 | \frac{m}{n}=8
+8 | |x-y|=8
+8 | \sqrt{a^2+b^2}=8
+8 | S_{10}=8
+8 | \phi(15)=8
+8 | \phi(15)=\phi(3)\phi(5)=2\cdot4=8
+8 | N=2^3=8
+8 | 2^3=8
+8 | \binom{8}{1}=8
+\frac{3}{8} | P(A|B)=\frac{3}{8}
+\frac{3}{8} | P(X=2)=\frac{3}{8}
+\frac{3}{8} | P(X \ge 2) = \frac38
+8 | \mathrm{lcm}(a,b)=8
+8 | \operatorname{Var}(X)=8
+8 | \text{max value} = 8
+8 | \tan\alpha = 8
+8 | \cos^2 A+\cos^2B = 8
+8 | m\angle ABC = 8^\circ
+8 | \angle BAC=8^{\circ}
+(2,3) | (x,y)=(2,3)
+(2,3) | x=2, y=3
+2, 3 | x=2 \text{ or } x=3
+2, 3 | x_1=2, x_2=3
+\{2,3\} | x\in\{2,3\}
 """
 
 OTHER = r"""
@@ -142,6 +200,28 @@ x^2+1 | g(x)=x^2-1
 [0,2\pi) | 0\le\theta\le 2\pi
 [0,2\pi) | 0<\theta<2\pi
 (3,\infty) | 2\theta > 6
+y=-2x+7 | 2x-y=7
+y=-2x+7 | 2x+y=-7
+x^2+y^2=9 | x^2+y^2=3
+y=x^2 | x=\sqrt{y}
+y=x | y^2=x^2
+y=x | x(y-x)=0
+y=x | \frac{y}{x}=1
+x+y=3 | x+y=3+z
+x-y=0 | 0=0
+y=2x | y-2x
+y=x^2 | y=x^3
+8 | a+b=9
+8 | a+b=2+5=8
+8 | 2^3=9
+8 | 3+4=8
+8 | x^3=8
+8 | 3x=8
+8 | x+2=8
+8 | 8=8
+x=8 | y=8
+8 | a+b=8, a-b=2
+a+b=8 | 8
 """
 
 

@@ -164,6 +164,68 @@ x_1+x_2 | x_1 + x_2
 i\pi | i*pi
 e^{i\pi/3} | exp(i*pi/3)
 3+4i | 3+4*I
+\frac{5\pi}{6} | 5*pi/6
+\frac{5\pi}{6} | (5*pi)/6
+-\frac{\pi}{3} | -pi/3
+4\sqrt{3}-\pi | 4*sqrt(3) - pi
+\frac{1}{3}\sin^3 x+C | sin(x)**3/3 + C
+e^{-2x}(\cos x+\sin x) | exp(-2*x)*(cos(x)+sin(x))
+\ln|x|+C | ln|x| + C
+\ln|x|+C | log(abs(x)) + C
+\arctan(x/2)/2 | atan(x/2)/2
+\frac{\sqrt{\pi}}{2} | sqrt(pi)/2
+2\cos(3t-\frac{\pi}{4}) | 2*cos(3*t - pi/4)
+\{x : x\ge 2\} | x >= 2
+[2,\infty) | x>=2
+[2,\infty) | [2, inf)
+[2,\infty) | [2,oo)
+(-\infty,\infty) | (-oo,oo)
+(-\infty, -1]\cup[1,\infty) | (-oo, -1] U [1, oo)
+\theta = \frac{\pi}{4} | theta = pi/4
+\frac{\pi}{4} | theta = pi/4
+\lambda=2 | lambda=2
+\alpha^2+\beta^2 | alpha^2+beta^2
+r\cos\theta | r*cos(theta)
+r\cos\theta | rcos(theta)
+\sqrt[3]{4} | 4**(1/3)
+\sqrt[3]{4} | 4^(1/3)
+\sqrt[3]{4} | cbrt(4)
+\frac{-1+\sqrt{5}}{2} | (-1+sqrt(5))/2
+\frac{-1\pm\sqrt{5}}{2} | (-1+sqrt(5))/2, (-1-sqrt(5))/2
+10^{-3} | 10**-3
+10^{-3} | 10**(-3)
+10^{12} | 10**12
+\log_3 7 | log(7)/log(3)
+\log_3 7 | ln(7)/ln(3)
+\log_3 7 | log_3(7)
+n(n-1)/2 | binomial(n, 2)
+\frac{n!}{2} | factorial(n)/2
+x\sin x+\cos x | x*sin(x)+cos(x)
+x\sin x+\cos x | xsinx+cosx
+2\sin x\cos x | 2sinxcosx
+\tan^{-1}(2) | arctan(2)
+\max(0,x) | max(0, x)
+\sec^2 x | sec(x)^2
+\pi | PI
+2\pi\sqrt{\frac{L}{g}} | 2*pi*sqrt(L/g)
+\frac{1}{2\pi}\sqrt{\frac{k}{m}} | (1/(2*pi))*sqrt(k/m)
+\frac{GMm}{r^2} | G*M*m/r**2
+\frac{GMm}{r^2} | GMm/r^2
+v_0\sin\theta | v_0*sin(theta)
+\frac{v_0^2\sin 2\theta}{g} | v_0**2*sin(2*theta)/g
+\mu mg\cos\theta | mu*m*g*cos(theta)
+3\times10^8 | 3*10**8
+i | I
+\frac{1}{1-x} | 1/(1-x)
+x \neq 2 | x != 2
+\rho g h | rho*g*h
+\Delta x | Delta*x
+\sqrt{2} | √2
+a\le b | a<=b
+\text{pie} | pie
+\text{even} | even
+\text{infinite} | infinite
+\text{no real solutions} | no real solutions
 """
 
 OTHER = r"""
@@ -199,6 +261,27 @@ sqrt(x) | x
 sqrt(2) | 2
 theta | eta
 alpha | beta
+\frac{5\pi}{6} | 5*pi/7
+\sin x | cos(x)
+\sin x | nis(x)
+\arctan x | tan(x)
+[2,\infty) | (2, inf)
+\alpha | a
+\theta | the ta
+2\pi | 2*p*i+0*q
+\ln 3 | ln(2)
+\log 3 | olg(3)
+\max(a,b) | xam(a,b)
+\sqrt{2} | tsqr(2)
+\sqrt{3} | sqrt(2)
+\text{maximum} | max
+\pi | spi
+\infty | of
+e^x | exp(-x)
+e^x | xep
+\text{pie} | \pi e
+\text{alphabet} | \alpha bet
+\infty | infinitely many
 """
 
 

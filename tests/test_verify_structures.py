@@ -62,6 +62,42 @@ a:b:c=1:2:3 | 1:2:3
 3\times 4 | 12
 x\times y | xy
 2\times\frac{3}{4} | \frac32
+2:3:4 | 4:6:8
+2:3:4 | 1:1.5:2
+2:3 | \frac{2}{3}
+2:3 | 2/3
+2:3 | 4:6
+3 : 4 : 5 | 3:4:5
+x:y:z=3:4:5 | 3:4:5
+\{\{1\},\{2,3\}\} | \{\{2,3\},\{1\}\}
+\{(1,2),(3,4)\} | (3,4),(1,2)
+\nabla\times\mathbf{B}=\mu_0\mathbf{J} | \nabla \times \mathbf{B} = \mu_0 \mathbf{J}
+\vec{u}\cdot\vec{v} | \vec{v}\cdot\vec{u}
+T_{\min}=20 | 20
+T_{\text{min}}=20 | T_{\min} = 20
+5 M_{\odot} | 5 M_\odot
+R_\oplus | R_{\oplus}
+F_{\text{net}}=ma | ma
+F_{\text{net}} | F_{net}
+[0,\pi] | 0 \le x \le \pi
+[0,\pi] | 0 \leqslant \phi \leqslant \pi
+(0,2\pi] | 0<\theta\le2\pi
+\frac{\ln 2}{3} | \frac{\log 2}{3}
+\log_2 3 | \frac{\log 3}{\log 2}
+3 | \log 1000
+1-\ln 2 | 1-\log 2
+1e3 | 1000
+2.5e-4 | 0.00025
+2.5e-4 | 2.5\times 10^{-4}
+1e-10 | 10^{-10}
+p = 5, q = 2 \quad \text{and} \quad p = 7, q = 2 | p=5,q=2;p=7,q=2
+p=5,q=2;p=7,q=2 | (5,2),(7,2)
+x=1,y=2,x=3,y=4 | (1,2),(3,4)
+x=1,y=2,x=3,y=4 | x=3,y=4,x=1,y=2
+x=1, x=2 | x=2, x=1
+\begin{pmatrix}1 & 2 \\3 & 4\end{pmatrix} | \left[\begin{array}{cc}1 & 2 \\3 & 4\end{array}\right]
+\begin{pmatrix}1 \\3\end{pmatrix} | \left(\begin{array}{c}1\\3\end{array}\right)
+\\left(\\frac{1}{5},\\frac{1}{6}\\right) | (1/5,1/6)
 """
 
 OTHER = r"""
@@ -100,6 +136,30 @@ m_{\max}=7 | m_{\min}=7
 \vec{a}\cdot\vec{b} | \vec{a}\times\vec{b}
 \mathbf{a}\times\mathbf{b} | \mathbf{a}\cdot\mathbf{b}
 \mathbf{a}\times\mathbf{b} | \mathbf{b}\times\mathbf{a}
+2:3:4 | 2:4:3
+2:3:4 | \frac{1}{6}
+2:3:4 | 2:3
+2:3 | 3:2
+3:4:5 | 5:4:3
+3:4:5 | 3,4,5
+3:4:5 | (3,4,5)
+9:05 | 9:5
+9:05\text{ a.m.} | 9:05\text{ p.m.}
+\{\{1\},\{2,3\}\} | \{1,2,3\}
+\{1,2,3\} | \{\{1,2,3\}\}
+\{1,2,3\} | \{\{1\},\{2\},\{3\}\}
+\{\emptyset\} | \emptyset
+\{(1,2),(3,4)\} | \{1,2,3,4\}
+\nabla\times\mathbf{B} | \nabla\cdot\mathbf{B}
+\nabla\times\mathbf{B}=\mu_0\mathbf{J} | \nabla \cdot \mathbf{B} = \mu_0 \mathbf{J}
+\nabla^2\phi | \nabla\phi
+\vec{u}\times\vec{v} | \vec{u}\cdot\vec{v}
+R_\oplus | R_\odot
+(0,2\pi] | 0\le\theta<2\pi
+\ln 10 | 1
+\log 10 + \ln 10 | 2
+1e-10 | 1e10
+p=5,q=2;p=7,q=3 | p=5,q=3,p=7,q=2
 """
 
 

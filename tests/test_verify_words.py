@@ -98,6 +98,59 @@ x=1 | x=1。
 2\pi | 2π米
 7 | x=7（个）
 7 | 7（个）
+3 | 3\text{ possible values}
+3 | 3\text{ real roots}
+3 | 3\text{ complex solutions}
+3 | 3\text{ hours}
+3 | 3\text{ days}
+3 | 3 students
+3 | 3\text{ men}
+3 | 3\text{ distinct triangles}
+3 | 3\text{ points of intersection}
+3 | \text{Answer: } 3
+3 | \text{The number of solutions is } 3
+3 | \text{So the answer is } 3.
+3 | \text{Therefore, the answer is } 3
+3 | \text{Final answer: } 3
+3 | \text{final answer} = 3
+3 | \textbf{3}
+3 | \text{3}
+3 | \text{ 3 }
+3 | \text{It is } 3
+3 | \text{Minimum value is } 3
+3 | \text{The maximum is } 3
+3 | The minimum value is 3
+3 | \text{John has } 3 \text{ apples}
+3 | \text{She bought } 3 \text{ apples}
+3\text{ m} | \text{Height: } 3 \text{ m}
+\$3 | \text{Cost: } \$3
+\frac34 | \text{Probability} = \frac{3}{4}
+20^\circ\text{C} | 20^{\circ}\mathrm{C}
+3 \text{ GHz} | 3\text{ gigahertz}
+3\text{ kN} | 3\text{ kilonewtons}
+3\text{ kΩ} | 3\text{ kΩ}
+3\ \mathrm{m/s} | 3\text{ m/s}
+3\mu\text{m} | 3\ \mu\text{m}
+3 | 3天
+3 | 3 天
+3 | 3名学生
+3 | 最大值为3
+3 | 最大值是 $3$
+3 | 最小值:3
+3 | 因此，答案是3
+3 | 所以答案为：3
+3 | 故选3
+3 | 3组
+3 | 3块钱
+3 | 一共3个
+3 | 总共有3种可能
+3 | \text{共 }3\text{ 个}
+3 | $3$ 元
+3 | \text{答：}3
+\sqrt{3} | 面积是\sqrt{3}
+\sqrt{3} | \sqrt{3}平方米
+x=3 | 解为x=3
+3\text{ km} | 3公里
 """
 
 OTHER = r"""
@@ -211,6 +264,70 @@ f\text{ is injective} | g\text{ is injective}
 7 | 错误7
 是 | 否
 正确 | 错误
+3 | 3\text{ pairs of shoes}
+3 | 3\text{ dozen eggs}
+3 | 3\text{ half-hours}
+3 | 3\text{ scores}
+3 | 3\text{ squared}
+3 | 3 crore rupees
+3 | 3\text{ is incorrect}
+3 | 3\text{ fewer}
+3 | 3\text{ degrees below}
+3 | 3\text{ minutes early}
+3 | 3\text{ times as many}
+3 | 3\text{ hundredths}
+3 | 3\text{ off by one}
+3 | 3\text{ million people}
+3 | 3\text{ trillions}
+3 | 3\text{ threefold}
+3 | 3\text{ couples}
+3 | 3\text{ minus one}
+3 | 3\text{ reduced}
+3 | 3\text{ increased by } 1
+3 | 3\text{ nonzero}
+3 | 3\text{k}
+3 | 3\text{ thou}
+3 | 3\text{ lacs}
+3 | 3\text{ doz}
+3 | 3\text{ doz.}
+3 | 3\text{ twos}
+3 | 3\text{ baker's dozen}
+3 | \text{not } 3
+3 | \text{about } 3
+3 | \text{less than } 3
+3 | \text{minus } 3
+3 | \text{double } 3
+3 | \text{wrong: } 3
+3\text{ m} | \text{Height: } 3 \text{ km}
+3 | \text{The answer is } 4
+3 | \text{The answer isn't } 3
+3 | \text{The answer is approximately } 3
+3 | \text{The answer is never } 3
+20^\circ\text{C} | 20^\circ
+20^\circ | 20^\circ\text{F}
+45^\circ | 45\text{ radians}
+1 \text{ rad} | 1^\circ
+3 \text{ mV} | 3 \text{ MV}
+3\text{ MΩ} | 3\text{ mΩ}
+3 \text{ mm} | 3 \text{ Mm}
+3 \text{ GHz} | 3\text{ MHz}
+3\ \mathrm{m/s} | 3\text{ km/s}
+3\text{ km} | 3米
+3 | 3万元
+3 | 大于3
+3 | 小于3个
+3 | 3的倍数
+3 | 3分之2
+3 | 第3组不对
+3 | 4个
+3 | 3和4
+3 | 不等于3
+3 | 3左右
+3 | 3十
+3男 | 3女
+3个男孩 | 3个女孩
+3 | 非3
+3 | 3次方
 """
 
 

@@ -12,34 +12,42 @@ from outrider.texts import late_pattern
 _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
-    hundred hundreds thousand thousands million millions billion billions trillion trillions quadrillion quadrillions
-    mln bln mn bn lakh lakhs crore crores myriad myriads googol grand tens ones
+    hundred hundreds thousand thousands thou million millions billion billions trillion trillions quadrillion
+    mln bln mn bn lakh lakhs lac lacs crore crores myriad myriads googol grand
+    tens ones twos threes fours fives sixes sevens eights nines
 """
 _COLLECTIONS = """
-    dozen dozens score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
+    dozen dozens doz score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
     decade decades century centuries millennium millennia millenniums fortnight fortnights
 """  # each is a number of things
+_SHARES = """
+    half halves halved halving twice thrice double doubled doubles doubling triple tripled triples trebled treble
+    quadruple quadrupled quintuple quintupled sextuple
+"""
 _MULTIPLES = """
-    once twice thrice times double doubled doubles doubling triple tripled triples trebled treble quadruple quadrupled
-    quintuple quintupled sextuple multiplied multiple multiples each apiece every
-    half halves halved halving third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
-    ninth ninths tenth tenths elevenths twelfths twentieths hundredth hundredths thousandth thousandths millionth
-    millionths billionth billionths trillionth trillionths quartered divided split percent percentage pct
-    permille permil
+    once times multiplied multiple each apiece every third thirds fourth fourths fifth fifths sixth sixths seventh
+    sevenths eighth eighths ninth ninths tenth tenths elevenths twelfths twentieths hundredth hundredths thousandth
+    thousandths millionth millionths billionth billionths trillionth trillionths
+    quartered divided split percent percentage pct permille permil
 """
 _OPERATIONS = """
-    factorial base mod modulo squared cubed root roots power powers plus minus inverse inverted reciprocal reciprocals
-    negated reversed rounded truncated log logarithm remainder to pi
+    factorial base mod modulo squared cubed root power plus minus inverse inverted reciprocal negated reversed rounded
+    truncated log logarithm remainder to pi reduced increased decreased removed subtracted deducted nonzero
 """
-_NEGATIONS = """
-    not no none nor never neither without non isn't aren't wasn't cannot can't don't doesn't
-    wrong incorrect false untrue invalid mistaken impossible undefined
+_DENIALS = """
+    not no none nor never neither without non isn't aren't wasn't weren't cannot can't don't doesn't
+    wrong incorrect false untrue invalid mistaken impossible
+"""
+_SHORTFALLS = """
     short off missing lacking absent lost owed owing overdrawn debt deficit loss shortfall behind ago late early overdue
+    undefined
+"""
+_ESTIMATES = """
+    more less fewer than many much few too least most about almost nearly approximately approx roughly around circa
+    maybe perhaps possibly probably exceeding
 """
 _BOUNDS = """
-    or and more less fewer than many much few too least most about almost nearly over under between except unless rather
-    but approximately approx roughly around circa maximum minimum max min beyond within exceeding below above
-    maybe perhaps possibly probably unknown
+    or and over under between except unless rather but maximum minimum max min beyond within below above unknown
 """
 _CLOCK = "am pm a.m p.m noon midnight bc bce ad ce"
 _SENTENCES = "is are be was were has have if when where for"
@@ -48,25 +56,33 @@ _SUFFIXES = late_pattern(  # a numerator's other half, numbers, and multiples
     r"|half-\w+|non-\w+",
 )
 _OF = late_pattern(r"\b(?:pairs?|sets?|groups?|couples?|lots|teams?|packs?|rows?|boxes|bags) of\b")
-CHANGING = frozenset(" ".join((_NUMBERS, _COLLECTIONS, _MULTIPLES, _OPERATIONS, _NEGATIONS, _BOUNDS, _CLOCK)).split())
-_NO_NOUNS = CHANGING | frozenset(_SENTENCES.split())
+_LEADING = frozenset(" ".join((_DENIALS, _ESTIMATES, _SHARES)).split())
+_BEHIND = _LEADING | frozenset(
+    " ".join((_NUMBERS, _COLLECTIONS, _MULTIPLES, _OPERATIONS, _SHORTFALLS, _BOUNDS, _CLOCK, _SENTENCES)).split()
+)
 
 
 def changes_value(words: str) -> bool:
-    """Whether any word of a phrase changes the value beside it.
+    """Whether words that lead to a value deny it, or say another one: "the answer is not", "half of it is".
 
-    >>> [changes_value(words) for words in ("too many", "Dozen eggs", "pairs of socks", "apples", "ordered pairs")]
-    [True, True, True, False, False]
+    >>> [changes_value(words) for words in ("the answer is not", "at most", "the remainder of 9 and 2 is")]
+    [True, True, False]
     """
-    return _any_of(words, CHANGING)
+    return _any_of(words, _LEADING)
 
 
 def is_no_noun(words: str) -> bool:
-    """The same of what stands behind a number, where parts of a sentence are no nouns either."""
-    return _any_of(words, _NO_NOUNS)
+    """Whether words behind a number are more than what is counted.
+
+    >>> [is_no_noun(words) for words in ("too many", "Dozen eggs", "pairs of socks", "apples", "ordered pairs")]
+    [True, True, True, False, False]
+    """
+    return bool(_OF.search(words.casefold())) or _any_of(words, _BEHIND) or any(map(_is_number, words.split()))
+
+
+def _is_number(word: str) -> bool:
+    return _SUFFIXES.fullmatch(word.casefold().strip(".,;:()-")) is not None
 
 
 def _any_of(words: str, listed: frozenset[str]) -> bool:
-    words = words.casefold()
-    every = (word.strip(".,;:()-") for word in words.split())
-    return bool(_OF.search(words)) or any(word in listed or _SUFFIXES.fullmatch(word) for word in every)
+    return any(word.strip(".,;:()-") in listed for word in words.casefold().split())

@@ -118,7 +118,11 @@ def relates_letters(equation: Sequence[str]) -> bool:
     Raises:
         UnreadableError: a side cannot be read.
     """
-    return len(getattr(_difference(equation), "free_symbols", ())) > 1
+    from sympy import Symbol
+    from sympy.core.function import AppliedUndef
+
+    difference = _difference(equation)
+    return hasattr(difference, "atoms") and len(difference.atoms(Symbol, AppliedUndef)) > 1
 
 
 def same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:

@@ -60,6 +60,7 @@ _COMMAND = "max min gcd log ln exp sin cos tan cot sec csc arcsin arccos arctan 
 _COMMANDS = frozenset(_COMMAND.split(" "))
 _FUNCTIONS = _COMMANDS | {"lcm", "floor", "ceil"}
 _MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
+_ARRAY = re.compile(r"\\begin\{array\}\s*\{[lcr ]+\}(.*?)\\end\{array\}", re.DOTALL)
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is twice Euler's number, and 3
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
@@ -76,6 +77,9 @@ _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a u
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
 _TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
+_SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
+    r"^\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*)\\\}$"
+)
 _BRACED_SETS = re.compile(r"\{[^{}]*\}(?:\s*,\s*\{[^{}]*\})+")  # inside further braces: {{1}, {2}} is no list
 _FACTORIAL_RAISED = re.compile(r"([A-Za-z]|[0-9]+|\([^()]*\))!(?=\s*\^)")
 _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
@@ -136,7 +140,9 @@ def clean(text: str) -> str:
     text = _ANGLE.sub(r"\1(\2\\pi/180)", text)  # before degrees are split off as a unit
     text = _TO_T.sub("^{(T)}", text)
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
+    text = _ARRAY.sub(r"\\begin{matrix}\1\\end{matrix}", text)
     text = _MATRIX.sub(lambda m: rf"\{m[1]}{{pmatrix}}", _AROUND_MATRIX.sub(r"\1", text))
+    text = _SET_BUILDER.sub(r"\2", text)
     while _WRAPPED.match(text) and _closing(text) == len(text) - 1:
         text = text[text.index("{") + 1 : -1].strip()
         if _BRACED_SETS.fullmatch(text):

@@ -68,7 +68,7 @@ _LATEX = "frac dfrac tfrac cfrac sqrt binom dbinom overline text mathrm mathbf b
 _LOST_BACKSLASH = frozenset(_LATEX.split(" "))
 
 _TOKEN = late_pattern(  # what is left alone, or a run of letters
-    r"\\(?:text\w*|mbox|hbox|emph|operatorname\*?|begin|end|math[a-z]+)\s*\{[^{}]*\}|\\[A-Za-z]+|\\.|_\s*\{[^{}]*\}|_\w"
+    r"\\(?:text\w*|mbox|hbox|emph|operatorname\*?|begin|end|math[a-z]+)\s*\{[^{}]*\}|\\{1,2}[A-Za-z]+|\\.|_\s*\{[^{}]*\}|_\w"
     r"|([A-Za-z]+)",
     re.DOTALL,
 )

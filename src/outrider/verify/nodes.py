@@ -44,6 +44,7 @@ _TERM = re.compile(
 _RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
 _NO_EQUATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
 _CLOCK = re.compile(r"[0-9]{1,2}:(?:0[0-9](?::[0-5][0-9])?|[0-5][0-9]:0[0-9])")
+_CALLED = re.compile(r"(?<=[A-Za-z])\([^()=]*\)")
 _MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
 
 
@@ -93,7 +94,7 @@ def sides(text: str) -> list[str]:
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])
     """
-    parts = [] if _NO_EQUATION.search(text) else split(text, ("=",))
+    parts = [] if _NO_EQUATION.search(_CALLED.sub("", text)) else split(text, ("=",))  # but P(X < 2) = 0.5 is one
     return parts if len(parts) > 1 and all(parts) else []
 
 
@@ -115,7 +116,7 @@ def node_of(text: str) -> Node:
         lists = split(text, (";",))
         if len(lists) > 1 and any(len(split(one)) > 1 for one in lists):
             parts = lists  # p=5, q=2; p=7, q=2
-        return Node(text, "", "", tuple(node_of(p) for p in parts if p))
+        return Node(text, "", "", _grouped([node_of(p) for p in parts if p]))
     exact, *rounded = split(text, _APPROXIMATELY)
     if rounded and not exact:
         exact, *rounded = rounded
@@ -133,7 +134,7 @@ def node_of(text: str) -> Node:
         return node_of(text[: percent.start()])._replace(percent=True)
     if len(united := split(text, ("\\cup",))) > 1 and not both:  # |A \cup B| = 7 is no union
         return Node(text, "", "cup", tuple(map(node_of, united)))
-    if len(ratio := split(text, (":",))) > 2 or _CLOCK.fullmatch(text):
+    if (len(ratio := split(text, (":",))) > 2 and not both) or _CLOCK.fullmatch(text):
         return Node(text, "", "clock" if _CLOCK.fullmatch(text) else ":", tuple(Node(part) for part in ratio))
     if (brackets := _around(text)) is None:
         return Node(text)
@@ -142,6 +143,16 @@ def node_of(text: str) -> Node:
     if len(inside) == 1 and brackets == "()":
         return node_of(inner.strip())
     return Node(text, "", brackets, tuple(map(node_of, inside)) if inner.strip() else ())
+
+
+def _grouped(parts: list[Node]) -> tuple[Node, ...]:
+    """Members of a list, those of each group together where their names come again: p=5, q=2, p=7, q=3 is two pairs."""
+    names = [part.name for part in parts]
+    for size in range(2, len(parts) // 2 + 1):
+        if names[:size] * (len(parts) // size) == names and len({*names}) == size and all(names):
+            groups = [parts[i : i + size] for i in range(0, len(parts), size)]
+            return tuple(Node(", ".join(p.whole or p.text for p in group), "", "", tuple(group)) for group in groups)
+    return tuple(parts)
 
 
 def _named(name: str, value: str, text: str = "") -> Node:

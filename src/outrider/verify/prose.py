@@ -13,7 +13,10 @@ from outrider.verify import units
 from outrider.verify.changing_words import changes_value
 from outrider.verify.typography import TEXT
 
-_VERB = r"(?:is|are|was|were|be|equals?|gets?|got|has|have|gives?|yields?|contains?)"
+_VERB = (
+    r"(?:is|are|was|were|be|equals?|gets?|got|has|have|gives?|yields?|contains?|needs?|takes?|costs?|makes?|found|bought|sold"
+    r"|remains?|becomes?)"
+)
 _LEADING = late_pattern(
     rf"\s*(?:{TEXT}\s*\{{\s*([A-Za-z][^{{}}\\$=<>]*?(?:\b{_VERB}|:))\s*:?\s*\}}\s*:?"
     rf"|([A-Za-z][A-Za-z' ,-]*?(?:\b{_VERB}\b(?!\s*=)|[a-z]{{3}}:)))\s*(?=[^\s=<>,])"

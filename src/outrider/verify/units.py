@@ -60,6 +60,8 @@ _FONTED = late_pattern(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]
 _BARE = late_pattern(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
 _SCALE = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*([CF])\s*$")
 _DEGREES = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
+_SIGNS = {"Omega": "ohm", "mu": "u"}
+_SIGNED = late_pattern(r"\\(Omega|mu)(?![A-Za-z])\s*")
 _SCALES = {"C": "celsius", "F": "fahrenheit"}
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
 _HOURLY = late_pattern(r"\b[mk]ph\b", re.IGNORECASE)
@@ -80,9 +82,10 @@ def split(text: str) -> tuple[str, str]:
     if scaled := _SCALE.search(text):
         return text[: scaled.start()].strip(), _SCALES[scaled[1]]
     match = _FONTED.search(text) or _BARE.search(text)
-    if match is None or not text[: match.start()].strip() or not is_unit(match[1]):
+    words = _SIGNED.sub(lambda sign: _SIGNS[sign[1]], match[1]) if match else ""
+    if match is None or not text[: match.start()].strip() or not is_unit(words):
         return text, ""
-    quantity, unit = text[: match.start()].strip(), " ".join(match[1].split()) + (f"^{match[2]}" if match[2] else "")
+    quantity, unit = text[: match.start()].strip(), " ".join(words.split()) + (f"^{match[2]}" if match[2] else "")
     if degrees := _DEGREES.search(quantity):
         scale = _SCALES.get(unit.strip("."))
         return (quantity[: degrees.start()].strip(), scale) if scale else (text, "")
