@@ -228,6 +228,32 @@ def test_a_sum_in_any_order_and_dress_is_no_answer(numbers, draw, shape):
     assert judged(prompt, str(right), str(right)) is Outcome.CORRECT
 
 
+@pytest.mark.parametrize(
+    ("prompt", "gold", "answer", "right"),
+    [
+        ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "3x+4y=10", False),
+        ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "0+3x+4y=10-0", False),
+        ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", r"\left(4y+3x=10\right)", False),
+        ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "x^2+y^2+6=10", True),
+        ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "10", True),
+        ("Given $f(1)=3$ and $f(2)=5$, find $f(3)$.", "5", "f(3)=5", True),
+        ("Given $f(1)=3$ and $f(2)=5$, find $f(3)$.", "5", "f(2)=5", False),
+        ("If $|AB|=5$ and $|BC|=7$, find $|CA|$.", "5", "|CA|=5", True),
+        ("If $x=5$, what is $x$?", "5", "x=5", True),
+        ("Find $m+n$ where $m/n = 3/4$.", "7", "m+n=7", True),
+        (
+            r"Evaluate $\frac{1}{\cos^2 10^\circ} + \frac{1}{\sin^2 20^\circ} + \frac{1}{\sin^2 40^\circ}.$",
+            "12",
+            r"\frac{{(2-1)}}{\cos^2 10^\circ} + \frac{1}{\sin^2 20^\circ} + \frac{1}{\sin^2 40^\circ}",
+            False,
+        ),
+        (r"Evaluate $\frac{1}{\sqrt{4}+1}$", r"\frac13", r"\frac{\frac{7}{7}}{\sqrt{4}+1}", False),
+    ],
+)
+def test_an_equation_that_the_question_gives_is_no_answer(prompt, gold, answer, right):
+    assert (judged(prompt, gold, answer) is Outcome.CORRECT) is right
+
+
 WRITINGS = ["({0}+1-1)", r"\frac{{{0}\cdot 7}}{{7}}", r"\sqrt{{{1}}}", "({2}-1)", r"\frac{{{1}}}{{{0}}}", "({0})^1"]
 
 

@@ -49,8 +49,40 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
     except UnreadableError:
         every = []
     values = next((found for gold in golds if every and (found := claimed(node.text, gold))), [])
+    asked = [side for side in every if side not in values and not is_name(side)] if values else []
     values = values or [side for side in every if not is_name(side)] or [answer]
-    return all(_is_copy(prompt, value, golds) for value in values)
+    return _is_given(prompt, asked, golds) or all(_is_copy(prompt, value, golds) for value in values)
+
+
+def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
+    """Whether the question itself says that one of the quantities has the right value: 3x+4y = 10 is no answer then."""
+    keys = {_key(side) for side in asked}
+    for equation in _equations(prompt) if keys else ():
+        others = [side for side in equation if _key(side) not in keys]
+        trees = [tree for side in others if (tree := tree_of(side)) is not None]
+        rights = [tree for gold in golds if (tree := tree_of(gold)) is not None]
+        if len(others) < len(equation) and any(_equal(right.whole, tree.whole) for right in rights for tree in trees):
+            return True
+    return False
+
+
+def _key(side: str) -> str:
+    """The structure of a side, or its text where it has none."""
+    tree = tree_of(side)
+    return normalise(side) if tree is None else tree.key
+
+
+@lru_cache(256)
+def _equations(prompt: str) -> tuple[tuple[str, ...], ...]:
+    """The sides of each equation of a prompt."""
+    pieces = (piece for formula in _formulas(prompt) for piece in split(formula, (*",;?&", "\\\\")))
+    return tuple(tuple(found) for piece in pieces if len(piece) <= LONGEST and (found := sides(clean(piece))))
+
+
+def _formulas(prompt: str) -> Iterator[str]:
+    """What is set as mathematics in a prompt, without words."""
+    for one in _FORMULA.finditer(prompt):
+        yield plain(_PROSE.sub(", ", next(filter(None, one.groups()), "")))
 
 
 def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
@@ -127,11 +159,7 @@ def _is_work(tree: Tree) -> bool:
 @lru_cache(256)
 def _question(prompt: str) -> tuple[Tree, ...]:
     """All parts of all formulas of a prompt, each once."""
-    pieces = {
-        piece.strip(" .")
-        for one in _FORMULA.finditer(prompt)
-        for piece in split(plain(_PROSE.sub(", ", next(filter(None, one.groups()), ""))), _BETWEEN)
-    }
+    pieces = {piece.strip(" .") for formula in _formulas(prompt) for piece in split(formula, _BETWEEN)}
     pieces |= {one[0] for one in _IN_PROSE.finditer(prompt)}
     usable = sorted((p for p in pieces if _OPERATION.search(p) and len(p) <= LONGEST), key=len, reverse=True)
     parts: dict[str, Tree] = {}

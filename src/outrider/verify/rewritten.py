@@ -26,7 +26,9 @@ def is_rewritten(tree: Tree, known: Tree) -> bool:
         return True
     if known.kind == "number":
         return _has_value(tree, known)
-    if tree.kind != known.kind or not tree.parts:
+    if tree.kind != known.kind:
+        return _beside_neutral(tree, known)
+    if not tree.parts:
         return False
     if known.kind in ("Add", "Mul"):
         return _holds_all(tree.parts, known.parts, known.kind)
@@ -35,6 +37,18 @@ def is_rewritten(tree: Tree, known: Tree) -> bool:
     if known.kind in OF_ANY_ORDER:
         return _holds_all(tree.parts, known.parts, "")
     return all(is_rewritten(part, other) for part, other in zip(tree.parts, known.parts, strict=True))
+
+
+def _beside_neutral(tree: Tree, known: Tree) -> bool:
+    """Whether a sum or product is the known tree and what is together 0 or 1, as a numerator (2-1) is."""
+    if tree.kind not in ("Add", "Mul"):
+        return False
+    for i, part in enumerate(tree.parts):
+        rest = joined(tree.kind, [*tree.parts[:i], *tree.parts[i + 1 :]])
+        neutral = joined(tree.kind, [])
+        if _has_value(rest, neutral) and is_rewritten(part, known):
+            return True
+    return False
 
 
 def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
