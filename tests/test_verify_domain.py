@@ -65,6 +65,37 @@ x^2+xy+y^2 | \frac{x^3-y^3}{x-y}
 \frac{a^2-b^2}{a+b} | a-b
 \lfloor n/2 \rfloor | \frac{2n-1+(-1)^n}{4}
 \frac{2n-1+(-1)^n}{4} | \lfloor n/2 \rfloor
+\ln x | \ln|x|
+\frac{n(n+1)}{2} | \sum_{i=1}^{n} i
+\frac{n(n+1)(2n+1)}{6} | \sum_{j=1}^{n} j^2
+|x-1| | \sqrt{(x-1)^2}
+\lfloor n/2\rfloor | \sum_{k=1}^{n}\frac{1+(-1)^k}{2}
+\sqrt{x^2} | |x|
+\ln(1+x)-\ln(1-x) | \ln\frac{1+x}{1-x}
+\ln\frac{1+x}{1-x} | \ln(1+x)-\ln(1-x)
+2\sqrt{x} | \frac{2x}{\sqrt{x}}
+x^{3/2} | x\sqrt{x}
+\frac{1}{\sqrt{x}} | x^{-1/2}
+\sqrt{\frac{a}{b}} | \frac{\sqrt{a}}{\sqrt{b}}
+\frac{\sqrt{a}}{\sqrt{b}} | \sqrt{\frac{a}{b}}
+\log_a b | \frac{\ln b}{\ln a}
+x^x | e^{x\ln x}
+e^{x\ln x} | x^x
+\frac{2^{n+1}-1}{n+1} | \sum_{k=0}^n \frac{1}{k+1}\binom{n}{k}
+n2^{n-1} | \sum_{k=1}^n k\binom{n}{k}
+n2^{n-1} | \sum_{k=0}^n k\binom{n}{k}
+\frac{(n+1)!}{2} | \prod_{k=3}^{n+1} k
+\binom{n+k-1}{k} | \frac{(n+k-1)!}{k!(n-1)!}
+\frac{(a+b+c)!}{a!b!c!} | \binom{a+b+c}{a}\binom{b+c}{b}
+n^2-n | 2\binom{n}{2}
+p(p-1) | \frac{p!}{(p-2)!}
+\frac{1}{k!} | \frac{1}{k\cdot (k-1)!}
+\cos x | \frac{e^{ix}+e^{-ix}}{2}
+\frac{\sin 2x}{2\cos x} | \sin x
+\sin x | \frac{\sin 2x}{2\cos x}
+\csc x | \frac{1}{\sin x}
+\tan\frac{x}{2} | \frac{1-\cos x}{\sin x}
+\frac{1-r^n}{1-r} | \sum_{k=0}^{n-1} r^k
 """
 
 OTHER = r"""
@@ -96,6 +127,14 @@ n! | \prod_{k=1}^{n^9} k
 F_n | \sum_{k=1}^{n^9}1
 3n-2 | \prod_{k=1}^{n^{8}}k
 n^3 | n\cdot\binom{0}{n-1}\cdot 1
+|x| | \sqrt{x}^2
+|x| | \frac{x\sqrt{x}}{\sqrt{x}}
+|n| | \sqrt{n}^2
+\max(x,3) | \frac{x\sqrt{x-3}}{\sqrt{x-3}}
+\ln|x| | \ln x
+n^2 | n!
+n | \frac{n!}{(n-1)!}+1
+x+1 | \frac{(x+1)!}{x!}
 """
 GOLDS = [
     "n",

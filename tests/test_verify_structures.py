@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.record import Outcome
+from outrider.record import Outcome, Problem
 from outrider.verify.equality import compare
+from outrider.verify.maths import Maths
 
 pytest.importorskip("math_verify")
 
@@ -175,3 +176,25 @@ def test_the_same_structure(gold, answer):
 @pytest.mark.parametrize(("gold", "answer"), pairs(OTHER))
 def test_a_structure_that_only_looks_alike(gold, answer):
     assert compare(gold, answer)[0] is not Outcome.CORRECT
+
+
+BOXES = [
+    ("-2,-2", r"\boxed{-2} and \boxed{-2}", "last", True),
+    ("-2", r"\boxed{-2} and \boxed{-2}", "last", True),
+    ("-2,-2", r"\boxed{-2}", "last", False),
+    ("1,2", r"\boxed{1}, \boxed{2}, \boxed{1}", "all", True),
+    ("7", r"\boxed{7} then \boxed{7} so \boxed{7} \boxed{7} \boxed{7} and \boxed{7}", "all", True),
+    ("1,1,2", r"\boxed{1}, \boxed{1} and \boxed{2}", "last", True),
+    ("1,1,2", r"\boxed{1} and \boxed{2}", "last", False),
+    ("1,1,2", r"\boxed{1}, \boxed{2} and \boxed{2}", "last", False),
+    (r"\text{Evelyn}", r"\boxed{\text{Evelyn}} and \boxed{Evelyn}", "last", True),
+    ("(1,1)", r"\boxed{1}, \boxed{1}", "last", True),
+    ("x=1,y=1", r"$x=\boxed{1}$ and $y=\boxed{1}$", "last", True),
+    (r"111, \!111", r"\boxed{111, \!111}", "last", True),
+    ("A, B", r"\boxed{A}, \boxed{B}, \boxed{A}", "all", True),
+]
+
+
+@pytest.mark.parametrize(("gold", "text", "boxes", "right"), BOXES)
+def test_equal_boxes_are_one_answer_unless_the_right_one_repeats(gold, text, boxes, right):
+    assert Maths(boxes=boxes).judge(Problem("p", "", answer=gold), text, True).success is right

@@ -6,7 +6,8 @@ admitted:
 
 - **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: what is missing are single
   points. Roots and logarithms may take a half-line away, as \ln(x-1)-\ln(x-2) does for the logarithm of the quotient:
-  which sign a letter has is seldom said. The points left have at least ``DECIDING`` values of each letter.
+  which sign a letter has is seldom said. Not where the right answer has branches: \sqrt{x}^2 is but one of those of
+  |x|. The points left have at least ``DECIDING`` values of each letter.
 - **Letters that mean integers**, by their name (n, k, …) or since the right answer takes an integer function of them.
   The answer has a value at every natural number from some first one on, as n!/(n-1)! has for n, or with several letters
   at all multiples of a point where it has one, as n!/(k!(n-k)!) has. At least ``DECIDING`` values of each letter are
@@ -28,6 +29,7 @@ DECIDING = 5  # different values of each letter
 INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # letters that may mean integers though the right answer is of all reals
 _INTEGER_FUNCTIONS = {"gcd", "lcm", "factorial", "binomial"}
 _WRITTEN_OUT = {"Sum", "Product"}
+_BRANCHING = {"Abs", "Max", "Min", "sign", "floor", "ceiling", "Mod"}
 _IN_TURN = 16  # natural numbers from 0 on
 _BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # points of several letters, and their multiples
 _FEWEST = 12  # one in so many of these points has to be in the domain
@@ -56,9 +58,13 @@ class Domain:
 
     def __init__(self, gold: Any, answer: Any, letters: Sequence[str]) -> None:
         self._letters = letters
+        from sympy import preorder_traversal
+
         of_gold, of_answer = (_integers(expr) & set(letters) for expr in (gold, answer))
         self._whole = [n for n in letters if n in of_gold or n.partition("_")[0] in INTEGER_NAMES]
         self._may_be_whole = bool(self._whole) and of_answer <= set(self._whole)
+        branches = any(type(node).__name__ in _BRANCHING for node in preorder_traversal(gold))
+        self._missing = {Found.NO_VALUE, Found.NOT_REAL} if branches else {Found.NO_VALUE}
         self._found: list[tuple[LetterValues, Found]] = []
 
     def note(self, point: LetterValues, found: Found) -> None:
@@ -69,7 +75,7 @@ class Domain:
         """Whether the answer has a value almost everywhere, or in a region, and enough was compared."""
         at_random = [(p, f) for p, f in self._found if not _all_whole(p)]
         at_random = at_random or self._found  # letters around a floor are whole at every point
-        if any(f is Found.NO_VALUE for _, f in at_random):
+        if any(f in self._missing for _, f in at_random):
             return False
         agreed = [p for p, f in self._found if f is Found.AGREES]
         missing = sum(f is Found.NO_VALUE for _, f in self._found)
@@ -116,6 +122,8 @@ class Domain:
         """
         agreed = [point for point, what in found if what is Found.AGREES]
         if not self._may_be_whole or not self._enough(agreed):
+            return False
+        if Found.NOT_REAL in self._missing and any(what is Found.NOT_REAL for _, what in self._found):
             return False
         if len(self._whole) == 1:
             first = next(i for i, (_, what) in enumerate(found) if what is Found.AGREES)

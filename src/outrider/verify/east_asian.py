@@ -17,7 +17,7 @@ ANY = late_pattern(f"[{_SIGN}]")
 _IN_TEXT = late_pattern(rf"{_TEXT}\s*\{{([^{{}}]*[{_SIGN}][^{{}}]*)\}}")
 _AND = late_pattern(r"(?<=[0-9A-Za-z})])\s*(?:以及|或者|和|或|与|及)\s*(?=[-+0-9A-Za-z\\({])")
 _LEADING = late_pattern(
-    rf"\s*(?:[{_SIGN}]+[\s,;]*)*?(?:[{_SIGN}]*(?:为|是|等于|共有|总共|一共|共|有|得|即|第|选|需要|需)|[{_SIGN}]+\s*[:=])\s*[:=]?\s*"
+    rf"[{_SIGN}\s,;]*?(?:(?:为|是|等于|共有|总共|一共|共|有|得|即|第|选|需要|需)|(?<=[{_SIGN}])\s*[:=])\s*[:=]?\s*"
     r"(?=[-+0-9A-Za-z\\({.])"
 )
 _BEHIND = late_pattern(rf"(.*[0-9A-Za-z}})\]!])\s*\(?([{_SIGN}]+)\)?[\s.,;]*", re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from outrider.verify.answers import LONGEST, normalise
+from outrider.verify.answers import LONGEST, normalise, number
 from outrider.verify.latex import UnreadableError
 from outrider.verify.nodes import read, split
 
@@ -39,10 +39,11 @@ def without_repetitions(gold: str, answer: str) -> str:
     >>> without_repetitions("7", "7, 7"), without_repetitions("-2,-2", "-2, -2"), without_repetitions("(1,1)", "1, 1")
     ('7', '-2, -2', '1, 1')
     """
-    if ", " not in answer or len(answer) > LONGEST:
+    if ", " not in answer or len(answer) > LONGEST or number(answer) is not None:  # 111, \!111 is one number
         return answer
-    members = {normalise(member): member for member in reversed(split(answer))}
-    if len(members) == len(split(answer)) or _repeats(gold):
+    every = split(answer)
+    members = {normalise(member): member for member in reversed(every)}
+    if len(members) == len(every) or _repeats(gold):
         return answer
     return ", ".join(reversed(members.values()))
 
