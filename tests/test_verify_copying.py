@@ -234,6 +234,7 @@ def test_a_sum_in_any_order_and_dress_is_no_answer(numbers, draw, shape):
         ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "3x+4y=10", False),
         ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "0+3x+4y=10-0", False),
         ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", r"\left(4y+3x=10\right)", False),
+        ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "(4-1)x+4y=10", False),
         ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "x^2+y^2+6=10", True),
         ("Points satisfy $3x+4y=10$. Find the least value of $x^2+y^2+6$.", "10", "10", True),
         ("Given $f(1)=3$ and $f(2)=5$, find $f(3)$.", "5", "f(3)=5", True),

@@ -56,20 +56,21 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
 
 def _is_given(prompt: str, asked: Sequence[str], golds: Sequence[str]) -> bool:
     """Whether the question itself says that one of the quantities has the right value: 3x+4y = 10 is no answer then."""
-    keys = {_key(side) for side in asked}
-    for equation in _equations(prompt) if keys else ():
-        others = [side for side in equation if _key(side) not in keys]
+    rights = [tree for gold in golds if (tree := tree_of(gold)) is not None]
+    for equation in _equations(prompt) if asked else ():
+        others = [side for side in equation if not any(_is_same_side(one, side) for one in asked)]
         trees = [tree for side in others if (tree := tree_of(side)) is not None]
-        rights = [tree for gold in golds if (tree := tree_of(gold)) is not None]
         if len(others) < len(equation) and any(_equal(right.whole, tree.whole) for right in rights for tree in trees):
             return True
     return False
 
 
-def _key(side: str) -> str:
-    """The structure of a side, or its text where it has none."""
-    tree = tree_of(side)
-    return normalise(side) if tree is None else tree.key
+def _is_same_side(side: str, known: str) -> bool:
+    """Whether two sides have one structure, or where they have none, one text."""
+    tree, other = tree_of(side), tree_of(known)
+    if tree is None or other is None:
+        return normalise(side) == normalise(known)
+    return is_rewritten(tree, other)
 
 
 @lru_cache(256)

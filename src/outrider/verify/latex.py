@@ -71,7 +71,7 @@ _WRAPPED = re.compile(r"(?:\\boxed)?\{")
 _MODULO = re.compile(r"\\bmod(?![A-Za-z])")
 _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
 _CHOOSE = re.compile(r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}")
-_ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])")
+_ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])|^\s*<([^<>=]*,[^<>=]*)>\s*$")
 _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
 _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
@@ -134,7 +134,9 @@ def clean(text: str) -> str:
     text = as_letters(plain(THOUSANDS.sub("", text)))
     text = _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, text)).replace(" ^", "^").rstrip(".\\ ")
     text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
-    text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(r"(\1)", text)).replace("\\varnothing", "\\emptyset")
+    text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(lambda m: f"({m[1] or m[2]})", text)).replace(
+        "\\varnothing", "\\emptyset"
+    )
     text = _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
     text = _ANGLE.sub(r"\1(\2\\pi/180)", text)  # before degrees are split off as a unit

@@ -72,11 +72,14 @@ _TOKEN = late_pattern(  # what is left alone, or a run of letters
     r"|([A-Za-z]+)",
     re.DOTALL,
 )
-_TO_READ = late_pattern(r"[A-Za-z]{2}|\*\*|[<>=!]=|[\])]\s*U\s*[\[(]")
+_TO_READ = late_pattern(r"[A-Za-z]{2}|\^\s*-|\*\*|[<>=!]=|[\])]\s*U\s*[\[(]")
 _WORDS = late_pattern(r"[(]?[A-Za-z]{2,}(?:[\s-]+[A-Za-z]+)*[)]?")
 _POWER = late_pattern(r"\*\*\s*(?:([-+]?\s*(?:[0-9.]+|[A-Za-z]+(?![A-Za-z(]))(?![0-9A-Za-z]))|(?=\())?")
 _UNION = late_pattern(r"(?<=[\])])\s*(?:U|u|union)\s*(?=[\[(])")
 _MEMBER = late_pattern(r"(?<![A-Za-z\\])([A-Za-z])\s+in\s*(?=[\[({\\])")
+_NEGATIVE = late_pattern(r"\^\s*(-\s*(?:[0-9.]*[0-9]|[A-Za-z](?![A-Za-z])))")
+_NUMBER = r"(?:[0-9.]+|\\frac\{[0-9]+\}\{[0-9]+\}|[0-9]*\\sqrt\{[0-9]+\})"
+_RATIO = late_pattern(rf"^\s*({_NUMBER})\s*(?:\\text\s*\{{\s*to\s*\}}|\bto\b)\s*({_NUMBER})\s*$")
 _CHOOSE = late_pattern(r"(?<![A-Za-z0-9])([0-9]+|[A-Za-z])\s+choose\s+([0-9]+|[A-Za-z])(?![A-Za-z0-9])")
 _RELATIONS = ((">=", r"\ge "), ("<=", r"\le "), (" !=", r"\ne "), ("==", "="))  # n!=6 is a factorial
 
@@ -105,6 +108,7 @@ def latex(text: str) -> str:
     text = _POWER.sub(lambda m: f"^{{{m[1]}}}" if m[1] else "^", text)
     for written, command in _RELATIONS:
         text = text.replace(written, command)
+    text = _RATIO.sub(r"\1:\2", _NEGATIVE.sub(r"^{\1}", text))
     text = _MEMBER.sub(r"\1\\in ", _UNION.sub(r"\\cup ", text))
     return _translated(_CHOOSE.sub(r"\\binom{\1}{\2}", text))
 
