@@ -164,6 +164,23 @@ x_1+x_2 | x_1 + x_2
 i\pi | i*pi
 e^{i\pi/3} | exp(i*pi/3)
 3+4i | 3+4*I
+\gamma+1 | gamma+1
+\gamma^2-1 | gamma**2-1
+x_1+x_2 | x1+x2
+C_1e^{-t}+C_2e^{2t} | C1*exp(-t)+C2*exp(2*t)
+a_{10} | a10
+1A_{16} | 1A_{16}
+2e3 | 2000
+\text{A5} | A5
+x_1=2, x_2=3 | x1=2, x2=3
+x_1=2, x_2=3 | x1 = 2 and x2 = 3
+5 | x1=5
+\frac{x_1}{2} | x1/2
+e^{2} | e^2
+\frac{x}{2} | x/2
+T_2-T_1 | T2 - T1
+3F2 | 3F2
+n2^n | n\cdot 2^n
 \frac{5\pi}{6} | 5*pi/6
 \frac{5\pi}{6} | (5*pi)/6
 -\frac{\pi}{3} | -pi/3
@@ -261,6 +278,8 @@ sqrt(x) | x
 sqrt(2) | 2
 theta | eta
 alpha | beta
+3x | x1+x2
+10a | a10
 \frac{5\pi}{6} | 5*pi/7
 \sin x | cos(x)
 \sin x | nis(x)

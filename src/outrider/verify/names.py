@@ -42,6 +42,7 @@ _ALONE = {
     **dict.fromkeys(_INFINITE, r"\infty"),
     **{name: rf"\{name}" for name in ("cdot", "leq", "geq", "neq", "pm", "emptyset")},
     "mod": r"\mod",
+    "gamma": r"\hat{g}",  # a letter: the parser's \gamma is Euler's constant
 }
 _OF_LISTS = {"max": r"\max", "min": r"\min", "gcd": r"\gcd", "lcm": r"\operatorname{lcm}"}
 _WITH_ARGUMENTS: dict[tuple[str, int], str] = {
@@ -72,7 +73,7 @@ _TOKEN = late_pattern(  # what is left alone, or a run of letters
     r"|([A-Za-z]+)",
     re.DOTALL,
 )
-_TO_READ = late_pattern(r"[A-Za-z]{2}|\^\s*-|\*\*|[<>=!]=|[\])]\s*U\s*[\[(]")
+_TO_READ = late_pattern(r"[A-Za-z]{2}|(?<![A-Za-z0-9])[A-Za-z][0-9]|\^\s*-|\*\*|[<>=!]=|[\])]\s*U\s*[\[(]")
 _WORDS = late_pattern(r"[(]?[A-Za-z]{2,}(?:[\s-]+[A-Za-z]+)*[)]?")
 _POWER = late_pattern(r"\*\*\s*(?:([-+]?\s*(?:[0-9.]+|[A-Za-z]+(?![A-Za-z(]))(?![0-9A-Za-z]))|(?=\())?")
 _UNION = late_pattern(r"(?<=[\])])\s*(?:U|u|union)\s*(?=[\[(])")
@@ -89,6 +90,7 @@ _IN_A_ROW = late_pattern(rf"([A-Za-z]?)((?:(?:{_ANY_FUNCTION})(?:{_ANY_CONSTANT}
 _ONE = late_pattern(rf"({_ANY_FUNCTION})({_ANY_CONSTANT}|[A-Za-z])")
 _LAST = late_pattern(rf"([A-Za-z]{{1,3}}?)({_ANY_FUNCTION}|sqrt|abs)")
 _BESIDE = late_pattern(rf"([A-Za-z]?)({_ANY_CONSTANT})([A-Za-z]?)")
+_INDEXED = late_pattern(r"[0-9]{1,2}(?=$|[-+*/=,;)\]}\s<>])")  # x1, as programs write x_1; n2^n is a product
 _MULTIPLE = late_pattern(r"[kmnrtx]pi")
 _BETWEEN_DIGITS = late_pattern(r"pi([A-Za-z]{2})")
 
@@ -167,6 +169,8 @@ def _translated(text: str) -> str:
 def _name(text: str, run: str, start: int, end: int) -> tuple[str, int]:
     """A run of letters with its arguments, and where they end."""
     following = text[end : end + 1]
+    if len(run) == 1 and run not in "eEi" and (number := _INDEXED.match(text, end)) and not text[:start][-1:].isdigit():
+        return f"{run}_{{{number[0]}}}", number.end()
     if following in ("{", "_", "[") and run in _LOST_BACKSLASH:
         return f"\\{run}", end
     if (prefix := _LAST.fullmatch(run)) and following == "(" and not _known(run):
