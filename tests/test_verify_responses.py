@@ -124,6 +124,79 @@ n \bmod 3 | n mod 3
 3:2 | 3 to 2
 e^{-x} | e^-x
 \lim_{x\to 0^-} f(x) | \lim_{x\to 0^-} f(x)
+\frac12 | cos 60°
+\frac12 | cos(60°)
+\frac12 | cos60°
+\cos 20^\circ | cos(20^\circ)
+B | 答案：B
+\text{(B)} | 答案：B
+\text{(B)} | 选B
+B | 故选：B
+12:30 \text{ PM} | 12:30 PM
+2\sin x | 2 sin x
+\frac{\sin x}{x} | sin(x)/x
+\frac{\sin x}{x} | sinx/x
+2^{x}\ln 2 | 2^x ln(2)
+2^{x}\ln 2 | 2**x*log(2)
+\frac{x^{n+1}}{n+1} | x**(n+1)/(n+1)
+\sqrt{x+\sqrt{x}} | sqrt(x+sqrt(x))
+\sqrt{x+\sqrt{x}} | √(x+√x)
+\frac{\pi^2}{8} | pi^2/8
+\frac{1}{\pi} | 1/pi
+\frac{2}{\pi} | 2/π
+\pi-2 | pi - 2
+2-\pi | 2 - pi
+-\pi | -pi
+\pi e | pi*e
+e^\pi | e**pi
+e^{\pi} | exp(pi)
+\ln(\pi) | ln(pi)
+\ln(\pi) | log(pi)
+x=\pm 2 | x = 2 or x = -2
+x=\pm\sqrt{2} | x=sqrt(2), x=-sqrt(2)
+\infty | +\infty
+\infty | +oo
+a^2+b^2 | a**2 + b**2
+\frac{a}{b+c} | a/(b+c)
+\sin(2x) | sin(2x)
+\sin(2x) | 2sin(x)cos(x)
+\cos^2x-\sin^2x | cos(2x)
+\cosh x | (e^x+e^(-x))/2
+\cosh x | (exp(x)+exp(-x))/2
+e^{-(x-1)^2} | exp(-(x-1)**2)
+\frac{1}{\sqrt{2\pi}} | 1/sqrt(2*pi)
+\frac{1}{\sqrt{2\pi}}e^{-x^2/2} | exp(-x**2/2)/sqrt(2*pi)
+n\log n | n*log(n)
+n\log n | nlogn
+n\ln n | nln(n)
+O(n\log n) | O(n log n)
+\log_2 n | log2(n)
+\Theta(n^2) | Theta(n^2)
+\omega_0 | omega_0
+\frac{\omega}{2\pi} | omega/(2*pi)
+\varepsilon | varepsilon
+\epsilon_0 | epsilon_0
+\hbar\omega | \hbar*omega
+\sigma^2 | sigma**2
+\sigma^2 | sigma^2
+\mu | mu
+\mu+\sigma | mu+sigma
+\lambda_1 | lambda_1
+\Gamma(1/2) | sqrt(pi)
+\sqrt\pi | sqrt(pi)
+x\le-1 | x<=-1
+x\in(-\infty,-1] | x<=-1
+\{1,2\} | {1, 2}
+3\cdot 5 | 3*5
+\frac{7}{2} | 7 / 2
+2x^3 | 2*x^3
+2x^{10} | 2*x^10
+2x^{10} | 2x^10
+x^{-2} | x^-2
+x^{-2} | x^(-2)
+x^{1/2} | x^(1/2)
+x^{1/2} | x^0.5
+|x|<1 | abs(x)<1
 """
 
 OTHER = r"""
@@ -178,6 +251,26 @@ f(x)=x^2 | f(x)=2x
 6 | \text{six or seven}
 3:2 | 2 to 3
 (1,2,3) | <3,2,1>
+\cos 20^\circ | \cos 20
+\frac12 | sin 60°
+B | 答案：C
+7 | 7\text{ is wrong}
+\frac{a}{b+c} | a/b+c
+x^{12} | x^1*2
+x^{-2} | x^2
+2\sin x | 2 sin(y)
+\pi e | pi+e
+e^\pi | pi^e
+\frac{1}{\sqrt{2\pi}} | 1/sqrt(2)*pi
+\sigma^2 | sigma*2
+\log_2 n | log10(n)
+n\log n | log(n)
+|x|<1 | x<1
+\sqrt\pi | pi
+\mu+\sigma | mu*sigma
+\cosh x | (e^x-e^(-x))/2
+\cos^2x-\sin^2x | sin(2x)
+\omega_0 | omega_1
 """
 
 

@@ -76,6 +76,7 @@ _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
 _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
+_BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
 _TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
 _SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
     r"^\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*)\\\}$"
@@ -139,7 +140,7 @@ def clean(text: str) -> str:
     )
     text = _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
-    text = _ANGLE.sub(r"\1(\2\\pi/180)", text)  # before degrees are split off as a unit
+    text = _ANGLE.sub(r"\1(\2\\pi/180)", _BARE_ANGLE.sub(r"\\\1", text))  # before degrees are split off as a unit
     text = _TO_T.sub("^{(T)}", text)
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
     text = _ARRAY.sub(r"\\begin{matrix}\1\\end{matrix}", text)

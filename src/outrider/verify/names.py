@@ -99,7 +99,7 @@ def latex(text: str) -> str:
     r"""A text with its names and operators as LaTeX.
 
     >>> latex("2*pi*sqrt(L/g)"), latex("x**2 >= sinpi"), latex("(-oo,3]"), latex("mgh")
-    ('2*\\pi *\\sqrt{L/g}', 'x^{2} \\ge  \\sin \\pi ', '(-\\infty ,3]', 'mgh')
+    ('2*\\pi *\\sqrt{L/g}', 'x^{2} \\ge  \\sin(\\pi)', '(-\\infty ,3]', 'mgh')
     >>> latex("even"), latex(r"\text{pi}"), latex("theta")
     ('even', '\\text{pi}', '\\theta ')
     """
@@ -141,9 +141,9 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Whether a word is functions of x and of constants in a row."""
+    """Whether a word is functions of x, of constants or of the letter before them, in a row: ``sinxcosx``, ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
-    return row is not None and all(one[2] == "x" or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
+    return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
 
 
 def _known(word: str) -> bool:
@@ -194,13 +194,15 @@ def _run(run: str, following: str) -> str:
     """A run of letters without arguments of its own."""
     lowered = run[0].lower() + run[1:]
     if run in _ALONE:
-        return f"{_ALONE[run]} "
+        return _ALONE[run] + ("" if following == "(" else " ")
     for names in (_FUNCTIONS, _OF_LISTS):
         if (name := run if run in names else lowered if following == "(" else "") in names:
             return names[name] + ("" if following in ("(", "_", "^", "{") else " ")
     if row := _IN_A_ROW.fullmatch(run):
-        read = [f"{_FUNCTIONS[one[1]]} {_CONSTANTS.get(one[2], one[2])} " for one in _ONE.finditer(row[2])]
-        return " ".join([*row[1], *read])
+        # in brackets, since sinx/x is not the sine of x/x; but sinx^2 is that of x^2
+        shape = "{} {} " if following == "^" else "{}({}) "
+        read = (shape.format(_FUNCTIONS[one[1]], _CONSTANTS.get(one[2], one[2])) for one in _ONE.finditer(row[2]))
+        return " ".join([*row[1], *read]).rstrip()
     if beside := _BESIDE.fullmatch(run):
         return f"{beside[1]}{_CONSTANTS[beside[2]]} {beside[3]}"
     return run if _is_product(run, following == "(") else letter(run)

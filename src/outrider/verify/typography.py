@@ -70,6 +70,7 @@ _SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
 _ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
+_ROOT_OF_LETTER = late_pattern(rf"\\sqrt\s*(\\(?:{'|'.join(_GREEK.split())})(?![A-Za-z]))")
 _TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
     r"|end|lfloor|rfloor|lceil|rceil|theta|alpha|beta|log|ln|sin|cos|tan|angle|quad)(?![A-Za-z])|[{}%$])"
@@ -105,7 +106,8 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = _SCRIPTS.sub(_script, text).translate(_SIGN)
     text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
-    text = _ROOT.sub(_root, text) if "√" in text or "sqrt" in text else text
+    if "√" in text or "sqrt" in text:
+        text = _ROOT_OF_LETTER.sub(r"\\sqrt{\1}", _ROOT.sub(_root, text))
     text = THOUSANDS.sub(",", text).replace("{,}", ",").replace("{:}", ":")
     text = _MODULUS.sub(r"\\pmod{\1}", _DOTS.sub(r"\\ldots", text)) if "\\" in text else text
     text = _PERCENT.sub(r"\\%", _EMPTY.sub(" ", text).rstrip(". "))
@@ -126,7 +128,7 @@ def _root(match: re.Match[str]) -> str:
     under = next((group for group in match.groups() if group is not None), None)
     if under is None:  # of brackets in brackets, which are found by their name
         return "sqrt" if match.string.startswith("(", match.end()) else r"\sqrt"
-    return rf"\sqrt{{{under}}}"
+    return rf"\sqrt{{{_ROOT.sub(_root, under)}}}"
 
 
 def _fraction(match: re.Match[str]) -> str:
