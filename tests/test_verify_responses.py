@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - Chinese signs are among them
 """Answers as models write them into a box, right and wrong."""
 
 from __future__ import annotations
@@ -197,6 +198,8 @@ x^{-2} | x^(-2)
 x^{1/2} | x^(1/2)
 x^{1/2} | x^0.5
 |x|<1 | abs(x)<1
+1950^\circ C | \left( 1950^\circ C \right)
+5\text{ cm} | (5\text{ cm})
 """
 
 OTHER = r"""
@@ -271,6 +274,8 @@ n\log n | log(n)
 \cosh x | (e^x-e^(-x))/2
 \cos^2x-\sin^2x | sin(2x)
 \omega_0 | omega_1
+1950^\circ C | (1950^\circ)
+5\text{ cm} | (5\text{ m})
 """
 
 

@@ -141,7 +141,7 @@ def _all_names(text: str) -> bool:
 
 
 def _is_row(word: str) -> bool:
-    """Whether a word is functions of x, of constants or of the letter before them, in a row: ``sinxcosx``, ``nlogn``."""
+    """Whether a word is functions of x, of constants or of the letter before them: ``sinxcosx``, ``nlogn``."""
     row = _IN_A_ROW.fullmatch(word)
     return row is not None and all(one[2] in ("x", row[1]) or one[2] in _CONSTANTS for one in _ONE.finditer(row[2]))
 

@@ -77,6 +77,9 @@ def split(text: str) -> tuple[str, str]:
     (('4\\text{ factorial}', ''), ('\\text{Evelyn}', ''), ('2x', ''))
     """
     text = text.strip()
+    if text.startswith("(") and text.endswith(")") and text.count("(") == 1 and "," not in text:
+        inside = split(text[1:-1])
+        return inside if inside[1] else (text, "")
     if degrees := _DEGREES.search(text):
         return text[: degrees.start()].strip(), "degree"
     if scaled := _SCALE.search(text):
