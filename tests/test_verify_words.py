@@ -151,6 +151,13 @@ x=1 | x=1。
 \sqrt{3} | \sqrt{3}平方米
 x=3 | 解为x=3
 3\text{ km} | 3公里
+3 | 3\text{ apples each}
+3 | 3\text{ groups of students}
+3 | 3\text{ boxes of pencils}
+3 | 3\text{ basis vectors}
+3 | 3\text{ non-negative integers}
+3 | 3\text{ missing tiles}
+3 | 3\text{ lost games}
 """
 
 OTHER = r"""
@@ -195,7 +202,6 @@ f\text{ is injective} | g\text{ is injective}
 7 | 7\text{ incorrect}
 7 | 7\text{ inverted}
 7 | 7\text{ negated}
-7 | 7\text{ each}
 7 | 7\text{ years ago}
 7 | 7\text{ in debt}
 7 | 7\text{ below zero}
@@ -328,6 +334,11 @@ f\text{ is injective} | g\text{ is injective}
 3个男孩 | 3个女孩
 3 | 非3
 3 | 3次方
+3 | 3\text{ basis points}
+3 | 3\text{ ppm}
+3 | 3\text{ reams}
+3 | 3\text{ shy}
+3 | 3\text{ tiles missing}
 """
 
 

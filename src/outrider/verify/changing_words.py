@@ -18,30 +18,33 @@ _NUMBERS = """
 """
 _COLLECTIONS = """
     dozen dozens doz score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
-    decade decades century centuries millennium millennia millenniums fortnight fortnights
+    ream reams decade decades century centuries millennium millennia millenniums fortnight fortnights
 """  # each is a number of things
 _SHARES = """
     half halves halved halving twice thrice double doubled doubles doubling triple tripled triples trebled treble
     quadruple quadrupled quintuple quintupled sextuple
 """
 _MULTIPLES = """
-    once times multiplied multiple each apiece every third thirds fourth fourths fifth fifths sixth sixths seventh
+    once times multiplied multiple third thirds fourth fourths fifth fifths sixth sixths seventh
     sevenths eighth eighths ninth ninths tenth tenths elevenths twelfths twentieths hundredth hundredths thousandth
     thousandths millionth millionths billionth billionths trillionth trillionths
-    quartered divided split percent percentage pct permille permil
+    quartered divided split percent percentage pct permille permil bps ppm ppb
 """
 _OPERATIONS = """
     factorial base mod modulo squared cubed root power plus minus inverse inverted reciprocal negated reversed rounded
-    truncated log logarithm remainder to pi reduced increased decreased removed subtracted deducted nonzero
+    truncated log logarithm remainder to pi
 """
 _DENIALS = """
-    not no none nor never neither without non isn't aren't wasn't weren't cannot can't don't doesn't
+    not no none nor never neither without isn't aren't wasn't weren't cannot can't don't doesn't
     wrong incorrect false untrue invalid mistaken impossible
 """
 _SHORTFALLS = """
-    short off missing lacking absent lost owed owing overdrawn debt deficit loss shortfall behind ago late early overdue
-    undefined
+    short shy off lacking owing overdrawn deficit shortfall behind ago overdue
 """
+_STATES = """
+    missing absent lost owed debt loss late early undefined nonzero
+    reduced increased decreased removed subtracted deducted
+"""  # at the end: 7 minutes late, but 7 missing tiles
 _ESTIMATES = """
     more less fewer than many much few too least most about almost nearly approximately approx roughly around circa
     maybe perhaps possibly probably exceeding
@@ -53,10 +56,11 @@ _CLOCK = "am pm a.m p.m noon midnight bc bce ad ce"
 _SENTENCES = "is are be was were has have if when where for"
 _SUFFIXES = late_pattern(  # a numerator's other half, numbers, and multiples
     r"[a-z]+teenths?|[a-z]+tieths?|[a-z]+illions?|[a-z]+illionths?|[a-z]*fold|(?:twen|thir|for|fif|six|seven|eigh|nine)ty-\w+"
-    r"|half-\w+|non-\w+",
+    r"|half-\w+",
 )
-_OF = late_pattern(r"\b(?:pairs?|sets?|groups?|couples?|lots|teams?|packs?|rows?|boxes|bags) of\b")
+_PHRASES = late_pattern(r"\b(?:pairs?|couples?) of\b|\bbasis points?\b")
 _LEADING = frozenset(" ".join((_DENIALS, _ESTIMATES, _SHARES)).split())
+_AT_THE_END = frozenset(_STATES.split())
 _BEHIND = _LEADING | frozenset(
     " ".join((_NUMBERS, _COLLECTIONS, _MULTIPLES, _OPERATIONS, _SHORTFALLS, _BOUNDS, _CLOCK, _SENTENCES)).split()
 )
@@ -77,7 +81,9 @@ def is_no_noun(words: str) -> bool:
     >>> [is_no_noun(words) for words in ("too many", "Dozen eggs", "pairs of socks", "apples", "ordered pairs")]
     [True, True, True, False, False]
     """
-    return bool(_OF.search(words.casefold())) or _any_of(words, _BEHIND) or any(map(_is_number, words.split()))
+    if _PHRASES.search(words.casefold()) or _any_of(words, _BEHIND) or any(map(_is_number, words.split())):
+        return True
+    return bool(words.strip()) and _any_of(words.split()[-1], _AT_THE_END)
 
 
 def _is_number(word: str) -> bool:
