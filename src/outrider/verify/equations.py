@@ -71,7 +71,7 @@ def _is_unsolved(side: str) -> bool:
 
 
 def _is_one_letter_of_algebra(whole: Any) -> bool:
-    """Whether an expression is to be solved for its one letter, as x^2, 2x+1 and n! are; not \\sin x and f(2)."""
+    r"""Whether an expression is to be solved for its one letter, as x^2 and n! are; not \sin x, f(2) or a variance."""
     from sympy import Abs
     from sympy.core.function import AppliedUndef
     from sympy.functions.elementary.trigonometric import TrigonometricFunction
@@ -79,7 +79,7 @@ def _is_one_letter_of_algebra(whole: Any) -> bool:
     free = sorted(symbol.name for symbol in getattr(whole, "free_symbols", ()))
     if len(free) != 1 or whole.has(AppliedUndef, TrigonometricFunction):
         return False
-    return not (isinstance(whole, Abs) and free[0] in _LENGTHS)
+    return free != ["sigma"] and not (whole.has(Abs) and free[0] in _LENGTHS)
 
 
 def _is_number(whole: Any) -> bool:

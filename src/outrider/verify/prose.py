@@ -21,7 +21,7 @@ _LEADING = late_pattern(
     rf"\s*(?:{TEXT}\s*\{{\s*([A-Za-z][^{{}}\\$=<>]*?(?:\b{_VERB}|:))\s*:?\s*\}}\s*:?"
     rf"|([A-Za-z][A-Za-z' ,-]*?(?:\b{_VERB}\b(?!\s*=)|[a-z]{{3}}:)))\s*(?=[^\s=<>,])"
 )
-_NAMED = late_pattern(rf"\s*([^=<>]*{TEXT}\s*\{{[^{{}}]*[A-Za-z]{{2}}[^{{}}]*\}}[^=<>]*)=\s*([^=<>]+)$")
+_NAMED = late_pattern(rf"\s*([^=<>]*{TEXT}\s*\{{[^{{}}]*[A-Za-z]{{2}}[^{{}}]*\}}[^=<>]*)=\s*([^<>]+)$")
 _TO_READ = late_pattern(rf"[A-Za-z]{{2}}\s*:|{TEXT}\s*\{{|\b{_VERB}\b")
 _ANSWER = late_pattern(r"\b(?:answer|result|solution|conclusion)\b", re.IGNORECASE)
 _IN_TEXT = late_pattern(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
