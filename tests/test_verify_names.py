@@ -181,6 +181,12 @@ e^{2} | e^2
 T_2-T_1 | T2 - T1
 3F2 | 3F2
 n2^n | n\cdot 2^n
+\tan x | tg(x)
+\arctan x | arctg(x)
+\csc x | cosec(x)
+\text{root} | root
+\text{floor} | floor
+floor | floor
 \frac{5\pi}{6} | 5*pi/6
 \frac{5\pi}{6} | (5*pi)/6
 -\frac{\pi}{3} | -pi/3
@@ -280,6 +286,7 @@ theta | eta
 alpha | beta
 3x | x1+x2
 10a | a10
+\text{floor} | roolf
 \frac{5\pi}{6} | 5*pi/7
 \sin x | cos(x)
 \sin x | nis(x)
@@ -328,7 +335,20 @@ def test_a_right_answer_with_a_name_that_cannot_be_read_is_refused_aloud(gold):
 
 @pytest.mark.parametrize(
     "gold",
-    ["abc(a+b+c)", "AB(x+1)", "f(x)", "xy(x-y)", "even", "cost", "Area(ABC) = 5", r"\operatorname{erf}(x)", "mg(h+1)"],
+    [
+        "abc(a+b+c)",
+        "AB(x+1)",
+        "f(x)",
+        "xy(x-y)",
+        "even",
+        "cost",
+        "Area(ABC) = 5",
+        r"\operatorname{erf}(x)",
+        "mg(h+1)",
+        "3 solution(s)",
+        "Paris(France)",
+        r"\\left(1,2\\right)",
+    ],
 )
 def test_what_may_be_read_is_not_refused(gold):
     assert Maths().reference({"answer": gold}, "answer") == gold

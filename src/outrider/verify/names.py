@@ -27,6 +27,10 @@ _FUNCTIONS = {name: rf"\{name}" for name in _COMMANDS.split(" ")} | {
     "acos": r"\arccos",
     "atan": r"\arctan",
     "lg": r"\log_{10}",
+    "tg": r"\tan",
+    "ctg": r"\cot",
+    "arctg": r"\arctan",
+    "cosec": r"\csc",
     **{
         f"{arc}{name}h": rf"\operatorname{{arc{name}h}}" for arc in ("a", "ar", "arc") for name in ("sin", "cos", "tan")
     },
@@ -65,6 +69,7 @@ _WITH_ARGUMENTS: dict[tuple[str, int], str] = {
     ("mod", 2): r"(({0})\mod({1}))",
     ("log", 2): r"\log_{{{1}}}({0})",
 }
+_TAKING = frozenset(name for name, _ in _WITH_ARGUMENTS)
 _LATEX = "frac dfrac tfrac cfrac sqrt binom dbinom overline text mathrm mathbf boxed sum prod"
 _LOST_BACKSLASH = frozenset(_LATEX.split(" "))
 
@@ -91,6 +96,7 @@ _ONE = late_pattern(rf"({_ANY_FUNCTION})({_ANY_CONSTANT}|[A-Za-z])")
 _LAST = late_pattern(rf"([A-Za-z]{{1,3}}?)({_ANY_FUNCTION}|sqrt|abs)")
 _BESIDE = late_pattern(rf"([A-Za-z]?)({_ANY_CONSTANT})([A-Za-z]?)")
 _INDEXED = late_pattern(r"[0-9]{1,2}(?=$|[-+*/=,;)\]}\s<>])")  # x1, as programs write x_1; n2^n is a product
+_REMARK = late_pattern(r"\(([A-Za-z][a-z]{2,}|e?s)\b")  # solution(s), Paris(France)
 _MULTIPLE = late_pattern(r"[kmnrtx]pi")
 _BETWEEN_DIGITS = late_pattern(r"pi([A-Za-z]{2})")
 
@@ -127,7 +133,8 @@ def unreadable(text: str) -> str:
     for token in _TOKEN.finditer(text):
         if token[1] and text[token.end() : token.end() + 1] == "(":
             read, _ = _name(text, token[1], token.start(), token.end())
-            if read == letter(token[1]):
+            words = _REMARK.match(text, token.end())
+            if read == letter(token[1]) and (words is None or _known(words[1])):
                 return token[1]
     return ""
 
@@ -137,7 +144,9 @@ def _all_names(text: str) -> bool:
     words = re.findall("[A-Za-z]+", text)
     names = [word for word in words if _known(word) or _MULTIPLE.fullmatch(word) or _is_row(word)]
     others = [word for word in words if word not in names]
-    return bool(names) and all(len(word) == 1 for word in others) and words[-1] not in {*_FUNCTIONS, *_OF_LISTS}
+    return (
+        bool(names) and all(len(word) == 1 for word in others) and words[-1] not in {*_FUNCTIONS, *_OF_LISTS, *_TAKING}
+    )
 
 
 def _is_row(word: str) -> bool:
@@ -147,7 +156,7 @@ def _is_row(word: str) -> bool:
 
 
 def _known(word: str) -> bool:
-    return word in _ALONE or word in _FUNCTIONS or word in _OF_LISTS
+    return word in _ALONE or word in _FUNCTIONS or word in _OF_LISTS or word.casefold() in _TAKING
 
 
 def _translated(text: str) -> str:
