@@ -157,6 +157,33 @@ x-y=0 | y=x
 2, 3 | x=2 \text{ or } x=3
 2, 3 | x_1=2, x_2=3
 \{2,3\} | x\in\{2,3\}
+y=2x | 2x = y
+x+y=10 | y=10-x
+2x-3y+6=0 | y=\frac{2x+6}{3}
+x^2+y^2-4x=0 | (x-2)^2+y^2=4
+r=2\cos\theta | \cos\theta=\frac{r}{2}
+z=\bar{z} | \bar{z}=z
+PV = nRT | nRT = PV
+\frac{x^2}{16}-\frac{y^2}{9}=1 | 9x^2-16y^2=144
+y=e^x | e^x-y=0
+a_{n+1}=2a_n+1 | a_{n+1}-2a_n=1
+f(x+y)=f(x)+f(y) | f(x)+f(y)=f(x+y)
+y = 3 | y=3
+x=2, y=3 | y=3, x=2
+4x+3y=24 | \frac{x}{6}+\frac{y}{8}=1
+1 | \frac{x^2}{x^2}
+n! | n \cdot (n-1)!
+2n | \frac{(2n)!}{(2n-1)!}
+(n-1)! | \frac{n!}{n}
+\frac{n!}{n} | (n-1)!
+\binom{2n}{n} | \frac{(2n)!}{(n!)^2}
+\frac{n^2(n+1)^2}{4} | \left(\sum_{k=1}^n k\right)^2
+\frac{n^2(n+1)^2}{4} | \sum_{k=1}^n k^3
+3^n | \sum_{k=0}^{n} \binom{n}{k} 2^k
+F_{n+1} | F_{n+1}
+m!n! | n!m!
+\frac{m!}{n!} | \frac{m!}{n!}
+\frac{(m+n)!}{m!\,n!} | \binom{m+n}{m}
 """
 
 OTHER = r"""
@@ -222,6 +249,23 @@ y=x^2 | y=x^3
 x=8 | y=8
 8 | a+b=8, a-b=2
 a+b=8 | 8
+x+y=10 | x=10-2y
+\frac{x^2}{16}-\frac{y^2}{9}=1 | 16x^2-9y^2=144
+y=e^x | x=\ln y
+f(x+y)=f(x)+f(y) | f(x+y)=f(x)f(y)
+x = 3 | x^2=9
+x=2, y=3 | x=3, y=2
+n! | n^n
+\binom{2n}{n} | 4^n
+3^n | \sum_{k=0}^{n} \binom{n}{k}
+n | \sum_{k=1}^{n^{12}} 1
+n^2 | \sum_{k=1}^{2^{n^3}} 1
+1 | n!(1-n)!
+m^2 | m^5 m!(1-m)!
+p | \frac{p!(1-p)!}{1}
+k | \binom{1}{k}
+2^k | \binom{1}{k}+k
+a+b | a!(1-a)!(a+b)
 """
 
 

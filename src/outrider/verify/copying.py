@@ -41,6 +41,8 @@ def copied(prompt: str, answer: str, golds: Sequence[str]) -> bool:
     >>> copied("Is $x=45^\\circ$?", r"45^\circ", ["45"]), copied("Factor $x^2-1$.", "(x+1)(x-1)", ["(x-1)(x+1)"])
     (False, False)
     """
+    if number(answer) is not None:
+        return False
     try:
         node = read(answer)
         while len({part.text for part in node.parts}) == 1:  # a set of one, or one answer in several boxes

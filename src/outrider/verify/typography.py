@@ -8,6 +8,7 @@ that were escaped twice, as in JSON inside JSON.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from unicodedata import normalize
 
 from outrider.texts import late_pattern
@@ -15,6 +16,8 @@ from outrider.verify import east_asian
 
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
+
+MOST_KEPT = 1000  # characters of a text whose plain form is kept in memory
 
 _GREEK = "alpha beta gamma delta epsilon theta lambda mu pi sigma phi omega Delta Omega"
 _FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
@@ -103,6 +106,15 @@ def plain(text: str) -> str:
     >>> plain("3√2 – π², \\left(x₁\\right)"), plain(r"11,\! 111{,}111 \dfrac12")
     ('3\\sqrt{2} - \\pi ^{2}, (x_{1})', '11,111,111 \\frac{1}{2}')
     """
+    return _kept(text) if len(text) <= MOST_KEPT else _plain(text)
+
+
+@lru_cache(4096)  # each step of a comparison asks for it again
+def _kept(text: str) -> str:
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
     if not text.isascii():
         text = _SCRIPTS.sub(_script, text).translate(_SIGN)
     text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
