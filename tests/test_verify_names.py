@@ -16,33 +16,8 @@ pytest.importorskip("math_verify")
 CASES = Path(__file__).parents[2] / "shared" / "cases" / "verdicts" / "names_without_backslash.math.jsonl"
 
 SAME = r"""
-2\pi r | 2*pi*r
-2*pi*r | 2*pi*r
-2*\pi*r | 2\pi r
-pi/6 | \frac{\pi}{6}
-\frac{\pi}{6} | pi/6
-pi | \pi
 \pi | pi
-3*cos(2*t) | 3\cos(2t)
-3\cos(2t) | 3*cos(2*t)
-cos(sqrt(140)*t) | \cos(2\sqrt{35}t)
-sqrt(140)*t | 2\sqrt{35}t
-exp(x) | e^x
-e^x | exp(x)
 e^5 | exp(5)
-x^2+1 | x**2+1
-ln(2) | \ln 2
-\frac{\sqrt{2}}{2} | sqrt(2)/2
-alpha+1 | \alpha+1
-x>=3 | x\ge 3
-(-oo, 3] | (-\infty, 3]
-(-\infty,3] | x <= 3
-sin(pi) | sinpi
-cos(0) | 1
-tan(pi/4) | 1
-sin(0) | 0
-arctan(x) | \arctan x
-sqrt(x) | \sqrt x
 even | even
 cost | cost
 theta | \theta
@@ -252,12 +227,6 @@ a\le b | a<=b
 """
 
 OTHER = r"""
-ln(2) | 2nl
-log(2) | 2gol
-sin(x) | ins(x)
-exp(0) | 0
-log(0) | \ln(0)
-cos(0) | \sin(0)
 even | neve
 cost | tocs
 cost | \cos t
