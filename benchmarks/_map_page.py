@@ -85,8 +85,8 @@ _CONTROL = (
     "**Is it the learning rate?** A recipe that the map recommends may have another rate and other updates than "
     "GRPO, and GRPO may be better with others than the screen found. Here both have the values that are named, in "
     "seeds and on problems that nobody had looked at. Behind the changes stands what GRPO comes to with these "
-    "values, and in brackets as the screen tuned it where that was on the same problems. A recipe that is ahead at no end "
-    "or behind at one is recommended no more. Where GRPO is better with one try than it was as tuned, recipes with "
+    "values, and in brackets as the screen tuned it where that was on the same problems. A recipe that is ahead at no "
+    "end or behind at one is recommended no more. Where GRPO is better with one try than it was as tuned, recipes with "
     "the same values in the table above may owe their lead to them:"
 )
 _COST = (

@@ -1,13 +1,14 @@
 r"""How many problems are "solved" by copying: ``python benchmarks/copying.py [--list]``.
 
-Each formula of a question that holds an operation, and each side of its equations, is rewritten in ten trivial ways and
-given as the answer. A problem counts where any formula is judged correct. Writes benchmarks/results/copying.json, and
-prints the table of docs/verifiers.md.
+Each formula of a question that holds an operation, and each side of its equations, is rewritten in ten trivial ways,
+and each of its first numbers in four, and given as the answer. A problem counts where any formula is judged correct.
+Writes benchmarks/results/copying.json, and prints the table of docs/verifiers.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -39,6 +40,15 @@ REWRITINGS = {
     r"\frac{2F}{2}": r"\frac{{2({})}}{{2}}",
     "the other way round": "",
 }
+INSIDE = {  # of a number N of the formula
+    "(N+1-1)": lambda n: f"({n + 1}-1)",
+    r"\frac{7N}{7}": lambda n: rf"\frac{{{n}\cdot 7}}{{7}}",
+    r"\sqrt{N^2}": lambda n: rf"\sqrt{{{n * n}}}",
+    "(N)^1": lambda n: f"({n})^1",
+}
+NAMES = [*REWRITINGS, *(f"{name} for N" for name in INSIDE)]
+NUMBER = re.compile(r"(?<![0-9.])[0-9]{1,4}(?![0-9.])")
+MOST_NUMBERS = 4  # of a formula, rewritten one at a time
 MATHS = re.compile(r"\$\$?([^$]+)\$\$?|\\\[(.*?)\\\]|\\\((.*?)\\\)", re.DOTALL)
 OPERATION = re.compile(r"[-+*/^!|]|\\(?!text|circ|degree|[lc]?dots|ldots|pi\b|theta|infty|\{|\}|[,;! ])[A-Za-z]+")
 
@@ -70,6 +80,11 @@ def rewritten(prompt: str) -> Iterator[tuple[str, str]]:
             text = shape.format(formula) if shape else reversed_terms(formula)
             if text:
                 yield name, text
+        for number in itertools.islice(NUMBER.finditer(formula), MOST_NUMBERS):
+            for name, writing in INSIDE.items():
+                # in braces: it may stand as the argument of a command, or as an exponent
+                inside = f"{{{writing(int(number[0]))}}}"
+                yield f"{name} for N", formula[: number.start()] + inside + formula[number.end() :]
 
 
 def main() -> None:
@@ -82,7 +97,7 @@ def main() -> None:
     with VerifierPool(Prepared(judge), workers=1) as pool:
         for title, files in SETS.items():
             rows = [json.loads(line) for file in files for line in (DATA / file).read_text().splitlines()]
-            solved: dict[str, set[str]] = {name: set() for name in REWRITINGS}
+            solved: dict[str, set[str]] = {name: set() for name in NAMES}
             for row in rows:
                 problem = Problem(row["id"], row["problem"], answer=judge.reference(row, "answer"))
                 tries = list(rewritten(row["problem"]))
@@ -98,7 +113,7 @@ def main() -> None:
     titles = [f"{title} ({found['problems']})" for title, found in result.items()]
     print(f"| rewriting | {' | '.join(titles)} |")
     print(f"|---|{'---:|' * len(result)}")
-    for name in (*REWRITINGS, "any"):
+    for name in (*NAMES, "any"):
         print(f"| `{name}` | {' | '.join(str(r[name]) for r in result.values())} |")
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -2,7 +2,8 @@
 
 ``hypothesis`` sends batches through the pool: responses made of what LaTeX and hostile answers are made of, where
 anything but correct, incorrect or unparseable is a finding, and pairs of which it is known whether they are equal
-(tools/maths_pairs.py: letters with floor, gcd and absolute values, lists, units, typography, copies of the question),
+(tools/maths_pairs.py: letters with floor, gcd and absolute values, lists, units, typography, copies of the question,
+programs' writing, equations, answers cut to a few points),
 where a wrong verdict is one. ``atheris`` mutates bytes, led by coverage, for all that reads text before the parser;
 what raises, or takes more than 0.1 s, is a finding. Crashes and hangs go, one a file, to tests/corpus/maths, which
 tests/test_verify_hostile.py replays. The last line counts; the exit status is 1 where anything was found.
@@ -51,6 +52,8 @@ _PIECES = r"""
 \! \quad \overline{ \det \to \forall \neq \approx \over \choose \vec{ d \partial \lceil \rceil \bmod
 \operatorname{lcm}( \max( \min( \gcd( n! \sum_{k=1}^{ \prod_{k=1}^{ √ ² ₁ π ½ ≤ ∞ \mathbf{ \fbox{ \textnormal{ \degree
 percent apples \angle \begin{matrix} \end{matrix} 0.\overline{3} {,}
+pi sqrt( sin( exp( oo ** <= >= != abs( binomial( erf( theta log( _\odot _{\max} ^* \nabla\times \vec{a}\times\vec{b}
+1:2:3 12:05 (1-n)! \sum_{k=1}^{n^9} \text{Area}= \text{.} 个 答案:4 7元 dozen mW \begin{array}{cc} \end{array} \{x:
 """
 PIECES = [*_PIECES.split(), "\n", " ", "\0", "\ud800", "\u202e", "\u0663", "9" * 40]
 SHAPES = [r"\frac{%s}{%s}", "%s^{%s}", "%s_{%s}", "(%s,%s)", r"\{%s,%s\}", "%s=%s", "%s+%s", "%s%s!"]

@@ -114,7 +114,30 @@ WRITINGS = [
     (r"{}", r"{}\textnormal{{ miles}}"),
     ("{}", "{} apples"),
     (r"x^{{{}}}", r"x^{{\left({}\right)}}"),
+    ("{}", "m+n = {}"),
+    ("{}", "AB^2 = {}"),
+    ("{}", r"\text{{Area}} = {}"),
+    ("{}", r"\text{{The answer is }}{}"),
+    ("{}", "\u7b54\u6848\uff1a{}"),
+    ("{}", "{}\u4e2a"),
 ]
+CODE = [  # LaTeX, and the same as a program has it
+    (r"\frac{{{}\pi}}{{7}}", "{}*pi/7"),
+    (r"{}\cos(2t)", "{}*cos(2*t)"),
+    (r"\sqrt{{{}}}x", "sqrt({})*x"),
+    (r"e^{{{}x}}", "exp({}*x)"),
+    (r"\ln {}", "ln({})"),
+    (r"x^{{{}}}", "x**{}"),
+    (r"{}\sin\theta", "{}*sin(theta)"),
+    (r"|x-{}|", "abs(x-{})"),
+    (r"[{},\infty)", "[{},oo)"),
+    (r"\arctan {}", "atan({})"),
+    (r"\frac{{1}}{{{}}}", "Rational(1,{})"),
+    (r"x\ge {}", "x>={}"),
+]
+CUTS = [r"\frac{n!(1-n)!}{n!(1-n)!}", r"\frac{(2-n)!}{(2-n)!}", r"\left(\sum_{k=1}^{n^9}1\right)^0", r"\gcd(n,1-n)^0"]
+INSIDE = ["({0}+1-1)", r"\frac{{{0}\cdot 7}}{{7}}", r"\sqrt{{{1}}}", "({2}-1)", "({0})^1"]
+SI = ["mW", "MW", "kW", "W", "mm", "Mm", "mV", "MV", "kHz", "MHz", "GHz", "kPa", "mol"]
 UNITS = ["cm", "m", "km", "inches", "feet", "seconds", "hours", "kg", "dollars", "square feet"]
 SAYS_MORE = [
     "factorial",
@@ -127,6 +150,16 @@ SAYS_MORE = [
     "N",
     "units left",
     "percent of 9",
+    "dozen",
+    "pairs of shoes",
+    "gross",
+    "crore",
+    "short",
+    "too many",
+    "halved",
+    "is wrong",
+    "decades",
+    "tenfold",
 ]
 
 
@@ -207,9 +240,60 @@ def copies(draw: st.DrawFn) -> Pair:
     text = "+".join(f"{n}^{{{power}}}" for n in draw(st.permutations(numbers)))
     if draw(st.booleans()):
         return Pair("copies", str(value), f"S={value}", True, prompt)
+    if draw(st.booleans()):  # one number in another writing
+        n = draw(st.sampled_from(numbers))
+        inside = draw(st.sampled_from(INSIDE)).format(n, n * n, n + 1)
+        return Pair("copies", str(value), text.replace(f"{n}^", f"{{{inside}}}^", 1), False, prompt)
     return Pair("copies", str(value), draw(st.sampled_from([*REWRITINGS, "{}"])).format(f"({text})"), False, prompt)
+
+
+@st.composite
+def code(draw: st.DrawFn) -> Pair:
+    """A formula in LaTeX and one as a program has it, of the same number or of another, either way round."""
+    latex, program = draw(st.sampled_from(CODE))
+    gold, other = draw(st.integers(2, 60)), draw(st.integers(2, 60))
+    answer = gold if draw(st.booleans()) else other
+    both = (latex, program) if draw(st.booleans()) else (program, latex)
+    return Pair("code", both[0].format(gold), both[1].format(answer), answer == gold)
+
+
+@st.composite
+def equations(draw: st.DrawFn) -> Pair:
+    """A line, and its equation times a number, solved for y, or with another constant."""
+    a, b, c = (draw(st.integers(1, 9)) for _ in range(3))
+    gold = f"{a}x+{b}y={c}"
+    times, step = draw(st.integers(2, 9)), draw(st.integers(1, 5))
+    answer, same = draw(
+        st.sampled_from(
+            [
+                (f"{a * times}x+{b * times}y={c * times}", True),
+                (rf"y=\frac{{{c}-{a}x}}{{{b}}}", True),
+                (f"{c}-{a}x={b}y", True),
+                (f"{a}x+{b}y={c + step}", False),
+                (f"{a + step}x+{b}y={c}", False),
+                (rf"y=\frac{{{c}+{a}x}}{{{b}}}", False),
+                (f"({a}x+{b}y-{c})x=0", False),
+            ]
+        )
+    )
+    return Pair("equations", gold, answer, same)
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> Pair:
+    """A formula of n, times one at a few points and nothing elsewhere."""
+    gold = draw(st.sampled_from([f for f in WHOLE if "n" in f.text.replace("min", "") and "m" not in f.text]))
+    return Pair("cuts", gold.text, f"({gold.text}){draw(st.sampled_from(CUTS))}", False)
+
+
+@st.composite
+def prefixes(draw: st.DrawFn) -> Pair:
+    """A quantity with a unit of the SI, and one with another prefix or symbol."""
+    number, one, two = draw(st.integers(2, 99)), draw(st.sampled_from(SI)), draw(st.sampled_from(SI))
+    return Pair("prefixes", rf"{number}\text{{ {one}}}", rf"{number}\ \mathrm{{{two}}}", one == two)
 
 
 def pairs() -> st.SearchStrategy[Pair]:
     """All kinds, formulas with letters most often."""
-    return st.one_of(letters(), letters(), lists(), units(), writings(), copies())
+    known = st.one_of(letters(), letters(), lists(), units(), writings(), copies())
+    return st.one_of(known, known, code(), equations(), cuts(), prefixes())

@@ -12,17 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import combinations
 
 from outrider.verify.answers import number
-from outrider.verify.latex import UnreadableError, expression
-from outrider.verify.nodes import Node, is_name, read, related, sides
-from outrider.verify.points import proportional, same_value, within_use
+from outrider.verify.equations import claimed, last_of_chain, letters, relates_letters, same_equation
+from outrider.verify.latex import UnreadableError, clean, expression
+from outrider.verify.nodes import Node, node_of, read, related, sides
+from outrider.verify.points import same_value, within_use
 
 MOST_MEMBERS = 20  # of a set that is compared with one written in another form
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
 _INEQUALITY = re.compile(r"[<>]|\\(?:leq?|geq?|lt|gt)(?:slant)?(?![A-Za-z])")
-_BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?(\w+)\}*")
+_BARE_LOG = re.compile(r"\\log(?![A-Za-z])(?!\s*_)")
+_BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?([0-9]{1,2}|[A-Za-z]+)\}*")
 
 
 def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
@@ -40,6 +43,10 @@ def equal(gold: str, answer: str, tolerance: float = 0.0) -> bool:
     right, other = read(gold), read(answer)
     if _same(right, other, tolerance):
         return True
+    if _BARE_LOG.search(right.text + other.text):  # of base 10 as above, or natural, but all of them alike
+        right_natural, other_natural = (node_of(_BARE_LOG.sub(r"\\ln ", clean(text))) for text in (gold, answer))
+        if _same(right_natural, other_natural, tolerance):
+            return True
     spaced = answer.replace(",", ", ")  # 132,999 is a number, but may be the list that the right answer is
     return bool(right.parts and not other.parts and read(spaced).parts) and _same(right, read(spaced), tolerance)
 
@@ -58,12 +65,15 @@ def _read_all(node: Node) -> None:
     for part in _parts(node) or ():
         _read_all(part)
     if _parts(node) is None and _same_base(node.text, "") is None:
-        expression(_last_of_chain(node.text) or node.text)
+        expression(last_of_chain(node.text) or node.text)
 
 
-def _same(gold: Node, answer: Node, tolerance: float) -> bool:
+def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> bool:
+    """Whether two answers, or ``inside`` of a list two members, are the same."""
     if gold.name and answer.name and gold.name != answer.name:
-        return False
+        return _same_solved(gold, answer)
+    if not (answer.name or answer.parts or related(gold.text)) and sides(answer.text):
+        return _same_chain(gold, answer, tolerance) or _same_solved(gold, answer)
     if gold.rounded or answer.rounded:
         return _same_rounded(gold, answer, tolerance)
     if gold.percent != answer.percent:  # 50% is 50 as well as 0.5: answer keys have both
@@ -73,7 +83,7 @@ def _same(gold: Node, answer: Node, tolerance: float) -> bool:
     if golds is None and answers is None:
         return _same_expression(gold, answer, tolerance)
     if golds is None or answers is None:
-        return _same_alone(gold, answer, golds or answers or (), tolerance)
+        return _same_alone(gold, answer, golds or answers or (), tolerance, inside)
     if not _ordered(gold, golds, answer, answers):
         answers = _without_repetitions(golds, answers)
     if "cup" in (gold.brackets, answer.brackets):
@@ -81,7 +91,9 @@ def _same(gold: Node, answer: Node, tolerance: float) -> bool:
     if len(golds) != len(answers) or not _same_kind(gold.brackets, answer.brackets):
         return False
     if _ordered(gold, golds, answer, answers):
-        return all(_same(g, a, tolerance) for g, a in zip(golds, answers, strict=True))
+        if gold.brackets == ":":
+            return _same_ratio(golds, answers)
+        return all(_same(g, a, tolerance, inside=True) for g, a in zip(golds, answers, strict=True))
     return _match(golds, answers, tolerance)
 
 
@@ -97,13 +109,14 @@ def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:
     return bool(decimal) and _same(Node(answer.rounded), other, half / abs(float(decimal)))
 
 
-def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float) -> bool:
+def _same_alone(gold: Node, answer: Node, parts: Sequence[Node], tolerance: float, inside: bool) -> bool:
     r"""One expression and something with parts: a set of one; or a set in two writings, as 1 < x < 2 and (1, 2)."""
     one, other = (gold, answer) if gold.parts or gold.brackets else (answer, gold)
-    if (
-        len(parts) == 1 and one.brackets in ("", "{}") and "\\emptyset" not in other.text
-    ):  # {\emptyset} is not the empty set
-        return _same(parts[0], other, tolerance) if one is gold else _same(other, parts[0], tolerance)
+    if len(parts) == 1 and one.brackets in ("", "{}"):
+        # {\emptyset} is not the empty set, nor {{1}, {2}} the set {1, 2}
+        if "\\emptyset" in other.text or (inside and not one.name):
+            return False
+        return _same(*((parts[0], other) if one is gold else (other, parts[0])), tolerance, inside=True)
     return bool(related(other.text) or _SETS.search(other.text)) and _as_a_whole(gold, answer)
 
 
@@ -162,11 +175,20 @@ def _match(golds: Sequence[Node], answers: Sequence[Node], tolerance: float) -> 
     """Whether each right member has its own partner."""
     left = list(answers)  # equality is transitive, so the first partner is as good as any
     for gold in golds:
-        partner = next((i for i, a in enumerate(left) if _same(gold, a, tolerance)), None)
+        partner = next((i for i, a in enumerate(left) if _same(gold, a, tolerance, inside=True)), None)
         if partner is None:
             return False
         del left[partner]
     return not left
+
+
+def _same_ratio(golds: Sequence[Node], answers: Sequence[Node]) -> bool:
+    """Whether the terms of two ratios are proportional."""
+    both = [(gold.text, answer.text) for gold, answer in zip(golds, answers, strict=True)]
+    return all(
+        bool(same_value(expression(f"({gold})({other})"), expression(f"({answer})({right})")))
+        for (gold, answer), (right, other) in combinations(both, 2)
+    )
 
 
 def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
@@ -175,45 +197,36 @@ def _same_expression(gold: Node, answer: Node, tolerance: float) -> bool:
     if related(gold.text):
         return _same_relation(gold, answer, tolerance)
     if related(answer.text):
-        return _same_chain(gold, answer, tolerance)
+        return False
     return bool(same_value(expression(gold.text), expression(answer.text), tolerance))
 
 
 def _same_chain(gold: Node, answer: Node, tolerance: float) -> bool:
-    """An equation where an expression is right: x = 2 + 3 = 5, of which each side has to equal it."""
-    every = sides(answer.text)
-    names = [side for side in every if is_name(side)] if not is_name(gold.text) else []
-    values = [side for side in every if side not in names]
-    if gold.name and any(re.sub(r"[\s{}]", "", name) != gold.name for name in names):
+    """An equation where a value is right: x = 2 + 3 = 5, of which each side that claims to be it has to equal it."""
+    values = claimed(answer.text, gold.text, gold.name)
+    return bool(values) and all(_same(gold, node_of(value), tolerance) for value in values)
+
+
+def _same_solved(gold: Node, answer: Node) -> bool:
+    """Whether an equation is the right one, solved for another letter or for none: y = 3x - 2 and 3x - y = 2."""
+    right, other = sides(gold.whole), sides(answer.whole or answer.text)
+    if len(right) != 2 or len(other) != 2:
         return False
-    return bool(values) and all(_same_expression(gold, Node(value), tolerance) for value in values)
+    try:
+        return relates_letters(right) and same_equation(right, other)
+    except UnreadableError:
+        return False
 
 
 def _same_relation(gold: Node, answer: Node, tolerance: float) -> bool:
     """Whether a relation equals the right relation; or, for a chain such as 1 + 2 = x = 3, its last side."""
     right, other = sides(gold.text), sides(answer.whole or answer.text)
     if not related(answer.whole or answer.text):
-        last = _last_of_chain(gold.text)
+        last = last_of_chain(gold.text)
         return bool(last) and _same_expression(Node(last), answer, tolerance)
     if len(right) == 2 == len(other):
-        return _same_equation(right, other)
+        return same_equation(right, other)
     return bool(right) == bool(other) and _as_a_whole(gold, answer)
-
-
-def _last_of_chain(text: str) -> str:
-    """The last side of an equation of names and numbers, as in 1 + 2 = x = 3; else empty."""
-    every = sides(text)
-    return every[-1] if every and all(is_name(side) or not _letters(side) for side in every) else ""
-
-
-def _same_equation(gold: Sequence[str], answer: Sequence[str]) -> bool:
-    """Whether the differences of the sides are proportional."""
-    one, two = (expression(f"({left})-({right})") for left, right in (gold, answer))
-    return bool(proportional(one, two))
-
-
-def _letters(text: str) -> bool:
-    return bool(re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", text)))
 
 
 def _same_base(gold: str, answer: str) -> bool | None:
@@ -244,6 +257,6 @@ def _as_a_whole(gold: Node, answer: Node) -> bool:
 
 def _is_bounds(text: str) -> bool:
     r"""Whether a text is an inequality of one letter and numbers, as an answer is; 2x > 6 only repeats the question."""
-    sides = [re.sub(r"\\[A-Za-z]+", "", side).strip() for side in _INEQUALITY.split(text)]
-    lettered = [side for side in sides if re.search(r"[A-Za-z]", side)]
-    return len(sides) > 1 and len(lettered) == 1 and len(lettered[0]) == 1
+    every = [side.strip() for side in _INEQUALITY.split(text)]
+    lettered = [side for side in every if letters(side)]
+    return len(every) > 1 and len(lettered) == 1 and {lettered[0]} == letters(lettered[0])

@@ -11,6 +11,8 @@ from outrider.verify import units
 from outrider.verify.algebra import equal, readable
 from outrider.verify.answers import normalise, number
 from outrider.verify.latex import UnreadableError, clean, refuse
+from outrider.verify.prose import value_of
+from outrider.verify.repetitions import without_repetitions
 from outrider.verify.typography import FONT, TEXT, plain
 
 _IN_TEXT = re.compile(rf"{TEXT}\s*\{{[^{{}}]*[A-Za-z][^{{}}]*\}}")
@@ -28,6 +30,7 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
     >>> compare("0.5", r"\frac{1}{2}"), compare("42", "10^{10000000}")
     ((<Outcome.CORRECT: 'correct'>, ''), (<Outcome.UNPARSEABLE: 'unparseable'>, 'an exponent beyond 5 digits'))
     """
+    answer = without_repetitions(gold, answer)
     if not units.agree(_unit(gold), _unit(answer)):
         return Outcome.INCORRECT, "another unit"
     if normalise(answer) == normalise(gold):
@@ -46,7 +49,7 @@ def compare(gold: str, answer: str, tolerance: float = 0.0) -> tuple[Outcome, st
         return Outcome.UNPARSEABLE, str(reason)
     in_words = _in_words(gold), _in_words(answer)
     if any(in_words) and (in_words[0] or _IN_TEXT.search(clean(answer))):
-        return _outcome(_letters(gold) == _letters(answer))
+        return _outcome(_letters(value_of(plain(gold))) == _letters(value_of(plain(answer))))
     if not readable(gold):
         return Outcome.INCORRECT, "another text than the right answer, which is only text"
     try:

@@ -17,8 +17,9 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from outrider.verify import units
+from outrider.verify import names, prose, units
 from outrider.verify.answers import LONGEST, repeating
+from outrider.verify.symbols import as_letters
 from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
 
 DEEPEST = 40  # brackets inside brackets
@@ -37,6 +38,9 @@ _BIG_EXPONENT = re.compile(
     rf"(?:\^|\*\*)[\s{{(+-]*(?:[0-9][\s,]*){{{LONGEST_EXPONENT + 1},}}|[0-9.][eE](?:\+?[0-9]{{5}}|-[0-9]{{6}})"
 )
 _POWER_ABOVE = re.compile(r"\^\s*\{[^{}]*?([0-9]+)[\s)}]*\^[\s{(+]*([0-9]+)")  # a power of two numbers in an exponent
+_POWER_OF_POWER = re.compile(
+    r"\*\*\s*\(?\s*[-+]?\s*[0-9.]+\s*\*\*|(?:\^|\*\*)\s*\([^()]*[0-9]\s*(?:\^|\*\*)\s*[({]*[0-9]"
+)
 _BANG = r"(?:[\s})\]]|\\?%|\\[,;: ])*!"
 _BIG_FACTORIAL = re.compile(  # of a factorial, of a power, of five digits, or of four under a root
     r"!!!|\^\s*(?:\{[^{}]*\}|[0-9]+)[\s})\]]*!" + rf"|[0-9]{{5}}{_BANG}|\\sqrt.*[0-9]{{4}}{_BANG}", re.DOTALL
@@ -56,6 +60,7 @@ _COMMAND = "max min gcd log ln exp sin cos tan cot sec csc arcsin arccos arctan 
 _COMMANDS = frozenset(_COMMAND.split(" "))
 _FUNCTIONS = _COMMANDS | {"lcm", "floor", "ceil"}
 _MATRIX = re.compile(r"\\(begin|end)\{(?:small|b|B)?matrix\}")
+_ARRAY = re.compile(r"\\begin\{array\}\s*\{[lcr ]+\}(.*?)\\end\{array\}", re.DOTALL)
 _AROUND_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(?:small)?matrix\}.*?\\end\{(?:small)?matrix\})\s*[)\]]", re.DOTALL)
 _E_NOTATION = re.compile(r"(?<=[0-9])e(?=-?[0-9]|\+[0-9]{2})")  # but 2e+3 is twice Euler's number, and 3
 _PRIMES = re.compile(r"([A-Za-z])(?:\^\{?\\prime\}?|(''?)(?!'))")
@@ -66,13 +71,17 @@ _WRAPPED = re.compile(r"(?:\\boxed)?\{")
 _MODULO = re.compile(r"\\bmod(?![A-Za-z])")
 _BRACED = re.compile(r"\\(max|min|gcd)\s*\\\{([^{}]*)\\\}")
 _CHOOSE = re.compile(r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}")
-_ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])")
+_ANGLED = re.compile(r"\\langle(?![A-Za-z])([^<>]*?)\\rangle(?![A-Za-z])|^\s*<([^<>=]*,[^<>=]*)>\s*$")
 _DECADIC = re.compile(r"\\lg(?![A-Za-z])")
 _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a unit
     r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?[0-9]\}?\s*)?[({]?\s*)([0-9.]+)\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})"
 )
+_BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
 _TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
-_ANGLE_NAMED = re.compile(r"\\(?:measured)?angle\s*([A-Z])\s*([A-Z])\s*([A-Z])(?![A-Za-z])")
+_SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
+    r"^\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*)\\\}$"
+)
+_BRACED_SETS = re.compile(r"\{[^{}]*\}(?:\s*,\s*\{[^{}]*\})+")  # inside further braces: {{1}, {2}} is no list
 _FACTORIAL_RAISED = re.compile(r"([A-Za-z]|[0-9]+|\([^()]*\))!(?=\s*\^)")
 _MATH_E = re.compile(r"\\(?:mathrm|operatorname|text)\{e\}")
 
@@ -87,8 +96,10 @@ def refuse(text: str) -> None:
         raise UnreadableError(f"{len(text)} characters, at most {LONGEST} are read")
     if _UNSAFE.search(text):
         raise UnreadableError("control characters or half a surrogate pair")
-    if "**" in text.strip("*"):
-        raise UnreadableError("a power in Python's writing")
+    if name := names.unreadable(text):
+        raise UnreadableError(f"{name}() is no function that can be read")
+    if _POWER_OF_POWER.search(text):
+        raise UnreadableError("a tower of powers")
     depth = deepest = tower = raised = 0  # raised: how many open braces stand in an exponent
     before = ""
     for character in text:
@@ -121,25 +132,27 @@ def clean(text: str) -> str:
     >>> clean(r"$\left( 1{,}000,\, x' \right)$."), clean(r"3 \text{ and } 4.5e3 \text{ cm}^2")
     ('( 1000, \\dot{x} )', '3, 4.5E3')
     """
-    text = (
-        _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, plain(THOUSANDS.sub("", text)))).replace(" ^", "^").rstrip(".\\ ")
-    )
+    text = as_letters(plain(THOUSANDS.sub("", text)))
+    text = _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, text)).replace(" ^", "^").rstrip(".\\ ")
     text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
-    text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(r"(\1)", text)).replace("\\varnothing", "\\emptyset")
-    text = _ANGLE.sub(r"\1(\2\\pi/180)", _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text)))
+    text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(lambda m: f"({m[1] or m[2]})", text)).replace(
+        "\\varnothing", "\\emptyset"
+    )
+    text = _DECADIC.sub(r"\\log_{10}", _BRACED.sub(r"\\\1(\2)", text))
     text = _MODULO.sub(r"\\mod", _E_NOTATION.sub("E", _MATH_E.sub("e", text)))
-    text = _FACTORIAL_RAISED.sub(r"(\1!)", _TO_T.sub("^{(T)}", _ANGLE_NAMED.sub(_angle, text)))
+    text = _ANGLE.sub(r"\1(\2\\pi/180)", _BARE_ANGLE.sub(r"\\\1", text))  # before degrees are split off as a unit
+    text = _TO_T.sub("^{(T)}", text)
     text = repeating(_MISREAD.sub(lambda m: r"\hat{E}" if m[0] == "E" else r"\hat{g}", text))
+    text = _ARRAY.sub(r"\\begin{matrix}\1\\end{matrix}", text)
     text = _MATRIX.sub(lambda m: rf"\{m[1]}{{pmatrix}}", _AROUND_MATRIX.sub(r"\1", text))
+    text = _SET_BUILDER.sub(r"\2", text)
     while _WRAPPED.match(text) and _closing(text) == len(text) - 1:
         text = text[text.index("{") + 1 : -1].strip()
-    return units.split(text)[0]
-
-
-def _angle(match: re.Match[str]) -> str:
-    """An angle as one letter, not as a product of three; ABC equals CBA only."""
-    first, last = sorted((match[1], match[3]))
-    return rf"\vartheta_{{{first}{match[2]}{last}}}"
+        if _BRACED_SETS.fullmatch(text):
+            text = text.replace("{", r"\{").replace("}", r"\}")
+            return rf"\{{{text}\}}"
+    text = _ANGLE.sub(r"\1(\2\\pi/180)", names.latex(units.split(prose.value_of(text))[0]))
+    return _FACTORIAL_RAISED.sub(r"(\1!)", text)
 
 
 def _closing(text: str) -> int:

@@ -127,7 +127,7 @@ class Maths(PooledJudge):
 
         An answer line that follows the last box wins over the box, where both are read.
         """
-        if (boxed := self._boxed(text)) is not None:
+        if (boxed := self._boxed(text, repeated=True)) is not None:
             reads_both = self.no_box == "answer_line" and finished and self.boxes != "first"
             line = last_answer_line(text) if reads_both else None
             return boxed if line is None or line[0] < max(begin for begin, _ in box_spans(text)) else line[1]
@@ -135,12 +135,15 @@ class Maths(PooledJudge):
             return None
         return answer_line(text) if self.no_box == "answer_line" else last_number(text)
 
-    def _boxed(self, text: str) -> str | None:
-        """The content of the boxes that hold the answer, as one list; each once, if it is short enough to read."""
+    def _boxed(self, text: str, repeated: bool = False) -> str | None:
+        """The content of the boxes that hold the answer, as one list; each once, or as often as it stands there."""
+        from outrider.verify.repetitions import joined_boxes  # here, as above
+
         found = last_boxes(text) if self.boxes == "last" else boxes(text)
         contents = [b.strip() for b in (found[:1] if self.boxes == "first" else found) if b.strip()]
         # one that is too long to be read is only compared as it stands: a megabyte takes half a second to normalise
-        return ", ".join({normalise(b) if len(b) <= LONGEST else b: b for b in contents}.values()) if contents else None
+        keys = [normalise(b) if len(b) <= LONGEST else b for b in contents]
+        return joined_boxes(contents, keys, repeated) if contents else None
 
     def _gold(self, fields: Mapping[str, Any], name: str) -> str:
         from outrider.verify.latex import UnreadableError, refuse

@@ -15,7 +15,8 @@ from outrider.verify.latex import UnreadableError, clean, refuse
 class Node(NamedTuple):
     r"""An answer: ``parts`` between ``brackets``, or one expression without parts.
 
-    ``brackets`` is "" for a bare list, else two characters such as ``()``, ``[)`` or ``{}``, or ``cup`` for a union.
+    ``brackets`` is "" for a bare list, else two characters such as ``()``, ``[)`` or ``{}``, ``cup`` for a union, ``:``
+    for a ratio of three or more, or ``clock`` for a time such as 12:05.
     ``name`` is what stands before ``=`` or ``\in``, and ``whole`` the text with it; ``rounded`` is what stands behind
     ``\approx``.
     """
@@ -42,6 +43,8 @@ _TERM = re.compile(
 )
 _RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
 _NO_EQUATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
+_CLOCK = re.compile(r"[0-9]{1,2}:(?:0[0-9](?::[0-5][0-9])?|[0-5][0-9]:0[0-9])")
+_CALLED = re.compile(r"(?<=[A-Za-z])\([^()=]*\)")
 _MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
 
 
@@ -55,7 +58,7 @@ def read(text: str) -> Node:
     refuse(text)
     if _DOTS.search(text):
         raise UnreadableError("an ellipsis")
-    return _node(clean(text))
+    return node_of(clean(text))
 
 
 def split(text: str, separators: tuple[str, ...] = (",", ";")) -> list[str]:
@@ -91,7 +94,7 @@ def sides(text: str) -> list[str]:
     >>> sides("x = 2 + 3 = 5"), sides("x + 1"), sides("x < y = 1")
     (['x', '2 + 3', '5'], [], [])
     """
-    parts = [] if _NO_EQUATION.search(text) else split(text, ("=",))
+    parts = [] if _NO_EQUATION.search(_CALLED.sub("", text)) else split(text, ("=",))  # but P(X < 2) = 0.5 is one
     return parts if len(parts) > 1 and all(parts) else []
 
 
@@ -104,7 +107,8 @@ def is_name(text: str) -> bool:
     return bool(_TERM.fullmatch(text) and re.search("[A-Za-z]", text))
 
 
-def _node(text: str) -> Node:
+def node_of(text: str) -> Node:
+    """The structure of a text that is clean already, such as a side of an equation."""
     if _THOUSANDS.fullmatch(text):
         text = re.sub("[, ](?=[0-9]{3})", "", text)
     parts = split(text)
@@ -112,14 +116,14 @@ def _node(text: str) -> Node:
         lists = split(text, (";",))
         if len(lists) > 1 and any(len(split(one)) > 1 for one in lists):
             parts = lists  # p=5, q=2; p=7, q=2
-        return Node(text, "", "", tuple(_node(p) for p in parts if p))
+        return Node(text, "", "", _grouped([node_of(p) for p in parts if p]))
     exact, *rounded = split(text, _APPROXIMATELY)
     if rounded and not exact:
         exact, *rounded = rounded
     if not rounded:
         text = exact
     elif all(rounded):
-        return _named(exact, rounded[0]) if is_name(exact) else _node(exact)._replace(rounded=rounded[-1])
+        return _named(exact, rounded[0]) if is_name(exact) else node_of(exact)._replace(rounded=rounded[-1])
     if member := _MEMBER.match(text):
         return _named(member[1], text[member.end() :], text)
     if len(both := sides(text)) == 2 and is_name(both[0]) and not related(both[1]):
@@ -127,20 +131,32 @@ def _node(text: str) -> Node:
     if (percent := _PERCENT.search(text)) and percent.start():
         if _PERCENT.search(text[: percent.start()]):
             raise UnreadableError("a percentage of a percentage")
-        return _node(text[: percent.start()])._replace(percent=True)
-    if len(united := split(text, ("\\cup",))) > 1:
-        return Node(text, "", "cup", tuple(map(_node, united)))
+        return node_of(text[: percent.start()])._replace(percent=True)
+    if len(united := split(text, ("\\cup",))) > 1 and not both:  # |A \cup B| = 7 is no union
+        return Node(text, "", "cup", tuple(map(node_of, united)))
+    if (len(ratio := split(text, (":",))) > 2 and not both) or _CLOCK.fullmatch(text):
+        return Node(text, "", "clock" if _CLOCK.fullmatch(text) else ":", tuple(Node(part) for part in ratio))
     if (brackets := _around(text)) is None:
         return Node(text)
     inner = text[2:-2] if brackets == "{}" else text[1:-1]
     inside = split(inner)
     if len(inside) == 1 and brackets == "()":
-        return _node(inner.strip())
-    return Node(text, "", brackets, tuple(map(_node, inside)) if inner.strip() else ())
+        return node_of(inner.strip())
+    return Node(text, "", brackets, tuple(map(node_of, inside)) if inner.strip() else ())
+
+
+def _grouped(parts: list[Node]) -> tuple[Node, ...]:
+    """Members of a list, those of each group together where their names come again: p=5, q=2, p=7, q=3 is two pairs."""
+    names = [part.name for part in parts]
+    for size in range(2, len(parts) // 2 + 1):
+        if names[:size] * (len(parts) // size) == names and len({*names}) == size and all(names):
+            groups = [parts[i : i + size] for i in range(0, len(parts), size)]
+            return tuple(Node(", ".join(p.whole or p.text for p in group), "", "", tuple(group)) for group in groups)
+    return tuple(parts)
 
 
 def _named(name: str, value: str, text: str = "") -> Node:
-    return _node(value)._replace(name=re.sub(r"[\s{}]", "", name), whole=text)
+    return node_of(value)._replace(name=re.sub(r"[\s{}]", "", name), whole=text)
 
 
 def _around(text: str) -> str | None:

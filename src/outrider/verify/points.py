@@ -2,8 +2,8 @@ r"""Whether two expressions have the same values: exactly, or to sixty digits, a
 
 With letters, the points are of several scales and of both signs; small and large integers (for floor, gcd or n!, and
 (-1)^n, which is real only there); and points around every constant in either expression, where |x - 10| and max(n, 3)
-change. One point at which both are defined and differ decides; fewer than ``DECIDING`` points at which both are defined
-decide nothing, and an undecided answer is not correct.
+change. One point at which both are defined and differ decides. Where an answer has no value though the right one has,
+:mod:`outrider.verify.domain` says whether it may; an undecided answer is not correct.
 
 Different expressions hardly ever agree at so many random points: for polynomials this is the test of Schwartz and
 Zippel.
@@ -14,16 +14,16 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from outrider.verify.domain import Domain, Found, LetterValues
 from outrider.verify.latex import UnreadableError
-from outrider.verify.values import UndefinedError, UnknownError, Values
+from outrider.verify.values import NotRealError, UndefinedError, UnknownError, Values
 
 DIGITS = 60  # that have to agree, beside those that may cancel on the way
-DECIDING = 3  # points with letters
 CONVENTIONAL = frozenset("ijklmnpqMNK")  # letters that stand for integers where \lfloor or \bmod is around them
 
 _STEPS = {"floor", "ceiling", "Mod"}
@@ -35,8 +35,6 @@ _GENERIC, _WHOLE, _NEAR, _TURNING = 6, 6, 4, 24  # how many points of each kind
 _IN_TURN, _MOST_SIZES = 60, 6
 _SCALES = (12, 60, 10**6, 5, 12, 10**3)
 _HUGE = Fraction(10**300)
-
-LetterValues = dict[str, Fraction]
 
 
 def same_value(gold: Any, answer: Any, tolerance: float = 0.0) -> bool | None:
@@ -96,7 +94,7 @@ def within_use(value: Any) -> None:
 
 def proportional(gold: Any, answer: Any) -> bool | None:
     """Whether one expression is the other times a number that is not zero, as the sides of equal equations are."""
-    from sympy import Expr
+    from sympy import Expr, Integer
 
     if not isinstance(gold, Expr) or not isinstance(answer, Expr):
         return None
@@ -106,6 +104,8 @@ def proportional(gold: Any, answer: Any) -> bool | None:
             return _zero(pair[0], pair.span) and _zero(pair[1], pair.span)
         return _close(pair[0] * first[1], pair[1] * first[0], pair.span + first.span)
 
+    if _agree(gold, Integer(0), lambda _, pair: _close(*pair)):
+        return False  # 0 = 0 says nothing, so it equals nothing
     return _agree(gold, answer, same_ratio)
 
 
@@ -123,24 +123,75 @@ def _agree(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool]
 
     letters = sorted({s.name for s in gold.free_symbols | answer.free_symbols} - {"i"})
     imaginary = any(e.has(I) or any(s.name == "i" for s in e.free_symbols) for e in (gold, answer))
-    try:
+    with suppress(UnknownError):
         if not letters:
             return _constants(gold, answer, holds, imaginary)
         for over_complex in (True,) if imaginary else (False, True):
-            first, deciding = None, 0
-            for point in points(gold, answer, letters):
-                if (pair := _pair(gold, answer, point, over_complex)) is None:
-                    continue
-                first = first or (pair if not _zero(pair.gold, pair.span) else None)
-                # one difference is a proof; agreement needs several points
-                if not holds(first or pair, pair):
-                    return False
-                deciding += 1
-            if deciding >= DECIDING:
-                return True
-    except UnknownError:
-        pass
+            decided = _Comparison(gold, answer, letters, over_complex, holds).decide()
+            if decided is not None:
+                return decided
     return None
+
+
+class _Comparison:
+    """The comparison of two expressions with letters, over the real or the complex numbers."""
+
+    def __init__(
+        self,
+        gold: Any,
+        answer: Any,
+        letters: Sequence[str],
+        over_complex: bool,
+        holds: Callable[[ValuePair, ValuePair], bool],
+    ) -> None:
+        self._both = gold, answer
+        self._letters, self._over_complex, self._holds = letters, over_complex, holds
+        self._domain = Domain(gold, answer, letters)
+        self._first: ValuePair | None = None
+
+    def decide(self) -> bool | None:
+        """One difference is a proof; agreement needs several points, in a domain that the answer has not chosen."""
+        if self._try(points(*self._both, self._letters)) is None:
+            return False
+        if self._domain.is_open():
+            return True
+        near = sorted(_constants_in(self._both[0]) | _constants_in(self._both[1]))
+        if self._try(self._domain.spread(near)) is None:
+            return False
+        if self._domain.is_open():
+            return True
+        if (found := self._try(self._domain.naturals())) is None:
+            return False
+        return True if self._domain.is_of_integers(found) else None
+
+    def _try(self, tried: Iterable[LetterValues]) -> list[tuple[LetterValues, Found]] | None:
+        """What was found at each point where the right answer has a value; None where the other one differs."""
+        every = []
+        for point in tried:
+            found = self._at(point)
+            if isinstance(found, ValuePair):
+                self._first = self._first or (found if not _zero(found.gold, found.span) else None)
+                if not self._holds(self._first or found, found):
+                    return None
+                found = Found.AGREES
+            if found is not None:
+                self._domain.note(point, found)
+                every.append((point, found))
+        return every
+
+    def _at(self, point: LetterValues) -> ValuePair | Found | None:
+        """Both values at a point, or why there is none; None where nothing is known of one of them."""
+        try:
+            return _values(*self._both, point, self._over_complex)
+        except UnreadableError:
+            return None
+        except UndefinedError as error:
+            missing = Found.NOT_REAL if isinstance(error, NotRealError) else Found.NO_VALUE
+        try:
+            Values(point, 2 * DIGITS, self._over_complex).of(self._both[0])
+        except (UndefinedError, UnreadableError):
+            return None
+        return missing
 
 
 def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], bool], imaginary: bool) -> bool:
@@ -153,14 +204,6 @@ def _constants(gold: Any, answer: Any, holds: Callable[[ValuePair, ValuePair], b
         except UndefinedError as error:
             reason = str(error)
     raise UnreadableError(reason)
-
-
-def _pair(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair | None:
-    """Both values at a point, or None where one of them is not defined or beyond use."""
-    try:
-        return _values(gold, answer, point, over_complex)
-    except (UndefinedError, UnreadableError):
-        return None
 
 
 def _values(gold: Any, answer: Any, point: LetterValues, over_complex: bool) -> ValuePair:

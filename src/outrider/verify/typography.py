@@ -8,12 +8,16 @@ that were escaped twice, as in JSON inside JSON.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from unicodedata import normalize
 
 from outrider.texts import late_pattern
+from outrider.verify import east_asian
 
 TEXT = r"\\(?:text(?:bf|rm|it|sf|tt|normal|up)?|mbox|hbox|emph)"
 FONT = rf"(?:{TEXT}|\\(?:math(?:bf|rm|it|sf|normal)|boldsymbol|bm))"
+
+MOST_KEPT = 1000  # characters of a text whose plain form is kept in memory
 
 _GREEK = "alpha beta gamma delta epsilon theta lambda mu pi sigma phi omega Delta Omega"
 _FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
@@ -58,6 +62,8 @@ _SIGNS = {
     "\u2010": "-",
     "\u2011": "-",
     "\u3001": ", ",
+    "\u3002": ".",
+    "∇": r"\nabla ",
     **{chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)},  # letters as wide as Chinese signs
 }
 _SIGN = str.maketrans(_SIGNS)
@@ -67,6 +73,7 @@ _SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
 _ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
+_ROOT_OF_LETTER = late_pattern(rf"\\sqrt\s*(\\(?:{'|'.join(_GREEK.split())})(?![A-Za-z]))")
 _TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
     r"|end|lfloor|rfloor|lceil|rceil|theta|alpha|beta|log|ln|sin|cos|tan|angle|quad)(?![A-Za-z])|[{}%$])"
@@ -76,6 +83,7 @@ _NOTHING = late_pattern(
     r"|\\(?:large|Large|huge|Huge)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]+\}"
 )
 THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
+_EMPTY = late_pattern(rf"{TEXT}\s*\{{[\s.]*\}}")
 _SPACES = late_pattern(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
 _BOXED = late_pattern(r"\\(?:fbox|framebox|underline|ensuremath)\s*\{([^{}]*)\}")
 _TAKEN = r"(?:[0-9](?![0-9])|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z]))"
@@ -98,16 +106,28 @@ def plain(text: str) -> str:
     >>> plain("3√2 – π², \\left(x₁\\right)"), plain(r"11,\! 111{,}111 \dfrac12")
     ('3\\sqrt{2} - \\pi ^{2}, (x_{1})', '11,111,111 \\frac{1}{2}')
     """
+    return _kept(text) if len(text) <= MOST_KEPT else _plain(text)
+
+
+@lru_cache(4096)  # each step of a comparison asks for it again
+def _kept(text: str) -> str:
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
     if not text.isascii():
         text = _SCRIPTS.sub(_script, text).translate(_SIGN)
     text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
-    text = _ROOT.sub(_root, text) if "√" in text or "sqrt" in text else text
+    if "√" in text or "sqrt" in text:
+        text = _ROOT_OF_LETTER.sub(r"\\sqrt{\1}", _ROOT.sub(_root, text))
     text = THOUSANDS.sub(",", text).replace("{,}", ",").replace("{:}", ":")
     text = _MODULUS.sub(r"\\pmod{\1}", _DOTS.sub(r"\\ldots", text)) if "\\" in text else text
-    text = _PERCENT.sub(r"\\%", text.rstrip(". "))
+    text = _PERCENT.sub(r"\\%", _EMPTY.sub(" ", text).rstrip(". "))
     if counted := _COUNTED.fullmatch(text):
         text = rf"{counted[1]}\text{{ {counted[2]}}}"
     text = " ".join(_SPACES.sub(" ", _NOTHING.sub("", text)).split())
+    if not text.isascii() and east_asian.ANY.search(text):
+        text = east_asian.plain_words(text)
     return _SHORT_FRACTION.sub(_fraction, _INDEX.sub(r"_{\1}", _BOXED.sub(r"\1", text)))
 
 
@@ -118,7 +138,9 @@ def _script(match: re.Match[str]) -> str:
 
 def _root(match: re.Match[str]) -> str:
     under = next((group for group in match.groups() if group is not None), None)
-    return r"\sqrt" if under is None else rf"\sqrt{{{under}}}"
+    if under is None:  # of brackets in brackets, which are found by their name
+        return "sqrt" if match.string.startswith("(", match.end()) else r"\sqrt"
+    return rf"\sqrt{{{_ROOT.sub(_root, under)}}}"
 
 
 def _fraction(match: re.Match[str]) -> str:

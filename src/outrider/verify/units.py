@@ -9,19 +9,10 @@ from __future__ import annotations
 import re
 
 from outrider.texts import late_pattern
+from outrider.verify import si_units
+from outrider.verify.changing_words import is_no_noun
 from outrider.verify.typography import TEXT
 
-_SAYS_MORE = """
-    hundred hundreds thousand thousands million millions billion billions trillion trillions dozen dozens half halves
-    third thirds fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths
-    hundredth hundredths thousandth thousandths millionth millionths twice double triple
-    or and more less fewer than not no none nor but least most about almost over under between except
-    unless rather percent percentage pct
-    tens ones elevenths twelfths twentieths thirtieths billionth billionths trillionth trillionths
-    factorial base mod modulo squared cubed root power plus minus times to pi if when where for remainder
-    is are be was were has have
-    am pm a.m p.m noon midnight bc bce ad ce zero one two three four five six seven eight nine ten eleven twelve
-"""
 _DIRECTIONS = """
     N S E W NE NW SE SW north south east west northeast northwest southeast southwest left right up down above below
     forward backward upward downward inward outward clockwise counterclockwise anticlockwise
@@ -50,7 +41,7 @@ month months
 yr yrs year years
 dollar dollars
 cent cents
-degree degrees
+degree degrees deg
 rad radian radians
 ml milliliter milliliters millilitre millilitres
 l liter liters litre litres
@@ -60,16 +51,20 @@ celsius
 fahrenheit
 """
 _CAPITALS = set("ACFJKLNTVW")  # units of one letter; others are letters, as in 2i and 3x
-_MORE, _TOWARDS = frozenset(_SAYS_MORE.split()), frozenset(_DIRECTIONS.split())
+_TOWARDS = frozenset(_DIRECTIONS.split())
 _KNOWN = {word: line.split()[0] for line in _SAME.strip().splitlines() for word in line.split()}
 _ALONE = "|".join(sorted((w for w in _KNOWN if len(w) > 2 or w in ("cm", "mm", "km", "kg", "mi", "ft", "in")), key=len))
 _WORDS = rf"(?:(?:square|cubic|sq\.?|cu\.?)\s+)?(?:{_ALONE}|units?|points?|[a-z]*[aeiou][a-z]{{2,}}s|people|children)"
 _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
 _FONTED = late_pattern(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
 _BARE = late_pattern(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
+_SCALE = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*([CF])\s*$")
 _DEGREES = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
-_TEENTHS = late_pattern(r"[a-z]+teenths?|[a-z]+tieths?", re.IGNORECASE)  # a numerator's other half
+_SIGNS = {"Omega": "ohm", "mu": "u"}
+_SIGNED = late_pattern(r"\\(Omega|mu)(?![A-Za-z])\s*")
+_SCALES = {"C": "celsius", "F": "fahrenheit"}
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "cubic": "3", "cu": "3", "cubed": "3"}
+_HOURLY = late_pattern(r"\b[mk]ph\b", re.IGNORECASE)
 _PER = late_pattern(r"\s*(?:/|\bper\b)\s*")
 
 
@@ -82,15 +77,21 @@ def split(text: str) -> tuple[str, str]:
     (('4\\text{ factorial}', ''), ('\\text{Evelyn}', ''), ('2x', ''))
     """
     text = text.strip()
+    if text.startswith("(") and text.endswith(")") and text.count("(") == 1 and "," not in text:
+        inside = split(text[1:-1])
+        return inside if inside[1] else (text, "")
     if degrees := _DEGREES.search(text):
         return text[: degrees.start()].strip(), "degree"
+    if scaled := _SCALE.search(text):
+        return text[: scaled.start()].strip(), _SCALES[scaled[1]]
     match = _FONTED.search(text) or _BARE.search(text)
-    if match is None or not text[: match.start()].strip() or not is_unit(match[1]):
+    words = _SIGNED.sub(lambda sign: _SIGNS[sign[1]], match[1]) if match else ""
+    if match is None or not text[: match.start()].strip() or not is_unit(words):
         return text, ""
-    quantity, unit = text[: match.start()].strip(), " ".join(match[1].split()) + (f"^{match[2]}" if match[2] else "")
+    quantity, unit = text[: match.start()].strip(), " ".join(words.split()) + (f"^{match[2]}" if match[2] else "")
     if degrees := _DEGREES.search(quantity):
-        scale = {"C": "celsius", "F": "fahrenheit"}.get(unit.strip("."))
-        return (quantity[: degrees.start()].strip(), f"degree {scale}") if scale else (text, "")
+        scale = _SCALES.get(unit.strip("."))
+        return (quantity[: degrees.start()].strip(), scale) if scale else (text, "")
     return quantity, unit
 
 
@@ -105,11 +106,11 @@ def is_unit(words: str) -> bool:
     every = [word.strip(".()-") for word in words.split()]
     if every and {every[-1], every[-1].casefold()} & _TOWARDS:
         return False
-    if any(len(word) == 1 and word not in _KNOWN and word not in _CAPITALS for word in every):
+    if any(len(word) == 1 and word.isascii() and word not in _KNOWN and word not in _CAPITALS for word in every):
         return False
     if every and every[0].casefold() not in ("squared", "cubed"):  # of a unit, as in cm squared
         every = [word for word in every if word.casefold() not in ("squared", "cubed")]
-    return not any(word.casefold() in _MORE or _TEENTHS.fullmatch(word) for word in every)
+    return not is_no_noun(" ".join(every))
 
 
 def agree(one: str, other: str) -> bool:
@@ -117,7 +118,7 @@ def agree(one: str, other: str) -> bool:
 
     >>> agree("cm", "centimeters"), agree("cm^2", "square centimeters"), agree("", "m"), agree("marbles", "red marbles")
     (True, True, True, True)
-    >>> agree("cm", "m"), agree("in^2", "in^3"), agree("boys", "girls"), agree("degree", "radians")
+    >>> agree("cm", "m"), agree("in^2", "in^3"), agree("boys", "girls"), agree("mW", "MW")
     (False, False, False, False)
     """
     first, second = _canonical(one), _canonical(other)
@@ -138,17 +139,23 @@ def _words(unit: str) -> set[str]:
 
 def _canonical(unit: str) -> str | None:
     """A unit in one form; None where there is none, or an unknown one."""
-    unit = unit.casefold().replace("mph", "mi/h").replace("kph", "km/h")
+    unit = _HOURLY.sub(lambda match: {"m": "mi/h", "k": "km/h"}[match[0][0].casefold()], unit)
     parts = [_simple(part) for part in _PER.split(unit)]
     return None if None in parts else "/".join(map(str, parts))
 
 
 def _simple(unit: str) -> str | None:
+    """One unit with its power; the case of letters tells mW from MW."""
     words = [word.strip(".") for word in unit.partition("^")[0].split()]
-    known = [word for word in words if word not in _POWERS]
-    if len(known) != 1 or known[0] not in _KNOWN:
-        return None
-    return _KNOWN[known[0]] + _power(unit)
+    known = [word for word in words if word.casefold() not in _POWERS]
+    if len(known) == 2 and known[0].casefold() in ("degree", "degrees") and _name(known[1]) in _SCALES.values():
+        del known[0]
+    name = _name(known[0]) if len(known) == 1 else None
+    return None if name is None else name + _power(unit)
+
+
+def _name(word: str) -> str | None:
+    return si_units.symbol(word) or _KNOWN.get(word.casefold())
 
 
 def _power(unit: str) -> str:

@@ -40,6 +40,10 @@ class UndefinedError(Exception):
     """The expression has no value at this point."""
 
 
+class NotRealError(UndefinedError):
+    """The expression has no real value at this point, but may have a complex one."""
+
+
 class UnknownError(Exception):
     """There is no rule to evaluate this expression."""
 
@@ -110,7 +114,7 @@ class Values:
 
     def _real(self, value: Any) -> Any:
         if isinstance(value, self.context.mpc):
-            raise UndefinedError("a complex number in an order")
+            raise NotRealError("a complex number in an order")
         return value
 
     def _whole(self, expr: Any) -> int:
@@ -138,7 +142,7 @@ class Values:
 
     def _imaginaryunit(self, expr: Any) -> Any:
         if not self.over_complex:
-            raise UndefinedError("an imaginary number")
+            raise NotRealError("an imaginary number")
         return self.context.mpc(0, 1)
 
     def _symbol(self, expr: Any) -> Any:
@@ -194,7 +198,7 @@ class Values:
         ):  # the real root, as in schools; mpmath would give a complex one
             root = self.context.power(self.inexact(-base), self.inexact(exponent))
             return -root if exponent.numerator % 2 else root
-        raise UndefinedError("an even root of a negative number")
+        raise NotRealError("an even root of a negative number")
 
     # Functions.
 
@@ -211,13 +215,15 @@ class Values:
             raise UnknownError(f"no rule for {name}")
         value = self.inexact(self.of(expr.args[0]))
         if not self.over_complex and name in _DOMAINS and not _DOMAINS[name](value):
-            raise UndefinedError(f"{name} outside its domain")
+            raise NotRealError(f"{name} outside its domain")
         return getattr(self.context, name)(value)
 
     def _log(self, expr: Any) -> Any:
         values = [self.inexact(self.of(arg)) for arg in expr.args]
-        if any(v == 0 for v in values) or (not self.over_complex and any(v < 0 for v in values)):
-            raise UndefinedError("a logarithm of no positive number")
+        if any(v == 0 for v in values):
+            raise UndefinedError("a logarithm of zero")
+        if not self.over_complex and any(v < 0 for v in values):
+            raise NotRealError("a logarithm of a negative number")
         logs = [self.context.log(v) for v in values]
         return logs[0] if len(logs) == 1 else logs[0] / logs[1]
 

@@ -1,0 +1,158 @@
+r"""Whether an answer has a value where the right answer has one, so that it cannot choose where it is compared.
+
+An answer without a value at a point is cut there: over the reals by a root or a logarithm of a negative number, and
+anywhere by a division by zero, a factorial of -1 or a sum that ends before it begins. Two kinds of cut domains are
+admitted:
+
+- **Real letters.** The answer has a value at random points, as (x^2-1)/(x-1) has for x+1: what is missing are single
+  points. Roots and logarithms may take a half-line away, as \ln(x-1)-\ln(x-2) does for the logarithm of the quotient:
+  which sign a letter has is seldom said. Not where the right answer has branches: \sqrt{x}^2 is but one of those of
+  |x|. The points left have at least ``DECIDING`` values of each letter.
+- **Letters that mean integers**, by their name (n, k, …) or since the right answer takes an integer function of them.
+  The answer has a value at every natural number from some first one on, as n!/(n-1)! has for n, or with several letters
+  at all multiples of a point where it has one, as n!/(k!(n-k)!) has. At least ``DECIDING`` values of each letter are
+  compared.
+
+So n!(1-n)!n^7 is not n: it has no value from n = 2 on. And \sum_{k=1}^{n^9} 1 decides nothing: it can be computed
+for n = 1 alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+DECIDING = 5  # different values of each letter
+INTEGER_NAMES = frozenset("abcdijklmnpqrsKMN")  # letters that may mean integers though the right answer is of all reals
+_INTEGER_FUNCTIONS = {"gcd", "lcm", "factorial", "binomial"}
+_WRITTEN_OUT = {"Sum", "Product"}
+_BRANCHING = {"Abs", "Max", "Min", "sign", "floor", "ceiling", "Mod"}
+_IN_TURN = 16  # natural numbers from 0 on
+_BASES, _HIGHEST, _MULTIPLES = 36, 9, (1, 2, 3)  # points of several letters, and their multiples
+_FEWEST = 12  # one in so many of these points has to be in the domain
+_SPREAD = 60
+_ODD = 10007
+
+LetterValues = dict[str, Fraction]
+
+
+class Found(Enum):
+    """What was found at a point where the right answer has a value."""
+
+    AGREES = "agrees"
+    NOT_REAL = "not real"
+    NO_VALUE = "no value"
+
+
+class Domain:
+    """Where an answer was found to agree with the right one, and where it has no value.
+
+    Args:
+        gold: the right answer.
+        answer: the other one.
+        letters: of both.
+    """
+
+    def __init__(self, gold: Any, answer: Any, letters: Sequence[str]) -> None:
+        self._letters = letters
+        from sympy import preorder_traversal
+
+        of_gold, of_answer = (_integers(expr) & set(letters) for expr in (gold, answer))
+        self._whole = [n for n in letters if n in of_gold or n.partition("_")[0] in INTEGER_NAMES]
+        self._may_be_whole = bool(self._whole) and of_answer <= set(self._whole)
+        branches = any(type(node).__name__ in _BRANCHING for node in preorder_traversal(gold))
+        self._missing = {Found.NO_VALUE, Found.NOT_REAL} if branches else {Found.NO_VALUE}
+        self._found: list[tuple[LetterValues, Found]] = []
+
+    def note(self, point: LetterValues, found: Found) -> None:
+        """Keep what was found at a point."""
+        self._found.append((point, found))
+
+    def is_open(self) -> bool:
+        """Whether the answer has a value almost everywhere, or in a region, and enough was compared."""
+        at_random = [(p, f) for p, f in self._found if not _all_whole(p)]
+        at_random = at_random or self._found  # letters around a floor are whole at every point
+        if any(f in self._missing for _, f in at_random):
+            return False
+        agreed = [p for p, f in self._found if f is Found.AGREES]
+        missing = sum(f is Found.NO_VALUE for _, f in self._found)
+        return 2 * missing <= len(agreed) and self._enough([p for p, f in at_random if f is Found.AGREES])
+
+    def spread(self, near: Sequence[Fraction]) -> Iterator[LetterValues]:
+        """More points for a domain that holds few: of many scales, and between and around constants."""
+        draw = random.Random("spread")
+        ends = [Fraction(0), *near]
+        for number in range(_SPREAD):
+            point = {}
+            for name in self._letters:
+                share = Fraction(draw.randrange(-_ODD // 2, 2 * _ODD), _ODD)
+                low, high = draw.choice(ends), draw.choice(ends)
+                scaled = Fraction(round(10 ** draw.uniform(-2, 4) * _ODD) * draw.choice((1, -1)), _ODD)
+                point[name] = low + (high - low) * share if number % 2 and low != high else scaled
+            yield point
+
+    def naturals(self) -> Iterator[LetterValues]:
+        """Points where the letters that may mean integers are natural numbers; none where integers are not meant."""
+        if not self._may_be_whole:
+            return
+        draw = random.Random("naturals")
+        others = [name for name in self._letters if name not in self._whole]
+
+        def beside() -> LetterValues:
+            return {name: Fraction(draw.randrange(1, 3 * _ODD), _ODD) for name in others}
+
+        if len(self._whole) == 1:
+            for number in range(_IN_TURN):
+                yield beside() | {self._whole[0]: Fraction(number)}
+            return
+        for _ in range(_BASES):
+            base = {name: draw.randrange(1, _HIGHEST + 1) for name in self._whole}
+            real = beside()
+            for times in _MULTIPLES:
+                yield real | {name: Fraction(times * value) for name, value in base.items()}
+
+    def is_of_integers(self, found: Sequence[tuple[LetterValues, Found]]) -> bool:
+        """Whether the answer has a value at all natural numbers from some first ones on, and enough was compared.
+
+        Args:
+            found: what was found at the points of :meth:`naturals`, in their order.
+        """
+        agreed = [point for point, what in found if what is Found.AGREES]
+        if not self._may_be_whole or not self._enough(agreed):
+            return False
+        if Found.NOT_REAL in self._missing and any(what is Found.NOT_REAL for _, what in self._found):
+            return False
+        if len(self._whole) == 1:
+            first = next(i for i, (_, what) in enumerate(found) if what is Found.AGREES)
+            return all(what is Found.AGREES for _, what in found[first:])
+        has_value: dict[tuple[Fraction, ...], bool] = {}
+        for point, what in found:
+            key = tuple(point[name] for name in self._whole)
+            has_value[key] = has_value.get(key, True) and what is Found.AGREES
+        inside = [key for key, value in has_value.items() if value]
+        multiples = (tuple(times * value for value in key) for key in inside for times in _MULTIPLES[1:])
+        return _FEWEST * len(inside) >= len(has_value) and all(has_value.get(key, True) for key in multiples)
+
+    def _enough(self, agreed: Sequence[LetterValues]) -> bool:
+        return all(len({point[name] for point in agreed}) >= DECIDING for name in self._letters)
+
+
+def _all_whole(point: LetterValues) -> bool:
+    return all(value.denominator == 1 for value in point.values())
+
+
+def _integers(expr: Any) -> set[str]:
+    """The letters that an expression takes an integer function of, or sums up to."""
+    from sympy import preorder_traversal
+
+    found: set[str] = set()
+    for node in preorder_traversal(expr):
+        kind = type(node).__name__
+        if kind in _INTEGER_FUNCTIONS:
+            found |= {s.name for s in node.free_symbols}
+        elif kind in _WRITTEN_OUT:
+            found |= {s.name for limit in node.limits for bound in limit[1:] for s in bound.free_symbols}
+    return found

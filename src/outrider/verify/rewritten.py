@@ -1,0 +1,96 @@
+r"""Whether a formula is another one whose numbers are written otherwise: \sqrt{243-1} is \sqrt{242}, rewritten.
+
+Each number of the known formula may stand as any expression without letters that has its value: for 5, (6-1),
+\frac{5 \cdot 7}{7} or \sqrt{25}. Sums and products are flat in both, so several summands may stand for one number.
+What is left over is allowed, since a copy stays one whatever is done around it. Nothing else is worked out: 20+5 is no
+rewriting of 9+16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
+
+from outrider.verify.latex import UnreadableError
+from outrider.verify.points import same_value
+from outrider.verify.trees import OF_ANY_ORDER, Tree, joined
+
+MOST_TOGETHER = 4  # summands or factors that stand for one number
+MOST_NUMBERS = 8  # summands or factors without letters that are tried in all ways
+
+
+def is_rewritten(tree: Tree, known: Tree) -> bool:
+    """Whether a tree is the known one, each number of it in any writing."""
+    if tree.key == known.key:
+        return True
+    if known.kind == "number":
+        return _has_value(tree, known)
+    if tree.kind != known.kind:
+        return _beside_neutral(tree, known)
+    if not tree.parts:
+        return False
+    if known.kind in ("Add", "Mul"):
+        return _holds_all(tree.parts, known.parts, known.kind)
+    if len(tree.parts) != len(known.parts):
+        return False
+    if known.kind in OF_ANY_ORDER:
+        return _holds_all(tree.parts, known.parts, "")
+    return all(is_rewritten(part, other) for part, other in zip(tree.parts, known.parts, strict=True))
+
+
+def _beside_neutral(tree: Tree, known: Tree) -> bool:
+    """Whether a sum or product is the known tree and what is together 0 or 1, as a numerator (2-1) is."""
+    if tree.kind not in ("Add", "Mul"):
+        return False
+    for i, part in enumerate(tree.parts):
+        rest = joined(tree.kind, [*tree.parts[:i], *tree.parts[i + 1 :]])
+        neutral = joined(tree.kind, [])
+        if _has_value(rest, neutral) and is_rewritten(part, known):
+            return True
+    return False
+
+
+def _holds_all(parts: Sequence[Tree], known: Sequence[Tree], kind: str) -> bool:
+    """Whether operands hold a writing of each known operand, without using one twice."""
+    left = list(parts)
+    for other in sorted(known, key=lambda part: part.kind == "number"):  # numbers last: they fit most
+        if (used := _writing(left, other, kind)) is None:
+            return False
+        left = [part for i, part in enumerate(left) if i not in used]
+    return True
+
+
+def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] | None:
+    """The places of the operands that stand for a known one; the fewest, and the same text first."""
+    exact = next((i for i, part in enumerate(parts) if part.key == known.key), None)
+    if exact is not None:
+        return (exact,)
+    for i, part in enumerate(parts):
+        if is_rewritten(part, known):
+            return (i,)
+    if known.kind != "number" or not kind:
+        return None
+    closed = [i for i, part in enumerate(parts) if _is_closed(part)][:MOST_NUMBERS]
+    for size in range(2, MOST_TOGETHER + 1):
+        for chosen in combinations(closed, size):
+            if _has_value(joined(kind, [parts[i] for i in chosen]), known):
+                return chosen
+    return None
+
+
+def _is_closed(tree: Tree) -> bool:
+    """Whether a tree has no letters."""
+    return tree.kind != "letter" and not getattr(tree.whole, "free_symbols", True)
+
+
+def _has_value(tree: Tree, known: Tree) -> bool:
+    return _is_closed(tree) and _same(tree.whole, known.whole)
+
+
+@lru_cache(4096)
+def _same(one: object, other: object) -> bool:
+    try:
+        return bool(same_value(one, other))
+    except UnreadableError:
+        return False

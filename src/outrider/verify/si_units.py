@@ -1,0 +1,77 @@
+"""Units of the SI, with their prefixes: mW and milliwatts are one unit, MW is another."""
+
+from __future__ import annotations
+
+from functools import cache
+
+_PREFIXES = {
+    "giga": "G",
+    "mega": "M",
+    "kilo": "k",
+    "hecto": "h",
+    "deci": "d",
+    "centi": "c",
+    "milli": "m",
+    "micro": "u",
+    "nano": "n",
+    "pico": "p",
+    "femto": "f",
+    "tera": "T",
+    "peta": "P",
+}
+_BASES = {
+    "watt": "W",
+    "volt": "V",
+    "ampere": "A",
+    "amp": "A",
+    "hertz": "Hz",
+    "joule": "J",
+    "newton": "N",
+    "pascal": "Pa",
+    "farad": "F",
+    "henry": "H",
+    "coulomb": "C",
+    "tesla": "T",
+    "weber": "Wb",
+    "kelvin": "K",
+    "mole": "mol",
+    "lumen": "lm",
+    "becquerel": "Bq",
+    "sievert": "Sv",
+    "ohm": "ohm",
+    "electronvolt": "eV",
+    "calorie": "cal",
+    "byte": "B",
+    "bar": "bar",
+    "parsec": "pc",
+    "gram": "g",
+    "meter": "m",
+    "metre": "m",
+    "second": "s",
+    "liter": "l",
+    "litre": "l",
+}
+
+
+def symbol(word: str) -> str | None:
+    """The symbol of a unit, from its name in any case or its symbol in the right one; None for another word.
+
+    >>> symbol("mW"), symbol("MW"), symbol("Milliwatts"), symbol("kilohertz"), symbol("apples")
+    ('mW', 'MW', 'mW', 'kHz', None)
+    """
+    known = _symbols()
+    return known.get(word) or known.get(word.casefold()) or known.get(word.casefold().removesuffix("s"))
+
+
+@cache
+def _symbols() -> dict[str, str]:
+    """Every name and symbol with its prefixes. A symbol in lower case is no unit of its own where the SI has none."""
+    found: dict[str, str] = {}
+    for name, base in _BASES.items():
+        found |= {name: base, base: base}
+        found |= {long + name: short + base for long, short in _PREFIXES.items()}
+        found |= {short + base: short + base for short in _PREFIXES.values()}
+        found |= {sign + base: "u" + base for sign in "\u00b5\u03bc"}
+    for taken in ("min", "ft", "pt", "cd", "ha", "h", "d"):
+        found.pop(taken, None)
+    return found | {"L": "l", "mL": "ml"}
