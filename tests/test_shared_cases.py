@@ -14,7 +14,10 @@ from outrider.verify.judges import JUDGES
 from outrider.verify.maths import Maths
 
 CASES = Path(__file__).parents[2] / "shared" / "cases" / "verdicts"
-MENDED = ["choice.math", "choice_line.answer_line", "number_fragments.number", "thinking.math"]
+MENDED = [
+    *("choice.math", "choice_line.answer_line", "names_without_backslash.math"),
+    *("number_fragments.number", "thinking.math"),
+]
 
 
 def verifier(name: str) -> Judge:

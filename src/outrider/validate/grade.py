@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outrider.record import Verdict
-from outrider.tasks import Task
+from outrider.tasks import Table, Task
 from outrider.validate.sides import SideEntry
 
 
@@ -25,7 +25,8 @@ class Graded(NamedTuple):
     Attributes:
         judged: problems with a right answer to judge.
         without: problems that have none.
-        rejected: right answers that are not judged correct.
+        rejected: right answers that are not judged correct, as they stand or in another notation (LaTeX and code): the
+            latter is a right answer that the verifier compares as text alone. One of each problem at most.
         foreign: right answers of the next problem, written otherwise, that are judged correct for this one. Some are
             the same value in other words; a verifier that accepts anything accepts them all.
     """
@@ -42,15 +43,25 @@ class Graded(NamedTuple):
 
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
-    """Judge a right response to every problem, and the next problem's, both as finished."""
+    """Judge a right response to every problem, the same in another notation, and the next problem's; all finished."""
     responses = [(entry, task.right(entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)
     foreign = [(entry, response, right) for (entry, right), (_, response) in pairs if response != right]
-    judged = _judge(task, [*((entry, right, right) for entry, right in own), *foreign])
-    rejected = [one for one in judged[: len(own)] if not one.verdict.success]
-    accepted = [one for one in judged[len(own) :] if one.verdict.success]
+    others = [(entry, _otherwise(task, entry), right) for entry, right in own]
+    otherwise = [(entry, other, right) for entry, other, right in others if other is not None]
+    judged = _judge(task, [*((entry, right, right) for entry, right in own), *otherwise, *foreign])
+    first = len(own) + len(otherwise)
+    rejected = list({one.entry.place: one for one in reversed(judged[:first]) if not one.verdict.success}.values())[
+        ::-1
+    ]
+    accepted = [one for one in judged[first:] if one.verdict.success]
     return Graded(len(own), len(entries) - len(own), rejected, accepted)
+
+
+def _otherwise(task: Task, entry: SideEntry) -> str | None:
+    """A right response in another notation, where the task's verifier knows of one."""
+    return task.judge.right_otherwise(entry.problem) if isinstance(task, Table) else None
 
 
 def _judge(task: Task, items: Sequence[tuple[SideEntry, str, str]]) -> list[Judged]:

@@ -53,6 +53,11 @@ class Judge(Options):
         """A response that has to be judged correct, made from the reference; None where none can be made."""
         raise NotImplementedError
 
+    def right_otherwise(self, problem: Problem) -> str | None:
+        """The same in another notation, by which a check of a data set finds right answers that are compared as text
+        alone; None where there is no other."""
+        return None
+
     def prepare(self) -> None:
         """Import what takes long. Called once in each process that judges, before the first clock starts."""
 

@@ -37,6 +37,7 @@ from outrider.verify.answers import (
 )
 from outrider.verify.choice_letter import option_text, same_choice
 from outrider.verify.judge import PooledJudge
+from outrider.verify.notation import in_other_notation
 from outrider.verify.short_answer import gold_of
 
 _BEST_FIRST = (Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNPARSEABLE)
@@ -105,6 +106,10 @@ class Maths(PooledJudge):
 
     def right(self, problem: Problem) -> str:
         return f"\\boxed{{{_all(problem.answer)[0]}}}"
+
+    def right_otherwise(self, problem: Problem) -> str | None:
+        other = in_other_notation(_all(problem.answer)[0])
+        return None if other is None else f"\\boxed{{{other}}}"
 
     def prepare(self) -> None:
         """Import the parser and all that compares, and let it read some answers."""

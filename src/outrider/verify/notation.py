@@ -14,6 +14,10 @@ _SIGNS = {r"\cdot": "*", r"\times": "*", r"\infty": "oo", r"\le": "<=", r"\ge": 
 _CODE = {"**": "^", "*": r"\cdot ", "<=": r"\le ", ">=": r"\ge "}
 _COMMAND = re.compile(r"\\[a-zA-Z]+|\\.")
 _WORD = re.compile(r"[a-zA-Z]{2,}")
+_OTHERWISE = re.compile(
+    r"\d\s*\\frac|\\frac\s*\{\s*(?:d|\\partial)(?![a-zA-Z])|\\frac\s*\{\s*d\s*[a-zA-Z]|_|\^\s*\\circ"
+)
+"""Mixed numbers, derivatives, indices, degrees: what a fraction or a sign means beside them is not always the same."""
 _KNOWN = frozenset({*_FUNCTIONS, *_LETTERS, "sqrt", "exp", "oo"})
 
 
@@ -37,7 +41,7 @@ def _as_code(text: str) -> str | None:
     text = text.replace(r"\ ", " ")
     commands = set(_COMMAND.findall(text))
     known = {rf"\{name}" for name in (*_FUNCTIONS, *_LETTERS)} | {r"\frac", r"\sqrt", *_SIGNS}
-    if not commands or commands - known or _WORD.search(_COMMAND.sub(" ", text)) or re.search(r"\^\s*\\circ", text):
+    if not commands or commands - known or _WORD.search(_COMMAND.sub(" ", text)) or _OTHERWISE.search(text):
         return None
     return _written(text)
 
@@ -64,7 +68,8 @@ def _written(text: str) -> str | None:
             found = _group(text, at)
             if found is None or (inside := _written(found[0])) is None:
                 return None
-            parts.append(f"({inside})")
+            # an exponent keeps its braces, which both notations have
+            parts.append(f"{{{inside}}}" if text[:at].rstrip().endswith("^") else f"({inside})")
             at = found[1]
         elif command := _COMMAND.match(text, at):
             name, at = command[0][1:], command.end()
