@@ -159,7 +159,8 @@ def _commands(results: Mapping[str, Results]) -> str:
 
 def _command(recipe: str, found: Results) -> str:
     tuned = [f"{key}={value}" for key, value in found["tuned"][recipe]["chosen"].items()]
-    overrides = [word for word in found["environment"]["command"] if "=" in word]
+    # the order of held-out problems is no part of the training
+    overrides = [word for word in found["environment"]["command"] if "=" in word and "heldout_order" not in word]
     values = [*overrides, *tuned, f"train.tokens={found['bench']['tokens']}"]
     return " ".join(["outrider train", recipe, "--setting", found["setting"], *values])
 

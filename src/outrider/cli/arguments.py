@@ -1,4 +1,4 @@
-"""What several commands share: overrides, and printing a resolved configuration."""
+"""What several commands share: overrides, printing a resolved configuration, and the end of a dry run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from outrider.errors import UserError
 from outrider.interrupts import SAME_COMMAND, Terminated
+
+if TYPE_CHECKING:
+    from outrider.preflight.check import Preflight
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -77,3 +80,20 @@ def interruptible(work: Callable[[], int]) -> int:
         return 130
     except Terminated as stop:
         raise Terminated(f"{stop}; {SAME_COMMAND}") from stop
+
+
+def finish_dry_run(checked: Preflight, lacks: str | None = None) -> int:
+    """Print what is worth saying as comments behind the YAML, and return 0.
+
+    Args:
+        lacks: why the run does not fit the memory.
+
+    Raises:
+        UserError: the run would end with it.
+    """
+    sys.stdout.writelines(f"# warning: {notice}\n" for notice in checked.notices)
+    sys.stdout.flush()  # before a sentence on stderr
+    if lacks:
+        raise UserError(f"{lacks}; --force trains all the same")
+    checked.refuse()
+    return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from outrider.cli.arguments import Commands, add_overrides, folder, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, finish_dry_run, folder, print_yaml
 from outrider.cli.task_arguments import add_task, task_options
 from outrider.interrupts import interrupts_held
 
@@ -62,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(evaluation: Evaluate) -> int:
-    from outrider.cli.dry_check import finish_dry_run
     from outrider.preflight.check import Wanted
     from outrider.preflight.local import checked_here
 

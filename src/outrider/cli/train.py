@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.arguments import Commands, add_overrides, add_setting, folder, print_yaml
+from outrider.cli.arguments import Commands, add_overrides, add_setting, finish_dry_run, folder, print_yaml
 from outrider.interrupts import interrupts_held
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(recipe: Recipe) -> int:
-    from outrider.cli.dry_check import finish_dry_run
     from outrider.model.places import local_config
     from outrider.preflight.check import wanted_by
     from outrider.preflight.local import checked_here
