@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from outrider.cli import main
 from outrider.errors import UserError
-from outrider.record import SamplingParams
+from outrider.record import Rollout, SamplingParams
 from outrider.sample.draw import draw
+from outrider.train.collect import _refuse_diverged
 
 FEW = ["train={problems: 2, steps: 3, tokens: null, ranks: 1, trackers: [], save_every: 1}"]
 FEW += ["evaluate={before: false, after: false}", "explore.0.n=4", "sample.max_tokens=24"]
@@ -30,10 +33,20 @@ def test_diverged_weights_end_the_run_with_a_sentence_and_keep_the_checkpoint(
     assert "the policy has diverged" in capsys.readouterr().err
 
 
-def test_logits_that_are_not_finite_are_a_sentence() -> None:
+def test_logits_that_are_not_finite_have_no_log_probability() -> None:
     logits = torch.tensor([[0.0, 1.0], [float("nan"), 0.0]])
-    with pytest.raises(UserError, match="logits are not finite"):
-        draw(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), SamplingParams())
+    drawn = draw(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), SamplingParams())
+    assert drawn.logprobs.isfinite().tolist() == [True, False]
+
+
+def test_a_response_of_a_diverged_policy_is_a_sentence_and_no_rollout() -> None:
+    """Whatever has drawn it; a token that was observed has no log-probability by its nature."""
+    ids = np.zeros(2, np.int32)
+    logprobs = np.array([-1.0, np.nan], np.float32)
+    observed = Rollout("p", "g", 0, ids, ids, logprobs, ids[:0], trainable_T=np.array([True, False]))
+    _refuse_diverged([observed])
+    with pytest.raises(UserError, match="the policy has diverged: with the weights of step 7"):
+        _refuse_diverged([observed, replace(observed, trainable_T=None, policy_version=7)])
 
 
 def test_more_rollouts_than_the_memory_holds_are_refused_before_the_run(

@@ -23,7 +23,7 @@ def test_a_template_shows_the_problem_once_and_leaves_no_brace_behind(tmp_path, 
     for question, shown in (("problem", "train {x}?"), ("question", "ColumnMapping by train: $\\frac{1}{2}$?")):
         problem = table(tmp_path, prompt=name, question=question).train(0)
         assert problem.prompt.count(shown) == 1
-        assert problem.metadata == {"question": shown}
+        assert problem.metadata == {"question": shown, "place": problem.metadata["place"]}
         around = problem.prompt.replace(shown, "")
         assert around.replace("\\boxed{}", "").isprintable() == ("\n" not in around)
         assert "{" not in around.replace("\\boxed{}", "")

@@ -79,10 +79,14 @@ def _texts(problem: Problem) -> Iterator[str]:
 
 
 def _emptied(problem: Problem) -> Problem:
-    """The same with one letter for each text, which leaves what the template writes."""
+    """The same with one character for each text, which leaves what the template writes.
+
+    A character of its own, as a tokenizer of few characters knows no other.
+    """
+    one = problem.prompt.strip()[:1] or problem.prompt[:1]
     before = problem.messages_before
     return replace(
-        problem, prompt="1", messages_before=before and tuple({**message, "content": "1"} for message in before)
+        problem, prompt=one, messages_before=before and tuple({**message, "content": one} for message in before)
     )
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from outrider.errors import UserError
 from outrider.record import SamplingParams
 
 
@@ -27,8 +26,7 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
     (``top_k``, then ``top_p``: the smallest set of tokens with at least that mass) affects which token is drawn, and
     neither its log-probability nor the entropy. A token of probability 0 is never drawn.
 
-    Raises:
-        UserError: logits are not finite (seen on a CPU alone).
+    Degenerate case: where logits are not finite the log-probability is NaN, whatever the token.
 
     >>> logits = torch.tensor([[0.0, 0.0], [0.0, 0.0]])
     >>> draw(logits, torch.tensor([0.49, 0.51], dtype=torch.float64), SamplingParams()).ids.tolist()
@@ -52,9 +50,8 @@ def draw(logits_BV: Tensor, uniforms_B: Tensor, params: SamplingParams) -> Drawn
         # over
         at_B1 = torch.minimum(uniforms_B[:, None] * total_B1, torch.nextafter(total_B1, torch.zeros_like(total_B1)))
         ids_B = torch.searchsorted(cumulative_BV, at_B1, right=True)[:, 0]
-        # NaN is found behind the last token; a GPU would have to wait for the answer, and gathers fail there by itself
-        if ids_B.device.type == "cpu" and (ids_B >= logps_BV.shape[1]).any():
-            raise UserError("the policy has diverged: its logits are not finite, so no token can be drawn")
+        # NaN is found behind the last token: any token will do, since its log-probability, NaN, is refused later
+        ids_B = ids_B.clamp_max(logps_BV.shape[1] - 1)
     return Drawn(ids_B, logps_BV.gather(1, ids_B[:, None])[:, 0], entropies_B)
 
 

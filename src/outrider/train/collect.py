@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.config.train import RewardOptions
+from outrider.errors import UserError
 from outrider.record import Rollout, SampleRequest
 from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Arriving, Sampler
@@ -131,6 +132,7 @@ class Collector:
 
     def _judge(self, requests: Sequence[SampleRequest], rollouts: Sequence[Rollout]) -> list[Rollout]:
         """Where an environment has judged, that stands."""
+        _refuse_diverged(rollouts)
         end = self._prompt_end
         asked = [r.problem if end is None else r.problem.prompted(end) for r in requests]
         problems = [problem for problem, request in zip(asked, requests, strict=True) for _ in range(request.n)]
@@ -159,3 +161,14 @@ def with_entropies(rollouts: Sequence[Rollout], entropies: Entropies) -> list[Ro
             known_T = entropies_T if sampled_T is None else np.where(sampled_T, entropies_T, np.nan)
             filled[i] = replace(rollouts[i], entropies_T=known_T.astype(np.float32))
     return filled
+
+
+def _refuse_diverged(rollouts: Sequence[Rollout]) -> None:
+    """Raise UserError where a sampled token has no log-probability; observed ones have none by their nature."""
+    for rollout in rollouts:
+        sampled_T = rollout.logprobs_T if rollout.trainable_T is None else rollout.logprobs_T[rollout.trainable_T]
+        if not np.isfinite(sampled_T).all():
+            raise UserError(
+                f"the policy has diverged: with the weights of step {rollout.policy_version} log-probabilities of "
+                "sampled tokens are not finite (lower learn.lr)"
+            )
