@@ -14,7 +14,14 @@ from outrider.verify.judges import JUDGES
 from outrider.verify.maths import Maths
 
 CASES = Path(__file__).parents[2] / "shared" / "cases" / "verdicts"
-MENDED = ["choice.math", "choice_line.answer_line", "number_fragments.number", "thinking.math"]
+MENDED = [
+    "choice.math",
+    "choice_line.answer_line",
+    "number_fragments.number",
+    "stdio_compare.stdio",
+    "test_shapes.stdio",
+    "thinking.math",
+]
 
 
 def verifier(name: str) -> Judge:

@@ -34,7 +34,7 @@ Way = Literal["bwrap", "namespaces", "none"]
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # what a dynamically linked program needs
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "calls", "unit", "guest"]  # each after what it imports
+PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "compare", "calls", "functional", "unit", "guest"]  # each after what it imports
 START = """
 import marshal, sys
 with open(0, "rb", buffering=0, closefd=False) as stream:
