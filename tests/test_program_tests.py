@@ -34,6 +34,10 @@ def functional(*cases: tuple[str, str]) -> list[dict[str, str]]:
     return [{"input": given, "output": output, "testtype": "functional"} for given, output in cases]
 
 
+def named(inputs: list[object], outputs: list[object], name: str = "f") -> dict[str, object]:
+    return {"tests": {"fn_name": name, "inputs": inputs, "outputs": outputs}}
+
+
 def called(given: object, output: object, **more: object) -> dict[str, object]:
     return {"type": "function_call", "input": given, "output": output, **more}
 
@@ -52,14 +56,16 @@ ROWS: dict[str, tuple[dict[str, object], str]] = {
     "fn_name is null": ({"tests": {"fn_name": None, "inputs": ["1 2"], "outputs": ["3"]}}, SUM),
     "types of standard input": ({"tests": [{"type": "stdin_stdout", "input": "1 2", "output": "3"}]}, SUM),
     "testtype stdin": ({"tests": json.dumps([{"input": "1 2", "output": "3", "testtype": "stdin"}])}, SUM),
+    "a JSON text in a JSON text": ({"tests": json.dumps(json.dumps([{"input": "1 2", "output": "3"}]))}, SUM),
+    "lists below test_cases": ({"tests": {"test_cases": {"inputs": ["1 2"], "outputs": ["3"]}}}, SUM),
     "below test_cases": (
-        {"tests": json.dumps({"language": "python", "test_cases": [{"type": "stdin_stdout", "input": "1 2", "output": "3"}]})},
+        {"tests": json.dumps({"language": "python", "test_cases": [{"type": "stdin", "input": "1 2", "output": "3"}]})},
         SUM,
     ),
     "two arguments, one a line": ({"tests": functional(*PAIRS)}, TWO_SUM),
     "a name in metadata": ({"tests": functional(*PAIRS), "metadata": '{"func_name": "twoSum"}'}, TWO_SUM),
     "a name in starter code": (
-        {"tests": functional(("[[1, 2], [3, 4]]", "4")), "starter_code": "class Solution:\n    def area(self, grid):\n        "},
+        {"tests": functional(("[[1, 2], [3, 4]]", "4")), "starter_code": "class Solution:\n    def area(self, grid):"},
         HELPED,
     ),
     "a helper beside the method": ({"tests": functional(("[[1, 2], [3, 4]]", "4"))}, HELPED),
@@ -70,19 +76,19 @@ ROWS: dict[str, tuple[dict[str, object], str]] = {
     "a float is returned": ({"tests": functional(("[1, 2]", "1.50000"))}, "def mean(x):\n    return sum(x) / len(x)"),
     "no argument": ({"tests": functional(("", "7"))}, "def seven():\n    return 7"),
     "an argument of many lines": ({"tests": functional(("[\n 1,\n 2\n]", "3"))}, "def total(x):\n    return sum(x)"),
-    "fn_name, wrapped outputs": ({"tests": {"fn_name": "f", "inputs": [[[1, 2]], [[3]]], "outputs": [[3], [3]]}}, "f = sum"),
-    "fn_name, wrapped lists": ({"tests": {"fn_name": "f", "inputs": [[[2, 1]]], "outputs": [[[1, 2]]]}}, "f = sorted"),
-    "fn_name, bare outputs": ({"tests": {"fn_name": "f", "inputs": [["a", 2], ["b", 1]], "outputs": ["aa", "b"]}},
+    "fn_name, wrapped outputs": (named([[[1, 2]], [[3]]], [[3], [3]]), "f = sum"),
+    "fn_name, wrapped lists": (named([[[2, 1]]], [[[1, 2]]]), "f = sorted"),
+    "fn_name, bare outputs": (named([["a", 2], ["b", 1]], ["aa", "b"]),
                               "def f(s, n):\n    return s * n"),
-    "fn_name, bare lists": ({"tests": {"fn_name": "f", "inputs": [[3], [1]], "outputs": [[0, 1, 2], [0]]}},
+    "fn_name, bare lists": (named([[3], [1]], [[0, 1, 2], [0]]),
                             "def f(n):\n    return list(range(n))"),
-    "fn_name, JSON texts": ({"tests": {"fn_name": "f", "inputs": ["3\n4", "1\n1"], "outputs": ["12", "1"]}},
+    "fn_name, JSON texts": (named(["3\n4", "1\n1"], ["12", "1"]),
                             "def f(a, b):\n    return a * b"),
-    "fn_name, as a method": ({"tests": {"fn_name": "twoSum", "inputs": [[[3, 3], 6]], "outputs": [[[0, 1]]]}}, TWO_SUM),
+    "fn_name, as a method": (named([[[3, 3], 6]], [[[0, 1]]], "twoSum"), TWO_SUM),
     "fn_name in the row": ({"tests": {"inputs": [[4]], "outputs": [[2]], "type": "function_call"}, "fn_name": "half"},
                            "def other():\n    pass\ndef half(n):\n    return n // 2"),
-    "a tuple for a list": ({"tests": {"fn_name": "f", "inputs": [[7, 2]], "outputs": [[[3, 1]]]}}, "f = divmod"),
-    "keys are numbers": ({"tests": {"fn_name": "f", "inputs": [["aab"]], "outputs": [[{"a": 2, "b": 1}]]}},
+    "a tuple for a list": (named([[7, 2]], [[[3, 1]]]), "f = divmod"),
+    "keys are numbers": (named([["aab"]], [[{"a": 2, "b": 1}]]),
                          "from collections import Counter\ndef f(s):\n    return Counter(s)"),
     "function_call": ({"tests": [called([2, 3], 5, fn_name="add"), called([1, 1], 2, fn_name="add")]},
                       "def add(a, b):\n    return a + b"),
@@ -96,16 +102,16 @@ WRONG: dict[str, tuple[dict[str, object], str, str]] = {
     "a method with a wrong value": (
         {"tests": functional(*PAIRS)}, TWO_SUM.replace("seen[target - x], i", "i, i"), "test 1 of 2: expected [1, 2]"),
     "another function's name": (
-        {"tests": {"fn_name": "f", "inputs": [[1]], "outputs": [[1]]}}, "def g(x):\n    return x", "defines no function f"),
+        named([[1]], [[1]]), "def g(x):\n    return x", "defines no function f"),
     "no function": ({"tests": functional(("1", "1"))}, "print(1)", "the program defines no function"),
     "no value": ({"tests": functional(("1", "1"))}, "def f(x):\n    print(x)", "returned None"),
     "the second of two": (
-        {"tests": {"fn_name": "f", "inputs": [[1], [2]], "outputs": [[1], [2]]}}, "def f(x):\n    return 1", "test 2 of 2"),
+        named([[1], [2]], [[1], [2]]), "def f(x):\n    return 1", "test 2 of 2"),
     "text for a number": ({"tests": functional(("1", "1"))}, "def f(x):\n    return str(x)", "expected 1"),
     "an exception": ({"tests": functional(("0", "1"))}, "def f(x):\n    return 1 / x", "ZeroDivisionError"),
     "too many arguments": ({"tests": functional(("1\n2", "1"))}, "def f(x):\n    return x", "TypeError"),
     "an end": ({"tests": functional(("1", "1"))}, "import os\ndef f(x):\n    os._exit(0)", "ended with status 0"),
-    "a name that is no function": ({"tests": {"fn_name": "f", "inputs": [[1]], "outputs": [[1]]}}, "f = 1", "not a function"),
+    "a name that is no function": (named([[1]], [[1]]), "f = 1", "not a function"),
     "equal to everything": (
         {"tests": functional(("1", "1"))},
         "class All:\n    def __eq__(self, other): return True\ndef f(x):\n    return All()", "expected 1"),
@@ -118,7 +124,7 @@ WRONG: dict[str, tuple[dict[str, object], str, str]] = {
         "import sys\nsys.modules['outrider.verify.inside.calls'].functions_of = lambda m: 7\ndef f(x):\n    return 2",
         ""),
     "a list where none is wrapped": (
-        {"tests": {"fn_name": "f", "inputs": [[3], [1]], "outputs": [[0, 1, 2], [0]]}}, "def f(n):\n    return 0", "expected [0"),
+        named([[3], [1]], [[0, 1, 2], [0]]), "def f(n):\n    return 0", "expected [0"),
     "a program that reads where a function is asked for": (
         {"tests": functional(("1", "1"))}, "print(int(input()))", "loading the program: EOFError"),
     "a constant": ({"tests": {"inputs": ["1 2", "3 4"], "outputs": ["3", "7"]}}, "print(3)", "test 2 of 2"),
@@ -163,10 +169,11 @@ def test_the_reference_solution_of_calls_is_accepted():
         ({"inputs": ["1", "2"], "outputs": ["1"]}, "holds 2 inputs and 1 outputs"),
         ([["1", "2"]], r'holds \["1", "2"\] as test 1, a test that is no object'),
         ([{"input": "1", "output": "1"}, "2"], r'holds "2" as test 2, a test'),
+        (["assert f(1) == 1"], "no object with input and output; .* are those of the verifier unit_tests"),
         ([{"input": "1", "expected": "1"}], "test 1 of the field 'tests': no field 'output'"),
         ([{"input": None, "output": "1"}], "test 1 of the field 'tests': the field 'input' holds null"),
         ([{"input": [["1"]], "output": "1"}], r'input is \[\["1"\]\]; wanted: a text, a number, or a list of lines'),
-        ([{"input": "1", "output": "1", "type": "interactive"}], 'test 1 .* is of the type "interactive"; wanted: one of'),
+        ([{"input": "1", "output": "1", "type": "interactive"}], '1 .* is of the type "interactive"; wanted: one of'),
         ([{"input": "1", "output": "1"}, *functional(("1", "1"))], "tests of both kinds"),
         (functional(("a b", "1")), r'test 1 .* calls a function with "a b"; wanted: a list of arguments, or'),
         (functional(("1", "null")), "expects any value, so a function that does nothing would pass"),

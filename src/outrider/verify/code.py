@@ -90,10 +90,11 @@ class Stdio(CodeJudge):
         return None if solution is None else f"```python\n{solution}\n```"
 
     def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
-        how = {"tolerance": self.compare.tolerance, "case": self.compare.case}
-        if "calls" in reference:
-            return trial.by_calls(source, {"function": reference["function"], "cases": reference["calls"], **how})
-        return trial.by_output(source, reference["tests"], **how)
+        tolerance, case = self.compare.tolerance, self.compare.case
+        if "tests" in reference:
+            return trial.by_output(source, reference["tests"], tolerance, case)
+        calls = {"function": reference["function"], "cases": reference["calls"]}
+        return trial.by_calls(source, {**calls, "tolerance": tolerance, "case": case})
 
     @property
     def _code(self) -> Code:

@@ -10,8 +10,8 @@ from outrider.record import Outcome, Verdict
 def plain_verdict(said: object) -> Verdict:
     """A verdict of other people's code, its fields made plain, and its score what its outcome allows.
 
-    ``TIMEOUT`` and ``ERROR`` are unscorable, so their score is NaN. Every other outcome has a finite score; where it has
-    none the verdict contradicts itself, and is an ``ERROR`` that says so.
+    ``TIMEOUT`` and ``ERROR`` are unscorable, so their score is NaN. Every other outcome has a finite score; where it
+    has none the verdict contradicts itself, and is an ``ERROR`` that says so.
 
     Raises:
         TypeError, ValueError: it is none, or a field is of another kind.

@@ -62,7 +62,7 @@ class Watch:
 
     def next_look(self, about: float) -> float:
         """Seconds until the next look: at random, so that a program cannot be awake just then."""
-        return about * random.uniform(0.5, 1.5)  # noqa: S311 - the program sees neither the clock nor the seed
+        return about * random.uniform(0.5, 1.5)
 
     def look(self, most: float) -> None:
         """Record whether anything in the sandbox waits for the machine. A look counts for the time since the last one,

@@ -57,9 +57,7 @@ class Trial:
         """Find out how a sandbox is made here, before any verdict's time runs."""
         find_way(self._isolation)
 
-    def by_output(
-        self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool
-    ) -> Verdict:
+    def by_output(self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool) -> Verdict:
         """The verdict by what a program prints for each input; the pairs are an input and its expected output.
 
         Tokens are compared by :func:`outrider.verify.inside.compare.same_token`.

@@ -16,8 +16,8 @@ def same_token(seen: str, expected: str, tolerance: float | None, case: bool) ->
     """Whether a printed token is the expected one.
 
     Equal texts are the same. So are two decimal numbers of the same value (``3.0`` and ``3``), and, where the expected
-    one has a point or an exponent, two with ``|seen - expected| <= tolerance * max(1, |expected|)``. An expected integer
-    has to be met exactly. Digits behind a leading zero or a plus sign, ``nan`` and ``inf`` are texts.
+    one has a point or an exponent, two with ``|seen - expected| <= tolerance * max(1, |expected|)``. An expected
+    integer has to be met exactly. Digits behind a leading zero or a plus sign, ``nan`` and ``inf`` are texts.
 
     Args:
         tolerance: None: all tokens are texts; 0: only equal values are the same.
@@ -86,7 +86,11 @@ def _decimal(text: str) -> tuple[bool, str, int] | None:
     whole, _, fraction = mantissa.partition(".")
     power = exponent[1:] if exponent[:1] in ("+", "-") else exponent
     leading_zero = len(whole) > 1 and whole[0] == "0"
-    if not _digits(whole + fraction) or leading_zero or (mark and not (_digits(power) and len(power) <= LONGEST_EXPONENT)):
+    if (
+        not _digits(whole + fraction)
+        or leading_zero
+        or (mark and not (_digits(power) and len(power) <= LONGEST_EXPONENT))
+    ):
         return None
     digits = (whole + fraction).lstrip("0")
     if not digits:

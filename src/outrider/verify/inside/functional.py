@@ -71,10 +71,9 @@ def _function(tested: TestedProgram, method: bool, name: str) -> Any:
     Raises:
         TypeError: it is no function.
     """
+    found = tested.request("name", "Solution" if method else name)
     if method:
-        found = getattr(tested.request("name", "Solution")(), name)
-    else:
-        found = tested.request("name", name)
+        found = getattr(found(), name)
     if not isinstance(found, Handle):
         raise TypeError(f"{name} is {shown(found)}, not a function")
     return Handle(tested, found._number, name)
