@@ -159,13 +159,11 @@ def _calls(listed: Sequence[Mapping[str, Any]], name: str) -> list[list[Any]]:
             raise ValueError(f"test {number} of the field {name!r}: no field {missing[0]!r}")
     # APPS and its heirs wrap each value in a list of one, so where all are such lists either is right
     wrapped = all(isinstance(test["output"], list) and len(test["output"]) == 1 for test in listed)
-    calls = [
-        [*_arguments(test["input"], name, number), _expected(test["output"], wrapped, isinstance(test["input"], str))]
-        for number, test in enumerate(listed, 1)
-    ]
-    if all(right[0] is None for _, _, right in calls):
+    right = [_expected(test["output"], wrapped, isinstance(test["input"], str)) for test in listed]
+    if all(values[0] is None for values in right):
         raise ValueError(f"no test in {name!r} expects any value, so a function that does nothing would pass")
-    return calls
+    given = [_arguments(test["input"], name, number) for number, test in enumerate(listed, 1)]
+    return [[*arguments, values] for arguments, values in zip(given, right, strict=True)]
 
 
 def _arguments(given: Any, name: str, number: int) -> tuple[list[Any], list[Any] | None]:
