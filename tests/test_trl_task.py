@@ -190,6 +190,16 @@ def test_a_tool_that_hangs_costs_its_own_rollout(rows: Path) -> None:
     worlds.close([(0, 1)])
 
 
+def test_a_tool_that_floods_costs_its_own_rollout(rows: Path) -> None:
+    worlds, problem = task("Flooding").worlds(), task("Flooding").heldout(1)[0]
+    worlds.begin((0, 0), problem, 0)
+    list(worlds.answers())
+    worlds.act((0, 0), call("flood"))
+    failed = Failed("ValueError: an observation of 10,000,000 bytes, more than 1,048,576")
+    assert list(worlds.answers()) == [((0, 0), failed)]
+    worlds.end()
+
+
 def test_a_random_start_is_one_for_a_problem_and_equal_rows_are_problems(rows: Path) -> None:
     for name, n in {"train": 5, "held": 2}.items():
         (rows / f"{name}.jsonl").write_text('{"prompt": "Roll."}\n' * n)

@@ -350,7 +350,8 @@ class Wavering(Environment):
         return ""
 
     def step(self, text: str) -> Reply:
-        verdict = Verdict(Outcome.ERROR, math.nan)
+        # an error has no score that could differ
+        verdict = Verdict(Outcome.INCORRECT, 0.0) if self.what == "score" else Verdict(Outcome.ERROR, math.nan)
         changed: dict[str, Any] = {"score": 0.5} if self.what == "score" else {}
         changed |= {"seconds": 7.0} if self.what == "seconds" else {}
         changed |= {"detail": "otherwise"} if self.what == "detail" else {}

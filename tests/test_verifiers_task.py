@@ -269,6 +269,8 @@ def test_messages_are_prompts_and_observations() -> None:
         observation_of([image], False, 99),
         observation_of([{"role": "tool", "content": "1"}, user], False, 99),
         observation_of([user, user], False, 99),
+        observation_of([{"role": "user", "content": "x" * 10**7}], False, 99),
+        observation_of([{"role": "tool", "content": "x" * 10**6}] * 2, False, 99),
         observation_of([], False, 99),
     ):
         assert isinstance(refused, Failed)

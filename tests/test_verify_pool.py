@@ -49,6 +49,10 @@ def obey(problem, text, finished):
             heap.append(bytes(10 ** 8))
     elif command == "none":
         return None
+    elif command == "doubt":
+        return Verdict(Outcome.CORRECT, float(argument), detail="by half")
+    elif command == "late":
+        return Verdict(Outcome.TIMEOUT, 0.0, detail="late")
     elif command == "surrogate":
         return correct("\\ud800")
     elif command == "modules":
@@ -186,6 +190,9 @@ def test_a_hang_in_c_code_ends_too(strict):
         ("raise SystemExit", Outcome.ERROR, "SystemExit: why"),
         ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt: why"),
         ("none", Outcome.ERROR, "TypeError: its verdict is NoneType, not a Verdict"),
+        ("doubt nan", Outcome.ERROR, "its verdict is correct with the score nan: by half"),
+        ("doubt inf", Outcome.ERROR, "its verdict is correct with the score inf: by half"),
+        ("late", Outcome.TIMEOUT, "late"),
         ("exit 3", Outcome.ERROR, "the worker died, with status 3"),
         ("bomb", Outcome.ERROR, "MemoryError"),
         ("grow", Outcome.ERROR, "MemoryError"),

@@ -12,7 +12,7 @@ from outrider.environments.apart import WorldsApart
 from outrider.environments.environment import Reply
 from outrider.environments.worlds import Failed, Key, WorldLimits, Worlds, WorldsHere
 from outrider.errors import UserError
-from outrider.record import Problem, correct
+from outrider.record import Outcome, Problem, correct
 from processes import wait_until
 from world_zoo import Unbegun, Zoo
 
@@ -80,6 +80,7 @@ def test_many_are_asked_at_once_and_nobody_waits_for_another(worlds: Worlds) -> 
         ("number", "TypeError: it said int, not a text"),
         ("nothing", "TypeError: it said NoneType, not a text"),
         ("right", "TypeError: its verdict is bool, not a Verdict"),
+        ("flood", "an observation of 20,000,000 bytes, more than 1,048,576"),
     ],
 )
 def test_what_it_raises_is_its_failure(worlds: Worlds, text: str, why: str) -> None:
@@ -88,11 +89,19 @@ def test_what_it_raises_is_its_failure(worlds: Worlds, text: str, why: str) -> N
 
 
 def test_observations_are_as_long_as_they_may_be_and_can_be_written(worlds: Worlds) -> None:
-    _, flood, short, odd, done = ask(worlds, "flood", "short", "surrogate", "done")
-    assert flood == Reply("ä" * 50, cut=True)
+    _, long, short, odd, done = ask(worlds, "long", "short", "surrogate", "done")
+    assert long == Reply("ä" * 50, cut=True)
     assert short == Reply("short", cut=True)
     assert odd == Reply("a?b", error=True)
     assert done == Reply("left out", done=True, verdict=correct("7", "a?b"))
+
+
+def test_a_success_without_a_score_is_an_error(worlds: Worlds) -> None:
+    _, reply = ask(worlds, "doubtful")
+    assert isinstance(reply, Reply)
+    assert reply.verdict is not None
+    assert (reply.verdict.outcome, reply.verdict.success) == (Outcome.ERROR, False)
+    assert reply.verdict.detail == "its verdict is correct with the score nan: by half"
 
 
 def test_a_world_that_ends_well_may_close_what_it_holds(worlds: Worlds, tmp_path: Path) -> None:

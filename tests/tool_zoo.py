@@ -61,6 +61,17 @@ class Silent:
         return ""
 
 
+class Flooding(Silent):
+    """A tool of it answers with more than anyone can read."""
+
+    def flood(self) -> str:
+        """Answer without an end."""
+        return "x" * 10**7
+
+    def get_reward(self) -> float:
+        return 1.0
+
+
 class Dice(Silent):
     """Its start follows from the seeded generator."""
 

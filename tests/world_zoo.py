@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from outrider.environments.environment import Environment, Reply
-from outrider.record import Problem, correct
+from outrider.record import Outcome, Problem, Verdict, correct
 
 
 class Zoo(Environment):
@@ -35,8 +35,12 @@ class Zoo(Environment):
                 time.sleep(1000)
             case "grow":
                 return Reply(str(len(bytearray(8 * 2**30))))
+            case "long":
+                return Reply("ä" * 10**5)
             case "flood":
                 return Reply("ä" * 10**7)
+            case "doubtful":
+                return Reply(done=True, verdict=Verdict(Outcome.CORRECT, float("nan"), detail="by half"))
             case "number":
                 return Reply(7)  # type: ignore[arg-type]
             case "nothing":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from outrider.record import Problem, Verdict
@@ -25,6 +26,23 @@ class Reply(NamedTuple):
     verdict: Verdict | None = None
     error: bool = False
     cut: bool = False
+
+
+FLOOD_BYTES = 1 << 20
+
+
+def flooded(texts: Sequence[str], most_bytes: int) -> str:
+    """Why the texts of an observation are too long to be cut: the environment floods, and has failed; else empty.
+
+    An observation beyond ``most_bytes`` is cut, and the rollout goes on. One beyond a MiB (and beyond ``most_bytes``)
+    is no answer to a turn.
+
+    >>> flooded(["a" * 1000], 10), flooded(["a", "b" * 2**20], 10)
+    ('', 'an observation of 1,048,577 bytes, more than 1,048,576')
+    """
+    most = max(FLOOD_BYTES, most_bytes)
+    size = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    return f"an observation of {size:,} bytes, more than {most:,}" if size > most else ""
 
 
 def beginning(text: str, most_bytes: int) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from outrider.environments.environment import Reply, beginning
+from outrider.environments.environment import Reply, beginning, flooded
 from outrider.verify.thinking import split_thinking
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
@@ -103,9 +103,14 @@ def answered(results: Sequence[str], error: bool, most_bytes: int) -> Reply:
     """The answer as a reply. One that is longer than it may be has each result shortened to its share, so that none
     loses its end mark, or hides those behind it.
 
+    Raises:
+        ValueError: they flood (:func:`flooded`).
+
     >>> answered(["1" * 90, "2"], False, 100).observation.replace("\\n", "")
     '<tool_response>1111111111111111</tool_response><tool_response>2</tool_response>'
     """
+    if flood := flooded(results, most_bytes):
+        raise ValueError(flood)
     whole = answer_text(results)
     if len(whole.encode("utf-8", "replace")) <= most_bytes:
         return Reply(whole, error=error)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from outrider.environments.environment import Reply
+from outrider.environments.environment import Reply, flooded
 from outrider.environments.tool_calls import ToolCall, answered
 from outrider.environments.worlds import Failed
 from outrider.record import Problem
@@ -49,6 +49,8 @@ def observation_of(messages: Sequence[Mapping[str, Any]], error: bool, most_byte
     texts = [_text(message) for message in messages]
     if None in texts:
         return Failed("it answers with an image, and an observation is text")
+    if flood := flooded([str(text) for text in texts], most_bytes):
+        return Failed(flood)
     roles = [message["role"] for message in messages]
     if set(roles) == {"tool"}:
         return answered([str(text) for text in texts], error, most_bytes)

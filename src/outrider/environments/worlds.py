@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from outrider.environments.environment import Environment, Reply, beginning
+from outrider.environments.environment import Environment, Reply, beginning, flooded
 from outrider.record import Problem
 from outrider.verify.plain_verdict import plain_verdict, writable
 
@@ -16,7 +16,7 @@ Key = tuple[int, int]  # a request, and a rollout of it
 
 
 class Failed(NamedTuple):
-    """A world that did not answer: it raised, hung, or died. It is gone."""
+    """A world that did not answer: it raised, hung, died or flooded. It is gone."""
 
     why: str
     hung: bool = False
@@ -27,7 +27,7 @@ class WorldLimits(NamedTuple):
 
     Attributes:
         seconds: of wall time, after which it has failed.
-        most_bytes: of an observation in UTF-8; the rest of a longer one is cut off.
+        most_bytes: of an observation in UTF-8; the rest of a longer one is cut off, and one beyond a MiB a failure.
     """
 
     seconds: float = 10.0
@@ -65,6 +65,8 @@ def asked(question: Callable[[], Any], limits: WorldLimits) -> Reply | Failed:
         reply = said if isinstance(said, Reply) else Reply(said)
         if not isinstance(reply.observation, str):
             raise TypeError(f"it said {type(reply.observation).__name__}, not a text")
+        if not reply.done and (flood := flooded([reply.observation], limits.most_bytes)):
+            return Failed(flood)
         longer = len(reply.observation.encode("utf-8", "replace")) > limits.most_bytes
         text = beginning(reply.observation, limits.most_bytes)
         verdict = None if reply.verdict is None else plain_verdict(reply.verdict)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from outrider.options import Options
 from outrider.record import Problem, Verdict
+from outrider.verify.plain_verdict import plain_verdict
 
 
 class Task(Options):
@@ -62,7 +63,7 @@ class Task(Options):
 
     def verify_all(self, items: Sequence[tuple[Problem, str, bool]]) -> list[Verdict]:
         """``verify`` of many at once, in order, in parallel where a process pool judges."""
-        return [self.verify(*item) for item in items]
+        return [plain_verdict(self.verify(*item)) for item in items]
 
     def close(self) -> None:
         """Close processes and files; the task may be used again afterwards."""

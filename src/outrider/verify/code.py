@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from outrider.options import Options
 from outrider.record import Problem, Verdict, unparseable
 from outrider.verify.isolation import Isolation
 from outrider.verify.judge import PooledJudge, text_of
 from outrider.verify.program import Code, program_of
+from outrider.verify.program_tests import read_tests
 from outrider.verify.unit_names import plan, whole_program
 
 if TYPE_CHECKING:  # a recipe needs the options of a judge, and no sandbox
@@ -55,32 +57,44 @@ class CodeJudge(PooledJudge):
         return Trial(Limits(SHARE * self.seconds, self.cpu_seconds, self.memory_gb), self.sandbox)
 
 
+class Compare(Options):
+    """How an output is compared with the expected one."""
+
+    tolerance: float | None = Field(
+        1e-6, ge=0, description="absolute or relative difference to an expected decimal; null: numbers as text"
+    )
+    case: bool = Field(True, description="whether upper and lower case differ")
+
+
 class Stdio(CodeJudge):
     """Correct where the program prints the expected tokens for every input, and ends with status 0.
 
-    A token is what white space separates. The field ``tests`` holds ``[{"input": …, "output": …}, …]``. The expected
-    outputs never enter the sandbox.
+    A token is what white space separates; numbers are compared by value (:func:`same_token`). The field ``tests`` holds
+    ``[{"input": …, "output": …}, …]`` or another shape that :mod:`outrider.verify.program_tests` reads. Where its tests
+    are calls of a function, the function has to return the expected values. What is expected never enters the program's
+    process.
     """
 
     tests: str = Field("tests", min_length=1, description="field with the inputs and outputs")
+    compare: Compare = Field(default_factory=Compare, description="comparison of outputs")
 
     def reference(self, fields: Mapping[str, Any], answer: str) -> dict[str, Any]:
-        tests = fields.get(self.tests)
-        if not isinstance(tests, list) or not tests:
-            raise ValueError(f"the field {self.tests!r} holds no list of tests")
-        pairs = [[text_of(test, "input"), text_of(test, "output")] for test in tests if isinstance(test, dict)]
-        if len(pairs) != len(tests):
-            raise ValueError(f"the field {self.tests!r} holds a test that is no object with input and output")
-        if not any(output.split() for _, output in pairs):
-            raise ValueError(f"no test in {self.tests!r} expects any output, so a program that does nothing would pass")
-        return {"tests": pairs, "solution": solution_of(fields, answer)}
+        tests = read_tests(fields, self.tests)
+        solution = {"solution": solution_of(fields, answer)}
+        if tests.calls:
+            return {"calls": tests.calls, "function": tests.function, **solution}
+        return {"tests": tests.pairs, **solution}
 
     def right(self, problem: Problem) -> str | None:
         solution = problem.answer["solution"]
         return None if solution is None else f"```python\n{solution}\n```"
 
     def _verdict(self, reference: Mapping[str, Any], source: str, trial: Trial) -> Verdict:
-        return trial.by_output(source, reference["tests"])
+        tolerance, case = self.compare.tolerance, self.compare.case
+        if "tests" in reference:
+            return trial.by_output(source, reference["tests"], tolerance, case)
+        calls = {"function": reference["function"], "cases": reference["calls"]}
+        return trial.by_calls(source, {**calls, "tolerance": tolerance, "case": case})
 
     @property
     def _code(self) -> Code:

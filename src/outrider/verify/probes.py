@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -23,7 +24,7 @@ NOBODY = 65534
 SOCKET_KINDS = (1, 2, 3, 5)  # streams, datagrams, raw, sequences of packets
 FAMILIES = 64  # more than there are
 CAPABILITIES, NO_NEW_PRIVILEGES = 0x20080522, 39
-TRACE_ME, SEIZE = 0, 0x4206
+TRACE_ME, SEIZE, VFORK = 0, 0x4206, 0x4000
 NEW_USERS, IO_URING_SETUP, READ_ALL = 1 << 28, 425, 3
 MAIN_VARIABLES = {"PYTHONHASHSEED", "HOME", "LANG"}
 MEBIBYTE = bytes(1 << 20)
@@ -94,6 +95,12 @@ def tester(facts: ProbeFacts) -> str:
         return "its tester can be slowed down"
     if _libc.ptrace(SEIZE, judge, 0, 0) == 0 or _libc.ptrace(TRACE_ME, 0, 0, 0) == 0:
         return "its tester can be traced, or made to trace"
+    # what waits in vfork looks as if it waited for a disk, for which the machine would be blamed
+    if (child := _libc.syscall(56 if os.uname().machine == "x86_64" else 220, VFORK | signal.SIGCHLD, 0, 0, 0, 0)) == 0:
+        os._exit(0)
+    if child > 0:
+        os.waitpid(child, 0)
+        return "it can wait in vfork"
     return ""
 
 

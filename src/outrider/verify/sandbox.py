@@ -34,7 +34,8 @@ Way = Literal["bwrap", "namespaces", "none"]
 
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # what a dynamically linked program needs
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "calls", "unit", "guest"]  # each after what it imports
+# each after what it imports
+PARTS = ["plain", "namespaces", "seccomp", "child", "programs", "compare", "calls", "functional", "unit", "guest"]
 START = """
 import marshal, sys
 with open(0, "rb", buffering=0, closefd=False) as stream:
@@ -53,7 +54,7 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
 }  # with a fixed hash seed sets have one order, so verdicts can be reproduced
 LARGEST_REPLY = 1 << 30  # bytes; the guest bounds what it sends by the limit of output
-LOOK_SECONDS = 0.25  # between looks at a sandbox that does not answer
+LOOK_SECONDS = 0.25  # on average between looks at a sandbox that does not answer
 MEMORY_RAN_OUT = "the program was killed while memory ran out on the machine"
 PARENTS = 3  # processes of the sandbox itself that the kernel counts with those of the program
 
@@ -151,7 +152,7 @@ class Sandbox:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._watch = Watch(self._process.pid)
+        self._watch = Watch(self._process.pid, limits.cpu_seconds)
         deadline = time.monotonic() + limits.seconds
         self._frames = _Timed(self._process.stdout.fileno(), self._process.stdin.fileno(), deadline, self._watch)
         with contextlib.suppress(EOFError):
@@ -166,6 +167,7 @@ class Sandbox:
 
     def send(self, value: Any) -> None:
         """Send plain data to the guest."""
+        self._watch.asked()
         with contextlib.suppress(EOFError):  # the sandbox has ended; receive() gives the reason
             self._frames.send(dumps(value))
 
@@ -233,7 +235,10 @@ class _Timed(Frames):
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(self.read, select.POLLIN)
-        while not poll.poll(1000 * max(0.0, min(LOOK_SECONDS, self._deadline - time.monotonic()))):
+        while True:
+            pause = self._watch.next_look(LOOK_SECONDS)
+            if poll.poll(1000 * max(0.0, min(pause, self._deadline - time.monotonic()))):
+                return
             self._watch.look(2 * LOOK_SECONDS)
             if time.monotonic() >= self._deadline:
                 raise TimeoutError

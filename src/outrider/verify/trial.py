@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from outrider.record import Verdict, correct, incorrect
 from outrider.record.verdict import Outcome
+from outrider.verify.inside.compare import same_token
 from outrider.verify.isolation import Isolation
 from outrider.verify.sandbox import (
     MEMORY_RAN_OUT,
@@ -19,6 +21,19 @@ from outrider.verify.sandbox import (
 )
 from outrider.verify.sandbox_choice import find_way
 
+Same = Callable[[str, str], bool]  # a printed token, and the expected one
+
+# What LeetCode has imported before a solution, which is therefore seldom imported by one.
+PRELUDE = """import bisect, collections, functools, heapq, itertools, math, operator, random, re, string, sys, typing
+from bisect import *
+from collections import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import *
+from typing import *
+from builtins import *
+"""  # the last one for pow, which math has too
 SHOWN = 300  # characters of what was seen
 UNSCORABLE = float("nan")
 KILLED = -9
@@ -42,9 +57,17 @@ class Trial:
         """Find out how a sandbox is made here, before any verdict's time runs."""
         find_way(self._isolation)
 
-    def by_output(self, source: str, pairs: Sequence[tuple[str, str]]) -> Verdict:
-        """The verdict by what a program prints for each input; the pairs are an input and its expected output."""
-        return self._caught(lambda: self._by_output(source, pairs))
+    def by_output(self, source: str, pairs: Sequence[tuple[str, str]], tolerance: float | None, case: bool) -> Verdict:
+        """The verdict by what a program prints for each input; the pairs are an input and its expected output.
+
+        Tokens are compared by :func:`outrider.verify.inside.compare.same_token`.
+        """
+        return self._caught(lambda: self._by_output(source, pairs, partial(same_token, tolerance=tolerance, case=case)))
+
+    def by_calls(self, source: str, calls: Mapping[str, Any]) -> Verdict:
+        """The verdict by what a function returns, see :func:`outrider.verify.inside.functional.judge_calls`."""
+        planned = {"tests": [""] * len(calls["cases"]), "setup": 0, "calls": calls}
+        return self._caught(lambda: self._by_tests(source, PRELUDE, planned))
 
     def by_tests(self, source: str, prefix: str, planned: Mapping[str, Any]) -> Verdict:
         """The verdict by tests that :func:`outrider.verify.unit_names.plan` planned."""
@@ -61,11 +84,11 @@ class Trial:
         except SandboxError as error:
             return Verdict(Outcome.ERROR, UNSCORABLE, detail=str(error))
 
-    def _by_output(self, source: str, pairs: Sequence[tuple[str, str]]) -> Verdict:
+    def _by_output(self, source: str, pairs: Sequence[tuple[str, str]], same: Same) -> Verdict:
         with Programs(source, self._limits, find_way(self._isolation)) as sandbox:
             for number, (given, expected) in enumerate(pairs, 1):
                 finished = sandbox.run(given.encode())
-                if wrong := what_is_wrong(finished, expected):
+                if wrong := what_is_wrong(finished, expected, same):
                     return incorrect(detail=f"test {number} of {len(pairs)}: {wrong}")
         return correct(detail=f"{len(pairs)} tests")
 
@@ -79,7 +102,7 @@ class Trial:
         return verdict_of(result, planned, self._limits.cpu_seconds)
 
 
-def what_is_wrong(finished: ProgramResult, expected: str) -> str:
+def what_is_wrong(finished: ProgramResult, expected: str, same: Same) -> str:
     """Why a run does not pass; empty where it does."""
     if finished.used_up:
         return "used up its CPU time"
@@ -89,9 +112,10 @@ def what_is_wrong(finished: ProgramResult, expected: str) -> str:
         last = finished.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return f"ended with status {finished.status}" + (f": {short(last[0])}" if last else "")
     seen, right = finished.stdout.decode(errors="replace").split(), expected.split()
-    if seen == right:
+    both = min(len(seen), len(right))
+    at = next((i for i, (a, b) in enumerate(zip(seen, right, strict=False)) if a != b and not same(a, b)), both)
+    if at == len(seen) == len(right):
         return ""
-    at = next((i for i, (a, b) in enumerate(zip(seen, right, strict=False)) if a != b), min(len(seen), len(right)))
     there, wanted = [short(tokens[at], 60) if at < len(tokens) else "the end" for tokens in (seen, right)]
     return f"token {at + 1} is {there}, not {wanted}"
 

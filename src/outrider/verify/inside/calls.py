@@ -10,6 +10,7 @@ import __future__
 
 import builtins
 import os
+import sys
 
 from outrider.verify.inside.plain import LARGEST, Frames, Ignoring, dumps, loads
 from outrider.verify.inside.programs import compiled, module_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SHOWN = 200  # characters of a value or message
+LONGEST_SHOWN = 4300  # digits of an integer; more are not written out
 FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
@@ -133,10 +135,14 @@ def _number_of(value: Any) -> int:
 
 def shown(value: object) -> str:
     """A value to be shown, short."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(LONGEST_SHOWN)  # all digits of a huge integer would take longer than a test
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # of digits of an integer beyond Python's limit
+    except (ValueError, RecursionError):
         text = f"<{type(value).__name__} too large to write>"
+    finally:
+        sys.set_int_max_str_digits(before)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
@@ -157,6 +163,8 @@ def answer_calls(prefix: str, source: str, frames: Frames) -> None:
             return None
         if what == "name":
             return module.__dict__[arguments[0]]
+        if what == "functions":
+            return functions_of(module)
         target = held[arguments[0]]
         if what == "call":
             return target(*arguments[1], **arguments[2])
@@ -188,6 +196,42 @@ def parts(prefix: str, source: str, file: str) -> list[Any]:
             first = compiled(prefix, "prefix")
             return [first, compiled(source, file, first.co_flags & FEATURES)]
     return [compiled(prefix + source, file)]
+
+
+def functions_of(module: Any) -> tuple[list[str], list[str], str, str]:
+    """The public methods of a program's ``Solution``, its own functions, and the main one of each.
+
+    The main one is the last that no other of them names.
+    """
+    solution = getattr(module, "Solution", None)
+    methods = {n: m for n, m in vars(solution).items() if _is_public(n, m)} if isinstance(solution, type) else {}
+    here = {n: f for n, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__}
+    own = {n: f for n, f in here.items() if _is_public(n, f)}
+    return list(methods), list(own), _main(methods), _main(own)
+
+
+def _is_public(name: str, value: Any) -> bool:
+    function = getattr(value, "__func__", value)  # of a static method
+    return not name.startswith("_") and callable(function) and not isinstance(function, type)
+
+
+def _main(functions: dict[str, Any]) -> str:
+    names = {name: _names_in(_code_of(function)) for name, function in functions.items()}
+    alone = [one for one in functions if not any(one in named for other, named in names.items() if other != one)]
+    return (alone or list(functions) or [""])[-1]
+
+
+def _code_of(function: Any) -> Any:
+    function = getattr(function, "__func__", function)
+    return getattr(getattr(function, "__wrapped__", function), "__code__", None)
+
+
+def _names_in(code: Any) -> set[str]:
+    """The names that code uses, that of functions in it too."""
+    if code is None:
+        return set()
+    inner = [_names_in(part) for part in code.co_consts if hasattr(part, "co_consts")]
+    return set(code.co_names).union(*inner)
 
 
 def _text(error: BaseException) -> str:

@@ -24,6 +24,9 @@ NOT_PERMITTED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
 OTHER_ABI = 0x40000000  # numbers from here on are calls of x32, another way in on x86-64
 UNIX = 1  # the one address family that programs need: asyncio and multiprocessing use it within themselves
 NEW_NAMESPACES = 0x7E020000
+# A process that waits in vfork looks from outside as if it waited for a disk. Programs need none: Python's subprocess
+# falls back to fork.
+CLONE_VFORK, VFORK = 0x4000, 58  # the flag; the call, which only x86-64 has
 
 # Calls against the judging process or the kernel, which no program needs. Numbers: x86-64; other machines.
 REFUSED = {
@@ -105,13 +108,15 @@ def assembled(machine: str) -> Iterator[bytes]:
     yield from [_step(LOAD, MACHINE), _step(EQUAL, audit, 1, 0), _refuse(NOT_PERMITTED), _step(LOAD, NUMBER)]
     if machine == "x86_64":
         yield from [_step(AT_LEAST, OTHER_ABI, 0, 1), _refuse(NOT_PERMITTED)]
+        yield from [_step(EQUAL, VFORK, 0, 1), _refuse(NOT_PERMITTED)]
     for numbers in REFUSED.values():
         yield from [_step(EQUAL, numbers[column], 0, 1), _refuse(NOT_PERMITTED)]
     for *pair, wanted in FOR_ITSELF.values():
         yield from _only(pair[column], wanted, NOT_PERMITTED)
     for numbers in SOCKETS.values():
         yield from _only(numbers[column], {0: UNIX}, NO_SUCH_FAMILY)
-    flags = [_step(LOAD, ARGUMENTS), _step(ANY_BIT, NEW_NAMESPACES, 0, 1), _refuse(NOT_PERMITTED), _step(RETURN, ALLOW)]
+    refused = NEW_NAMESPACES | CLONE_VFORK
+    flags = [_step(LOAD, ARGUMENTS), _step(ANY_BIT, refused, 0, 1), _refuse(NOT_PERMITTED), _step(RETURN, ALLOW)]
     yield from [_step(EQUAL, CLONE[column], 0, len(flags)), *flags]
     yield from [_step(EQUAL, CLONE3[column], 0, 1), _refuse(NO_SUCH_CALL)]  # flags in memory: C libraries fall back
     yield _step(RETURN, ALLOW)

@@ -23,6 +23,7 @@ from outrider.verify.inside.calls import (
     shown,
 )
 from outrider.verify.inside.child import end_of, fork, limit, used_up
+from outrider.verify.inside.functional import judge_calls
 from outrider.verify.inside.namespaces import exit_at
 from outrider.verify.inside.plain import Frames, Ignoring, dumps, loads
 from outrider.verify.inside.programs import compiled, prepare_interpreter
@@ -50,7 +51,8 @@ def serve(channel: Frames, job: dict[str, Any]) -> None:
     limit(resource.RLIMIT_CPU, limits["cpu"] + 1, limits["cpu"] + 2)
     limit(resource.RLIMIT_AS, limits["memory"])
     tested = TestedProgram(Frames(read, write))
-    result = judge(tested, loads(channel.receive(1 << 62)))
+    planned = loads(channel.receive(1 << 62))
+    result = judge_calls(tested, planned["calls"]) if "calls" in planned else judge(tested, planned)
     if result.get("gone"):
         time.sleep(GRACE)
         ended, status, usage = os.wait4(pid, os.WNOHANG)

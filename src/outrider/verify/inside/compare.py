@@ -1,0 +1,114 @@
+"""Whether what a program printed or returned equals what was expected: numbers as numbers, everything else exactly.
+
+Used on both sides: outside for printed tokens, and in the testing process of a sandbox for returned values.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # typing takes longer to import in a sandbox than the sandbox to make
+if TYPE_CHECKING:
+    from typing import Any
+
+LONGEST_EXPONENT = 6  # digits
+
+
+def same_token(seen: str, expected: str, tolerance: float | None, case: bool) -> bool:
+    """Whether a printed token is the expected one.
+
+    Equal texts are the same. So are two decimal numbers of the same value (``3.0`` and ``3``), and, where the expected
+    one has a point or an exponent, two with ``|seen - expected| <= tolerance * max(1, |expected|)``. An expected
+    integer has to be met exactly. Digits behind a leading zero or a plus sign, ``nan`` and ``inf`` are texts.
+
+    Args:
+        tolerance: None: all tokens are texts; 0: only equal values are the same.
+        case: whether upper and lower case differ.
+
+    >>> [same_token(seen, "0.5", 1e-6, True) for seen in ("0.5000004", "5e-1", ".5", "0.50001")]
+    [True, True, True, False]
+    >>> [same_token(seen, "7", 1e-6, True) for seen in ("7.0", "7.0000001", "007")]
+    [True, False, False]
+    """
+    if seen == expected or (not case and seen.casefold() == expected.casefold()):
+        return True
+    if tolerance is None:
+        return False
+    a, b = _decimal(seen), _decimal(expected)
+    if a is None or b is None:
+        return False
+    return a == b or (not _is_whole(expected) and _near(float(seen), float(expected), tolerance))
+
+
+def same_value(seen: Any, expected: Any, tolerance: float | None, case: bool) -> bool:
+    """Whether a returned value is the expected one, which is JSON data.
+
+    Numbers and texts as Python compares them, but for the tolerance where the expected one is a float. A tuple equals
+    a list of the same members, and a key of a dictionary its JSON text. NaN is the same as NaN. An object that is no
+    plain data equals nothing.
+
+    >>> same_value((1, 0.3333333), [1.0, 1 / 3], 1e-6, True), same_value([1], [2], 1e-6, True)
+    (True, False)
+    """
+    if isinstance(expected, list):
+        return (
+            isinstance(seen, list | tuple)
+            and len(seen) == len(expected)
+            and all(same_value(a, b, tolerance, case) for a, b in zip(seen, expected, strict=True))
+        )
+    if isinstance(expected, dict):
+        named = {_key(key): value for key, value in seen.items()} if isinstance(seen, dict) else None
+        return named is not None and (
+            named.keys() == expected.keys()
+            and all(same_value(named[key], value, tolerance, case) for key, value in expected.items())
+        )
+    if isinstance(expected, str):
+        return isinstance(seen, str) and (seen == expected or (not case and seen.casefold() == expected.casefold()))
+    if expected is None or not isinstance(seen, int | float):
+        return seen is None and expected is None
+    if seen == expected or (seen != seen and expected != expected):
+        return True
+    return isinstance(expected, float) and tolerance is not None and _near(seen, expected, tolerance)
+
+
+def _near(seen: float, expected: float, tolerance: float) -> bool:
+    infinity = float("inf")
+    if not abs(expected) < infinity:
+        return False
+    try:
+        return abs(seen - expected) <= tolerance * max(1.0, abs(expected))
+    except OverflowError:  # an integer beyond all floats
+        return False
+
+
+def _decimal(text: str) -> tuple[bool, str, int] | None:
+    """Sign, digits and power of ten of a decimal number, the same for all its spellings; None: it is none."""
+    # written out: this module is also imported in every sandbox, where `re` and `decimal` would take longer
+    mantissa, mark, exponent = text.removeprefix("-").replace("E", "e").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    power = exponent[1:] if exponent[:1] in ("+", "-") else exponent
+    leading_zero = len(whole) > 1 and whole[0] == "0"
+    if (
+        not _digits(whole + fraction)
+        or leading_zero
+        or (mark and not (_digits(power) and len(power) <= LONGEST_EXPONENT))
+    ):
+        return None
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return False, "", 0
+    kept = digits.rstrip("0")
+    return text[0] == "-", kept, int(exponent or "0") - len(fraction) + len(digits) - len(kept)
+
+
+def _is_whole(text: str) -> bool:
+    return _digits(text.removeprefix("-"))
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _key(key: object) -> object:
+    """A key as JSON writes it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key) if isinstance(key, int) else key

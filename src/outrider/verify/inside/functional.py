@@ -1,0 +1,92 @@
+"""Tests that are calls: arguments, and the value that a function of the program has to return for them.
+
+They run in the testing process, as :mod:`outrider.verify.inside.unit` does: the program never sees what is expected.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+
+from outrider.verify.inside.calls import Handle, MissingError, ProgramEnded, TestedProgram, shown
+from outrider.verify.inside.compare import same_value
+from outrider.verify.inside.namespaces import exit_at
+from outrider.verify.inside.plain import Ignoring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def judge_calls(tested: TestedProgram, job: dict[str, Any]) -> dict[str, Any]:
+    """The result of the tests, in the form of :func:`outrider.verify.inside.unit.judge`.
+
+    Args:
+        tested: the program.
+        job: ``function``, its name or empty; ``cases``, each with ``arguments``, ``spread`` (the same where the one
+            argument, a list, may hold all of them; else None) and ``expected``, the values of which one is right;
+            ``tolerance`` and ``case``.
+    """
+    stage, at = "load", 0
+    try:
+        tested.request("load")
+        exit_at(signal.SIGXCPU)  # as in unit: values of a program may be made expensive to read or compare
+        method, name = _wanted(tested, job["function"])
+        stage = "test"
+        for at, (arguments, spread, expected) in enumerate(job["cases"], 1):
+            tested.last = ""
+            function = _function(tested, method, name)
+            given = arguments if spread is None or _takes_one(function, method) else spread
+            value = function(*given)
+            if not any(same_value(value, right, job["tolerance"], job["case"]) for right in expected):
+                return {"stage": stage, "test": at, "error": f"expected {shown(expected[0])}", "seen": tested.last}
+    except ProgramEnded:
+        return {"stage": stage, "test": at, "gone": True, "seen": tested.last}
+    except BaseException as error:  # noqa: BLE001 - every exception in a test is its failure
+        return {"stage": stage, "test": at, "error": f"{type(error).__name__}: {error}"[:200], "seen": tested.last}
+    return {"stage": "passed"}
+
+
+def _wanted(tested: TestedProgram, name: str) -> tuple[bool, str]:
+    """Whether the function is a method of ``Solution``, and its name.
+
+    Raises:
+        NameError: the program has none.
+    """
+    methods, functions, method, function = tested.request("functions")
+    if name:
+        if name in methods:
+            return True, name
+        with Ignoring(MissingError):
+            tested.request("name", name)
+            return False, name
+        raise NameError(f"the program defines no function {name}")
+    if not methods and not functions:
+        raise NameError("the program defines no function")
+    return (True, method) if methods else (False, function)
+
+
+def _function(tested: TestedProgram, method: bool, name: str) -> Any:
+    """The function; of a class that of a new object, as LeetCode has it.
+
+    Raises:
+        TypeError: it is no function.
+    """
+    found = tested.request("name", "Solution" if method else name)
+    if method:
+        found = getattr(found(), name)
+    if not isinstance(found, Handle):
+        raise TypeError(f"{name} is {shown(found)}, not a function")
+    return Handle(tested, found._number, name)
+
+
+def _takes_one(function: Any, method: bool) -> bool:
+    """Whether a function takes one argument by name and needs no more: a list is then this argument, not all of them.
+
+    Only read where a test may mean either; the program learns nothing by its choice.
+    """
+    try:
+        code, defaults = function.__code__, function.__defaults__ or ()
+        named = int(code.co_argcount) - method
+        return named >= 1 and named - len(defaults) <= 1
+    except Exception:  # noqa: BLE001 - a callable of another kind
+        return True
