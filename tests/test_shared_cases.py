@@ -14,11 +14,9 @@ from outrider.verify.judges import JUDGES
 from outrider.verify.maths import Maths
 
 CASES = Path(__file__).parents[2] / "shared" / "cases" / "verdicts"
-MENDED = [
-MENDED = [
+FILES = [
     *("choice.math", "choice_line.answer_line", "names_without_backslash.math"),
     *("number_fragments.number", "stdio_compare.stdio", "test_shapes.stdio", "thinking.math"),
-]
 ]
 
 
@@ -29,7 +27,7 @@ def verifier(name: str) -> Judge:
     return Maths(no_box="answer_line") if name == "answer_line" else JUDGES[name]()
 
 
-@pytest.mark.parametrize("name", MENDED)
+@pytest.mark.parametrize("name", FILES)
 def test_each_input_gets_its_right_verdict(name: str) -> None:
     file = CASES / f"{name}.jsonl"
     if not file.is_file():
