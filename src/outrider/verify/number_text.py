@@ -30,6 +30,7 @@ from outrider.verify.number_words import (
     PARTS,
     SCALES,
     UNITS,
+    east_asian_scale,
     one_quantity,
 )
 
@@ -284,6 +285,9 @@ def _value(found: _Found) -> Fraction | None:
         return None
     if re.match(r"or (?:more|less|fewer|so)\b", " ".join(behind).lower()):
         return None
+    if (scaled := east_asian_scale(first, before)) is None:
+        return None
+    value *= scaled
     for word in behind:
         if word.lower().removesuffix("s") not in SCALES:
             break
