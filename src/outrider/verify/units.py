@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from outrider.texts import late_pattern
-from outrider.verify import si_units
+from outrider.verify import si_units, unit_products
 from outrider.verify.changing_words import is_no_noun
 from outrider.verify.typography import TEXT
 
@@ -84,6 +84,8 @@ def split(text: str) -> tuple[str, str]:
         return text[: degrees.start()].strip(), "degree"
     if scaled := _SCALE.search(text):
         return text[: scaled.start()].strip(), _SCALES[scaled[1]]
+    if "\\" in text and (product := unit_products.compound(text, _name)):
+        return product
     match = _FONTED.search(text) or _BARE.search(text)
     words = _SIGNED.sub(lambda sign: _SIGNS[sign[1]], match[1]) if match else ""
     if match is None or not text[: match.start()].strip() or not is_unit(words):
@@ -121,13 +123,21 @@ def agree(one: str, other: str) -> bool:
     >>> agree("cm", "m"), agree("in^2", "in^3"), agree("boys", "girls"), agree("mW", "MW")
     (False, False, False, False)
     """
-    first, second = _canonical(one), _canonical(other)
+    first, second = _product(one), _product(other)
     if first is not None and second is not None:
         return first == second
     if len({power for unit in (one, other) if (power := _power(unit))}) > 1:
         return False
     words, others = _words(one), _words(other)
     return words <= others or others <= words
+
+
+def _product(unit: str) -> str | None:
+    """A unit, or product of units, in one form."""
+    simple = _canonical(unit)  # also square cm, mph and degrees Celsius
+    if simple is None:
+        return unit_products.canonical(unit, _name)
+    return unit_products.canonical(re.sub(r"(?<=[A-Za-z])(?=-?[0-9])", "^", simple), str)
 
 
 def _words(unit: str) -> set[str]:
