@@ -26,7 +26,7 @@ _LEADING = """
     negative minus
 """
 _COMPOUND = """
-    year years month months week weeks day days hour hours hr hrs h minute minutes min mins second seconds sec secs s
+    year years month months week weeks day days hour hours hr hrs h minute minutes min mins m second seconds sec secs s
     mile miles mi yard yards yd foot feet ft inch inches in
     kilometer kilometers km meter meters m centimeter centimeters cm
     pound pounds lb lbs ounce ounces oz

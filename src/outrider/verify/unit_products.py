@@ -1,7 +1,7 @@
 r"""Units that are products of units, as LaTeX writes them: ``9.8\,\mathrm{m/s^2}``, ``5\ \text{N}\cdot\text{m}``.
 
-Only units that are known are read, so that ``2\mathrm{e}^{x}`` and ``\text{if}`` stay what they are. Pure Python, linear
-time.
+Only units that are known are read, so that ``2\mathrm{e}^{x}`` and ``\text{if}`` stay what they are. Pure Python,
+linear time.
 """
 
 from __future__ import annotations
