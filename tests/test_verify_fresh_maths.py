@@ -1,4 +1,3 @@
-
 """Boxed answers as chat models write them, and the verdict that each deserves: names, equations, domains, words."""
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from outrider.texts import late_pattern
 
 MOST_SENTENCES = 20  # that are looked at, from the end
 LONGEST_LINE = 400  # characters of a sentence or line that are looked at
-_NAMED = r"(?:answer|option|choice|letter|alternative)"
+_NAMED = r"(?:answer|option|choice|letter|alternative|(?<=correct )one|(?<=right )one)"
 _SO = r"(?:so|thus|hence|therefore|that|then|is|only|conclude|choose)"
 _LETTER = r"[(（\[*【「“\"$\\]*(?:\\?(?:text|mathrm|boxed|\w{2,8})\{)?[(（]?[A-Za-z](?![A-Za-z])"
 _SENTENCE = late_pattern(
