@@ -18,7 +18,8 @@ _NUMBERS = """
 """
 _COLLECTIONS = """
     dozen dozens doz score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
-    ream reams twins triplets quadruplets decade decades century centuries millennium millennia millenniums fortnight fortnights
+    ream reams twins triplets quadruplets decade decades century centuries millennium millennia millenniums fortnight
+    fortnights
 """  # each is a number of things
 _SHARES = """
     half halves halved halving twice thrice double doubled doubles doubling triple tripled triples trebled treble
