@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - signs that look like others
 """Boxed answers as chat models write them, and the verdict that each deserves: names, equations, domains, words."""
 
 from __future__ import annotations
@@ -173,6 +174,45 @@ EQUATIONS = [
     ("\\{1,2\\}", "\\{(1,2)\\}", WRONG),
     ("\\{(1,2)\\}", "[1,2]", WRONG),
     ("f\\,(x)", "f(x)", RIGHT),
+    ("y=3x-2", "3x=y+2", RIGHT),
+    ("y=3x-2", "\\frac{y+2}{3}=x", RIGHT),
+    ("y=3x-2", "y+2=3x", RIGHT),
+    ("y=3x-2", "6x-2y-4=0", RIGHT),
+    ("y=3x-2", "6x-2y=2", WRONG),
+    ("y=3x-2", "-3x+y=-2", RIGHT),
+    ("y=3x-2", "y-1=3(x-1)", RIGHT),
+    ("y=3x-2", "y-4=3(x-1)", WRONG),
+    ("x^2=4y", "y=\\frac{x^2}{4}", RIGHT),
+    ("x^2=4y", "y=4x^2", WRONG),
+    ("x^2+y^2=9", "y^2=9-x^2", RIGHT),
+    ("x^2+y^2=9", "y=\\sqrt{9-x^2}", WRONG),
+    ("x^2-y^2=1", "y^2=x^2-1", RIGHT),
+    ("x^2-y^2=1", "y^2-x^2=1", WRONG),
+    ("ab=c", "c=ab", RIGHT),
+    ("2x+3y-6=0", "2x+3y=6", RIGHT),
+    ("2x+3y=6", "\\frac{x}{3}+\\frac{y}{2}=1", RIGHT),
+    ("2x+3y=6", "\\frac{x}{2}+\\frac{y}{3}=1", WRONG),
+    ("x+y+z=1", "z=1-x-y", RIGHT),
+    ("x+y+z=1", "x+y=z+1", WRONG),
+    ("r=2\\sin\\theta", "r-2\\sin\\theta=0", RIGHT),
+    ("y=\\ln x+1", "y-1=\\ln x", RIGHT),
+    ("u_n=2^n", "2^n", RIGHT),
+    ("f(x)=ax+b", "ax+b", RIGHT),
+    ("x=\\frac{-b}{2a}", "-\\frac{b}{2a}", RIGHT),
+    ("x=\\frac{-b}{2a}", "\\frac{b}{2a}", WRONG),
+    ("v=\\sqrt{2gh}", "\\sqrt{2gh}", RIGHT),
+    ("v=\\sqrt{2gh}", "v^2=2gh", WRONG),
+    ("\\lambda=2", "\\lambda = 2", RIGHT),
+    ("\\lambda=2", "\\mu=2", WRONG),
+    ("A=\\pi r^2", "\\pi r^2=A", RIGHT),
+    ("y = 3x - 2", "y=3x−2", RIGHT),
+    ("y=3x-2", "\\text{y = 3x - 2}", RIGHT),
+    ("x=2,y=3", "(2,3)", RIGHT),
+    ("x=2,y=3", "(3,2)", WRONG),
+    ("x=2\\text{ or }x=3", "2,3", RIGHT),
+    ("x=2,3", "x=3\\text{ or }x=2", RIGHT),
+    ("a=1,b=2", "b=2,a=1", RIGHT),
+    ("a=1,b=2", "b=1,a=2", WRONG),
 ]
 DOMAINS = [
     ("n", "\\frac{n!}{(n-1)!}", RIGHT),
@@ -247,6 +287,59 @@ DOMAINS = [
     ("n+1", "\\frac{(n+1)!}{n!}", RIGHT),
     ("n(n-1)", "\\frac{n!}{(n-2)!}", RIGHT),
 ]
+INTERVALS = [
+    ("(-\\infty,0)\\cup(0,\\infty)", "x\\ne0", RIGHT),
+    ("(-\\infty,0)\\cup(0,\\infty)", "x \\neq 0", RIGHT),
+    ("(-\\infty,0)\\cup(0,\\infty)", "x\\ne1", WRONG),
+    ("(-\\infty,0)\\cup(0,\\infty)", "x=0", WRONG),
+    ("(-\\infty,0)\\cup(0,\\infty)", "\\{x\\mid x\\ne0\\}", RIGHT),
+    ("(-\\infty,0)\\cup(0,\\infty)", "\\mathbb{R}\\setminus\\{0\\}", RIGHT),
+    ("\\mathbb{R}\\setminus\\{0\\}", "x\\ne0", RIGHT),
+    ("x\\ne2", "x\\neq 2", RIGHT),
+    ("x\\ne2", "y\\ne2", WRONG),
+    ("x\\ne2", "x=2", WRONG),
+    ("x\\ne2", "2", WRONG),
+    ("2", "x\\ne2", WRONG),
+    ("x\\ne2", "x>2", WRONG),
+    ("x\\ne2", "x\\ne3", WRONG),
+    ("x\\ne2", "(-\\infty,2)\\cup(2,\\infty)", RIGHT),
+    ("x\\ne -\\frac12", "x\\neq-0.5", RIGHT),
+    ("x\\ne 0, 1", "x\\ne0,1", RIGHT),
+    ("x\\ne y", "x\\neq y", RIGHT),
+    ("x\\ne y", "x=y", WRONG),
+    ("x\\ne2", "\\mathbb{R}", WRONG),
+    ("\\mathbb{R}", "x\\ne2", WRONG),
+    ("x != 2", "x\\ne 2", RIGHT),
+    ("a \\neq 0", "a \\ne 0", RIGHT),
+    ("a\\ne0", "a=0", WRONG),
+    ("x\\ne 2", "x < 2 \\text{ or } x > 2", RIGHT),
+    ("[2,5]", "x\\ge2\\text{ and }x\\le5", RIGHT),
+    ("[2,5]", "x\\ge2, x\\le5", RIGHT),
+    ("[2,5]", "2\\le x,x\\le5", RIGHT),
+    ("(-\\infty,2)\\cup(5,\\infty)", "x<2,x>5", RIGHT),
+    ("[2,5]", "x\\le2\\text{ and }x\\ge5", WRONG),
+    ("(-\\infty,-1]\\cup[1,\\infty)", "x\\le-1\\text{ or }x\\ge1", RIGHT),
+    ("(2,5)", "2<x<5", RIGHT),
+    ("(2,5)", "x>2\\text{ and }x<5", RIGHT),
+    ("(2,5]", "2<x\\text{ and }x<5", WRONG),
+    ("[2,\\infty)", "2\\le x", RIGHT),
+    ("[0,2\\pi)", "0\\le x<2\\pi", RIGHT),
+    ("x>2", "2<x", RIGHT),
+    ("x\\ge2", "[2,\\infty)", RIGHT),
+    ("m>2", "m\\in(2,\\infty)", RIGHT),
+    ("-1<x<3", "x\\in(-1,3)", RIGHT),
+    ("-1<x<3", "(-1,3]", WRONG),
+    ("-1\\leq a\\leq 3", "[-1,3]", RIGHT),
+    ("(-\\infty,2)", "x<2", RIGHT),
+    ("(-\\infty,2)", "x\\le 2", WRONG),
+    ("(-\\infty,2)", "-\\infty<x<2", RIGHT),
+    ("[-1,1]", "y\\in[-1,1]", RIGHT),
+    ("[-1,1]", "\\text{Range: }[-1,1]", RIGHT),
+    ("[-1,1]", "-1\\le y\\le1", RIGHT),
+    ("(0,1]", "0<k\\le1", RIGHT),
+    ("(0,1]", "(0,1)", WRONG),
+    ("(0,1]", "[0,1]", WRONG),
+]
 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), NAMES)
@@ -261,4 +354,9 @@ def test_equations_hold_in_both_directions(gold: str, answer: str, right: bool) 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), DOMAINS)
 def test_an_answer_has_to_be_defined_where_the_gold_is(gold: str, answer: str, right: bool) -> None:
+    check(gold, answer, right)
+
+
+@pytest.mark.parametrize(("gold", "answer", "right"), INTERVALS)
+def test_inequalities_and_intervals_are_the_same_sets(gold: str, answer: str, right: bool) -> None:
     check(gold, answer, right)

@@ -17,7 +17,7 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from outrider.verify import names, prose, units
+from outrider.verify import bounds, names, prose, units
 from outrider.verify.answers import LONGEST, repeating
 from outrider.verify.symbols import as_letters
 from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
@@ -134,7 +134,9 @@ def clean(text: str) -> str:
     """
     text = as_letters(plain(THOUSANDS.sub("", text)))
     text = _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, text)).replace(" ^", "^").rstrip(".\\ ")
-    text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
+    text = _PRIMES.sub(
+        lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", bounds.as_one(text))
+    )
     text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(lambda m: f"({m[1] or m[2]})", text)).replace(
         "\\varnothing", "\\emptyset"
     )
