@@ -79,7 +79,7 @@ _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a u
 _BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
 _TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
 _SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
-    r"^\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*)\\\}$"
+    r"^\\?\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*?)\\?\}$"
 )
 _BRACED_SETS = re.compile(r"\{[^{}]*\}(?:\s*,\s*\{[^{}]*\})+")  # inside further braces: {{1}, {2}} is no list
 _FACTORIAL_RAISED = re.compile(r"([A-Za-z]|[0-9]+|\([^()]*\))!(?=\s*\^)")

@@ -58,6 +58,7 @@ _WORDS = rf"(?:(?:square|cubic|sq\.?|cu\.?)\s+)?(?:{_ALONE}|units?|points?|[a-z]
 _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
 _FONTED = late_pattern(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
 _BARE = late_pattern(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
+_RATE = late_pattern(r"([-+]?[0-9][0-9.,]*) +([A-Za-z]+(?:\^[23])?/[A-Za-z]+(?:\^[23])?)")  # 9.8 m/s^2, without a font
 _SCALE = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*([CF])\s*$")
 _DEGREES = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
 _SIGNS = {"Omega": "ohm", "mu": "u"}
@@ -86,6 +87,8 @@ def split(text: str) -> tuple[str, str]:
         return text[: scaled.start()].strip(), _SCALES[scaled[1]]
     if "\\" in text and (product := unit_products.compound(text, _name)):
         return product
+    if (bare := _RATE.fullmatch(text)) and unit_products.canonical(bare[2], _name):
+        return bare[1], bare[2]
     match = _FONTED.search(text) or _BARE.search(text)
     words = _SIGNED.sub(lambda sign: _SIGNS[sign[1]], match[1]) if match else ""
     if match is None or not text[: match.start()].strip() or not is_unit(words):
