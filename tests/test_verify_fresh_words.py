@@ -189,6 +189,13 @@ FALSE_ACCEPTS = [
     ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{pmatrix}1&3\\\\2&4\\end{pmatrix}", WRONG),
 ]
 FALSE_REJECTS = [
+    ("9.8 m/s^2", "9.8", RIGHT),
+    ("100 km/h", "100\\text{ km/h}", RIGHT),
+    ("100 km/h", "100\\text{ m/s}", WRONG),
+    ("5 x/y", "\\frac{5x}{y}", RIGHT),
+    ("5 x/y", "5", WRONG),
+    ("{x | x > 2}", "x>2", RIGHT),
+    ("{x | x > 2}", "x<2", WRONG),
     ("7", "7个", RIGHT),
     ("7", "7元", RIGHT),
     ("7", "\\text{7种}", RIGHT),
