@@ -132,6 +132,7 @@ def by_atheris(seconds: float) -> None:
 
     with atheris.instrument_imports(include=["outrider.verify"]):
         from outrider.verify import answers, latex, nodes
+        from outrider.verify.answer_lines import answer_line
 
     def one(data: bytes) -> None:
         text = (
@@ -141,7 +142,7 @@ def by_atheris(seconds: float) -> None:
         )
         start = time.process_time()
         try:
-            for answer in [text, *answers.boxes(text), answers.answer_line(text) or ""]:
+            for answer in [text, *answers.boxes(text), answer_line(text) or ""]:
                 answers.number(answer)
                 answers.normalise(answer)
                 latex.refuse(answer)

@@ -23,6 +23,7 @@ from outrider.verify.points import same_value, within_use
 MOST_MEMBERS = 20  # of a set that is compared with one written in another form
 
 _SETS = re.compile(r"\\(?:mathbb|emptyset|varnothing|setminus|cap)(?![A-Za-z])")
+_OF_X = re.compile(r"[a-z]\(x\)")
 _INEQUALITY = re.compile(r"[<>]|\\(?:leq?|geq?|lt|gt)(?:slant)?(?![A-Za-z])")
 _BARE_LOG = re.compile(r"\\log(?![A-Za-z])(?!\s*_)")
 _BASED = re.compile(r"([-+]?[0-9A-Za-z.]+)_\{?(?:\\text\{)?([0-9]{1,2}|[A-Za-z]+)\}*")
@@ -70,7 +71,7 @@ def _read_all(node: Node) -> None:
 
 def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> bool:
     """Whether two answers, or ``inside`` of a list two members, are the same."""
-    if gold.name and answer.name and gold.name != answer.name:
+    if gold.name and answer.name and gold.name != answer.name and not _is_graph(gold.name, answer.name):
         return _same_solved(gold, answer)
     if not (answer.name or answer.parts or related(gold.text)) and sides(answer.text):
         return _same_chain(gold, answer, tolerance) or _same_solved(gold, answer)
@@ -88,6 +89,11 @@ def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> b
         answers = _without_repetitions(golds, answers)
     if "cup" in (gold.brackets, answer.brackets):
         return _match(golds, answers, tolerance) or _as_a_whole(gold, answer)
+    for one, members, other in ((gold, golds, answer), (answer, answers, gold)):
+        if one.brackets == "{}" and len(members) == 1 and (members[0].brackets, other.brackets) == ("()", "()"):
+            return _same(
+                *((members[0], other) if one is gold else (other, members[0])), tolerance
+            )  # a set of one point
     if len(golds) != len(answers) or not _same_kind(gold.brackets, answer.brackets):
         return False
     if _ordered(gold, golds, answer, answers):
@@ -95,6 +101,11 @@ def _same(gold: Node, answer: Node, tolerance: float, inside: bool = False) -> b
             return _same_ratio(golds, answers)
         return all(_same(g, a, tolerance, inside=True) for g, a in zip(golds, answers, strict=True))
     return _match(golds, answers, tolerance)
+
+
+def _is_graph(name: str, other: str) -> bool:
+    """Whether one name is y and the other a function of x."""
+    return "y" in (name, other) and any(map(_OF_X.fullmatch, (name, other)))
 
 
 def _same_rounded(gold: Node, answer: Node, tolerance: float) -> bool:

@@ -13,6 +13,7 @@ from typing import Literal
 from outrider.record import Verdict, correct, incorrect, unparseable
 from outrider.texts import box_spans, late_pattern
 from outrider.verify import units
+from outrider.verify.answer_lines import is_heading
 from outrider.verify.number_text import last_expression
 from outrider.verify.typography import FONT, TEXT, plain
 
@@ -27,7 +28,6 @@ _DIGITS = r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|(?!0)[0-9]{1,3}(?: [0-9]{3
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE](?:-?[0-9]+|\+[0-9]{{2,}}))?"
 _RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)(?:([0-9]+) (?=[0-9]+/))?({_DECIMAL})(?:/({_DIGITS}))?%?")
 _LATEX_RATIO = late_pattern(rf"(?:[A-Za-z]=)?([-+]?)([0-9]+)?\\frac\{{([-+]?{_DECIMAL})\}}\{{({_DIGITS})\}}%?")
-_ANSWER_LINE = late_pattern(r"[ \t]*(?:####|\**(?:final )?answer\**[ \t]*:)", re.IGNORECASE)
 _AND = late_pattern(rf"[,;]|\b(?:and|or)\b|{TEXT}\{{[^{{}}]*\b(?:and|or)\b[^{{}}]*\}}")
 _GLUE = late_pattern(r"\s+|[$&]|\\[()\[\]:;, ]|\\q?quad(?![A-Za-z])|[A-Za-z]\w*\s*=\s*(?=\\+(?:boxed|fbox)\s*\{$)")
 LONGEST_GLUE = 80  # characters between two boxes of one answer
@@ -65,30 +65,6 @@ def _outer(text: str) -> list[tuple[int, int]]:
             outer.pop()
         outer.append((begin, end))
     return outer
-
-
-def answer_line(text: str) -> str | None:
-    """What follows ``Answer:``, ``Final answer:`` or ``####`` on the last line that begins with one of them, or None.
-
-    >>> answer_line("Answer: 3, or rather\\n**Answer:** $4$\\nas shown")
-    '$4$'
-    """
-    found = last_answer_line(text)
-    return found[1] if found else None
-
-
-def last_answer_line(text: str) -> tuple[int, str] | None:
-    """Where the last line that states an answer begins, and what it states; None where there is none or it is empty.
-
-    >>> last_answer_line("So:\\nAnswer: 3"), last_answer_line("Answer:\\n3")
-    ((4, '3'), None)
-    """
-    found, at = None, 0
-    for line in text.splitlines(keepends=True):
-        if marked := _ANSWER_LINE.match(line):
-            found = (at, line[marked.end() :].strip().strip("*").strip())
-        at += len(line)
-    return found if found and found[1] else None
 
 
 def last_number(text: str) -> str | None:
@@ -146,7 +122,8 @@ def _stated(text: str, finished: bool) -> str | None:
     if not finished:
         return None
     _, marker, after = text.rpartition("####")
-    return after.strip().partition("\n")[0].strip() or None if marker else None
+    line, _, below = after.strip().partition("\n")
+    return None if not marker or (below and is_heading(line)) else line.strip() or None
 
 
 def normalise(answer: str) -> str:

@@ -13,12 +13,13 @@ _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
     hundred hundreds thousand thousands thou million millions billion billions trillion trillions quadrillion
-    mln bln mn bn lakh lakhs lac lacs crore crores myriad myriads googol grand
+    mln bln mn bn mil lakh lakhs lac lacs crore crores myriad myriads googol grand
     tens ones twos threes fours fives sixes sevens eights nines
 """
 _COLLECTIONS = """
     dozen dozens doz score scores gross grosses couple couples brace trio trios quartet quartets quintet sextet octet
-    ream reams decade decades century centuries millennium millennia millenniums fortnight fortnights
+    ream reams twins triplets quadruplets decade decades century centuries millennium millennia millenniums fortnight
+    fortnights
 """  # each is a number of things
 _SHARES = """
     half halves halved halving twice thrice double doubled doubles doubling triple tripled triples trebled treble
@@ -32,7 +33,7 @@ _MULTIPLES = """
 """
 _OPERATIONS = """
     factorial base mod modulo squared cubed root power plus minus inverse inverted reciprocal negated reversed rounded
-    truncated log logarithm remainder to pi
+    truncated log logarithm remainder to pi binary octal hexadecimal
 """
 _DENIALS = """
     not no none nor never neither without isn't aren't wasn't weren't cannot can't don't doesn't

@@ -1,15 +1,14 @@
 r"""The verifier of multiple choice: the letter of an option in any wrapping, or the text of one.
 
-What is read is the last of these in a response: a closed box, the line that states the answer ("Answer:", ``####``), a
-sentence that says what the answer is; without any of them the last line, where that is an option and nothing else. Of a
-truncated response a closed box alone. Pure Python, linear time, never raises.
+What is read is the last of these in a response: a closed box, the line that states the answer ("Answer:", ``####``) or
+what stands below it, a sentence that says what the answer is; without any of them the last line, where that is an
+option and nothing else. Of a truncated response a closed box alone. Pure Python, linear time, never raises.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,22 +16,14 @@ from pydantic import Field
 
 from outrider.errors import nearest
 from outrider.record import Problem, Verdict, correct, incorrect, unparseable
-from outrider.texts import box_spans, late_pattern
-from outrider.verify.answers import last_answer_line, last_boxes, normalise, number, shown
+from outrider.texts import box_spans
+from outrider.verify.answer_lines import last_answer_line
+from outrider.verify.answers import last_boxes, normalise, number, shown
 from outrider.verify.choice_letter import LONGEST, bare, read_choice
+from outrider.verify.choice_sentences import LONGEST_LINE, stating_sentences
 from outrider.verify.judge import Judge, text_of
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-MOST_SENTENCES = 20  # that are looked at, from the end
-LONGEST_LINE = 400  # characters of a sentence or line that are looked at
-_NAMED = r"(?:answer|option|choice|letter|alternative)"
-_SENTENCE = late_pattern(
-    rf"(?:^|(?<=[\s*]))[(\[]?[A-Z][)\]]?[ *]+is (?:the )?(?:correct|right|best)\b"
-    rf"|\b(?:option|choice|answer) [(\[*]*[A-Z][)\]*]* is (?:the )?(?:correct|right|best|answer)\b"
-    rf"|\b{_NAMED}s?\b[^.\n]{{0,40}}?\b(?:is|was|would be|should be|must be)\b[ :*]*(?=[^ ])",
-    re.IGNORECASE,
-)
-_DENIED = late_pattern(r"(?:not|neither|none)\b", re.IGNORECASE)
 
 
 class MultipleChoice(Judge):
@@ -163,36 +154,20 @@ def stated_choice(text: str, finished: bool, options: Mapping[str, str] | None =
         contents = [content for content in last_boxes(text) if content.strip()]
         stated += [(max(boxes), ", ".join(contents))] if contents else []
     if finished:
-        line = last_answer_line(text)
+        line, paragraph = last_answer_line(text), last_answer_line(text, below=True)
+        if paragraph != line and paragraph is not None and _read(paragraph[1], options)[0] is not None:
+            line = paragraph
         stated += [line] if line is not None else []
-        stated += _sentences(text, options)
+        stated += stating_sentences(text, lambda said: _read(said, options)[0] is not None)
     if stated:
         return max(stated, key=lambda found: found[0])[1]
     return _last_line(text, options) if finished else None
 
 
-def _sentences(text: str, options: Mapping[str, str] | None) -> list[tuple[int, str]]:
-    """The last sentence that says or denies what the answer is."""
-    for match in reversed(deque(_SENTENCE.finditer(text), MOST_SENTENCES)):
-        line = text[match.end() : match.end() + LONGEST_LINE].partition("\n")[0]
-        if own := _own_letter(match[0]):
-            return [(match.start(), own)]
-        said = re.split(r"(?<=[^A-Z\s(])[.!?](?:\s|$)|[.!?]\s*$", line)[0].strip()
-        if _DENIED.match(said) or _read(said, options)[0] is not None:
-            return [(match.start(), said)]
-    return []
-
-
-def _own_letter(sentence: str) -> str:
-    """The letter of "(B) is correct" or "option B is the right one"."""
-    letter = re.search(r"(?:^|[\s(\[*])([A-Z])[)\]*]*\s+is\b.*(?:correct|right|best|answer)$", sentence)
-    return letter[1] if letter else ""
-
-
 def _last_line(text: str, options: Mapping[str, str] | None) -> str | None:
     """The last line that is not blank, where it is an option."""
     lines = text.rstrip()[-LONGEST_LINE:].splitlines()
-    last = lines[-1].strip() if lines else ""
+    last = lines[-1].strip().removeprefix(">").strip() if lines else ""  # a quotation of Markdown
     return last if last and _read(last, options)[0] is not None else None
 
 

@@ -32,12 +32,14 @@ _LEAD = late_pattern(
     re.IGNORECASE,
 )
 _DASH = r"\s*[-–—]\s+(?=[^\W\d_]{2})"  # in front of a word: before a number it is a minus
+_ASIDE = r"\s+(?=\((?!\s*(?:or|and|not|maybe|perhaps|[A-Z]\))\b)[^()]*\)\.?$)"  # B (12), but not B (or C)
 _BEHIND_BRACKETS = late_pattern(
     rf"\s*[-.:,;]*\s*$|\s*[.:,;]\s*(?![+*/^=<>_-])|\s+(?![-+*/^=<>_!'])|\s+(?=-[0-9.\\])|(?=[0-9\\])|{_DASH}"
 )
-_BEHIND_LETTER = late_pattern(rf"\s*$|[.:)\]]\s*(?![\^_!=]|[A-Z]\s*$)|{_DASH}|,\s+(?=[^\W\d_]|\()")
+_BEHIND_LETTER = late_pattern(rf"\s*$|[.:)\]]\s*(?![\^_!=]|[A-Z]\s*$)|{_DASH}|,\s+(?=[^\W\d_]|\()|{_ASIDE}")
 _REASON = late_pattern(
-    r"\s+(?:because|since|as|for|due|which|with)\b|\s+is (?:the )?(?:correct|right|best|answer|true)\b", re.IGNORECASE
+    r"\s+(?:because|since|as|for|due|which|with)\b|\s+is (?:the )?(?:correct|right|best|answer|true)\b(?!\s*\?)",
+    re.IGNORECASE,
 )
 _AND = r"^[\s,)\].:]*(?:and|or|nor|&|/|,)\s*(?:option |choice )?[(\[]?({labels})(?![\w'^+*=])"
 _LISTED = r"(?<!\S)(?<![Aa]nd )(?<!or )(?<![Bb]oth )(?<!, )[(\[]({labels})[)\]]"  # not: D. both (A) and (C)

@@ -93,13 +93,13 @@ def _is_copy(prompt: str, answer: str, golds: Sequence[str]) -> bool:
     text = _bare(answer)
     if not _OPERATION.search(text) or number(text) is not None or any(text == _bare(gold) for gold in golds):
         return False
+    tree = tree_of(answer)
+    rights = [known for gold in golds if (known := tree_of(gold)) is not None]
+    if tree is not None and any(tree.key == right.key for right in rights):
+        return False
     if "," not in text and re.search(rf"(?<![0-9.]){re.escape(text)}(?![0-9])", normalise(prompt)):
         return True
-    tree = tree_of(answer)
     if tree is None:
-        return False
-    rights = [known for gold in golds if (known := tree_of(gold)) is not None]
-    if any(tree.key == right.key for right in rights):
         return False
     own = {part.key for right in rights for part in parts_of(right)}
     return any(

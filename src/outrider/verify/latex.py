@@ -17,7 +17,7 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from outrider.verify import names, prose, units
+from outrider.verify import bounds, names, prose, units
 from outrider.verify.answers import LONGEST, repeating
 from outrider.verify.symbols import as_letters
 from outrider.verify.typography import FONT, TEXT, THOUSANDS, plain
@@ -79,7 +79,7 @@ _ANGLE = re.compile(  # of which a function is taken: elsewhere, degrees are a u
 _BARE_ANGLE = re.compile(r"(?<![A-Za-z\\])((?:sin|cos|tan|cot|sec|csc)[\s(]*[0-9.]+\s*\^\s*\{?\s*\\circ)")
 _TO_T = re.compile(r"(?<=[0-9a-z])\^(?:T(?![A-Za-z])|\{T\})")  # a power: the parser would transpose a number
 _SET_BUILDER = re.compile(  # {x : x > 2} is x > 2
-    r"^\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*)\\\}$"
+    r"^\\?\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid(?![A-Za-z])|:|\|)\s*([^:{}|,]*\1[^:{}|,]*?)\\?\}$"
 )
 _BRACED_SETS = re.compile(r"\{[^{}]*\}(?:\s*,\s*\{[^{}]*\})+")  # inside further braces: {{1}, {2}} is no list
 _FACTORIAL_RAISED = re.compile(r"([A-Za-z]|[0-9]+|\([^()]*\))!(?=\s*\^)")
@@ -134,7 +134,9 @@ def clean(text: str) -> str:
     """
     text = as_letters(plain(THOUSANDS.sub("", text)))
     text = _TEXT.sub(r"\\text", _STYLED.sub(_unstyled, text)).replace(" ^", "^").rstrip(".\\ ")
-    text = _PRIMES.sub(lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", text))
+    text = _PRIMES.sub(
+        lambda m: rf"\ddot{{{m[1]}}}" if m[2] == "''" else rf"\dot{{{m[1]}}}", _AND.sub(", ", bounds.as_one(text))
+    )
     text = _CHOOSE.sub(r"\\binom{\1}{\2}", _ANGLED.sub(lambda m: f"({m[1] or m[2]})", text)).replace(
         "\\varnothing", "\\emptyset"
     )

@@ -25,11 +25,10 @@ from pydantic import Field
 from outrider.errors import UserError
 from outrider.record import Outcome, Problem, Verdict, incorrect, unparseable
 from outrider.texts import box_spans
+from outrider.verify.answer_lines import answer_line, last_answer_line
 from outrider.verify.answers import (
     LONGEST,
-    answer_line,
     boxes,
-    last_answer_line,
     last_boxes,
     last_number,
     normalise,

@@ -46,6 +46,9 @@ _ALONE = {
     **dict.fromkeys(_INFINITE, r"\infty"),
     **{name: rf"\{name}" for name in ("cdot", "leq", "geq", "neq", "pm", "emptyset")},
     "mod": r"\mod",
+    "hbar": r"\hbar",
+    "varepsilon": r"\epsilon",
+    "varphi": r"\phi",
     "gamma": r"\hat{g}",  # a letter: the parser's \gamma is Euler's constant
 }
 _OF_LISTS = {"max": r"\max", "min": r"\min", "gcd": r"\gcd", "lcm": r"\operatorname{lcm}"}
@@ -81,6 +84,9 @@ _TOKEN = late_pattern(  # what is left alone, or a run of letters
 _TO_READ = late_pattern(r"[A-Za-z]{2}|(?<![A-Za-z0-9])[A-Za-z][0-9]|\^\s*-|\*\*|[<>=!]=|[\])]\s*U\s*[\[(]")
 _WORDS = late_pattern(r"[(]?[A-Za-z]{2,}(?:[\s-]+[A-Za-z]+)*[)]?")
 _POWER = late_pattern(r"\*\*\s*(?:([-+]?\s*(?:[0-9.]+|[A-Za-z]+(?![A-Za-z(]))(?![0-9A-Za-z]))|(?=\())?")
+_COEFFICIENT = late_pattern(  # 4/3 pi r^3, and not 4/3x
+    r"(?<![\w.^/)}])([0-9]+)/([0-9]+)\s+(?=[A-Za-z(]|\\(?:pi|sqrt|ln|log|sin|cos|tan|theta|alpha|beta|rho|mu|omega)\b)"
+)
 _UNION = late_pattern(r"(?<=[\])])\s*(?:U|u|union)\s*(?=[\[(])")
 _MEMBER = late_pattern(r"(?<![A-Za-z\\])([A-Za-z])\s+in\s*(?=[\[({\\])")
 _NEGATIVE = late_pattern(r"\^\s*(-\s*(?:[0-9.]*[0-9]|[A-Za-z](?![A-Za-z])))")
@@ -109,7 +115,10 @@ def latex(text: str) -> str:
     >>> latex("even"), latex(r"\text{pi}"), latex("theta")
     ('even', '\\text{pi}', '\\theta ')
     """
-    if len(text) > LONGEST or not _TO_READ.search(text):
+    if len(text) > LONGEST:
+        return text
+    text = _COEFFICIENT.sub(r"\\frac{\1}{\2} ", text)
+    if not _TO_READ.search(text):
         return text
     if _WORDS.fullmatch(text) and not _all_names(text):
         return text

@@ -44,6 +44,8 @@ _TERM = re.compile(
 _RELATION = re.compile(r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim)(?![A-Za-z])|\\leqslant|\\geqslant")
 _NO_EQUATION = re.compile(r"[<>]|\\(?:leq?|geq?|neq?|lt|gt|equiv|approx|sim|leqslant|geqslant|in)(?![A-Za-z])")
 _CLOCK = re.compile(r"[0-9]{1,2}:(?:0[0-9](?::[0-5][0-9])?|[0-5][0-9]:0[0-9])")
+_EXCEPT = re.compile(r"\s*([a-zA-Z])\s*\\n(?:e|eq)(?![A-Za-z])\s*((?:[-+0-9./{} ]|\\frac|\\pi(?![A-Za-z])|\\sqrt)+)")
+_COORDINATES = re.compile(r"\(\s*[xyz](?:\s*,\s*[xyz])+\s*\)")
 _CALLED = re.compile(r"(?<=[A-Za-z])\([^()=]*\)")
 _MEMBER = re.compile(r"(\\?[A-Za-z]+(?:_\{\w+\})?)\s*\\in(?![A-Za-z])\s*")
 
@@ -126,7 +128,15 @@ def node_of(text: str) -> Node:
         return _named(exact, rounded[0]) if is_name(exact) else node_of(exact)._replace(rounded=rounded[-1])
     if member := _MEMBER.match(text):
         return _named(member[1], text[member.end() :], text)
-    if len(both := sides(text)) == 2 and is_name(both[0]) and not related(both[1]):
+    if without := _EXCEPT.fullmatch(text):  # x \ne 0 is all but 0
+        letter, point = without.groups()
+        return node_of(rf"(-\infty,{point})\cup({point},\infty)")._replace(name=letter)
+    if len(both := sides(text)) == 2 and _COORDINATES.fullmatch(both[0]) and len((point := node_of(both[1])).parts) > 1:
+        names = re.findall("[xyz]", both[0])  # (y,x) = (3,4) is the point (4,3)
+        if sorted(names) != names and len(names) == len(point.parts) == len({*names}):
+            ordered = sorted(zip(names, point.parts, strict=True), key=lambda pair: pair[0])
+            return point._replace(parts=tuple(part for _, part in ordered), whole=text)
+    if len(both) == 2 and is_name(both[0]) and not related(both[1]):
         return _named(both[0], both[1], text)
     if (percent := _PERCENT.search(text)) and percent.start():
         if _PERCENT.search(text[: percent.start()]):

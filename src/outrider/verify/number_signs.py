@@ -75,7 +75,8 @@ _TOKEN = late_pattern(
 )
 _LONG = "|".join(unit for unit in UNITS if len(unit) > 1)
 _UNIT = (  # of one letter only behind a space, a font or a stroke: 3s^2 is a product
-    rf"(?:(?<![A-Za-z_\\])(?:{_LONG})|(?<=[/{{])[ms]|(?<=[0-9}}] )m|(?<=\{{ )m|[a-z]{{3,}}(?=\}}))\}}?"
+    rf"(?:(?<![A-Za-z_\\])(?:{_LONG})|(?<=g\*)[ms]|(?<=[mg] )[ms](?=\}}?\^\{{?-)|"
+    rf"(?<=[/{{])[ms]|(?<=[0-9}}] )m|(?<=\{{ )m|[a-z]{{3,}}(?=\}}))\}}?"
 )
 _UNIT_POWER = late_pattern(rf"{_UNIT}\s?\^\s?(?:\{{-?[23]\}}|-?[23])(?![0-9])")
 

@@ -30,6 +30,7 @@ from outrider.verify.number_words import (
     PARTS,
     SCALES,
     UNITS,
+    east_asian_scale,
     one_quantity,
 )
 
@@ -40,6 +41,7 @@ _HAS_DIGIT = re.compile(r"[0-9]")
 _LEFT_EDGE, _RIGHT_EDGE = " \n,:;?\"'“”’|#&>*/_%)}]", " \n.,:;?\"'“”’|#&*/_+-^({["
 _ONE_UNKNOWN = late_pattern(r"[^A-Za-zξ]*[a-fi-kn-rt-z][^A-Za-zξ]*")  # g, h, l, m and s are units
 _LETTERS = r"(?:[A-Za-zξ]{1,3}(?:_(?:\w|\{[^{}]*\}))?'?(?:(?<=[A-Z])\^\{?2\}?)?(?:\([^()=]*\))?|[A-Za-z][A-Za-z ]+)"
+_ANOTHER_ROOT = late_pattern(r"\b([A-Za-z](?:_\w)?)\s*=[^=\n]*[0-9)}] *(?:or|and) +\1\s*=\s*$")  # x = 7 or x = -7
 _STATED = late_pattern(rf"[\s{{(]*{_LETTERS}(?:\s*[+-]\s*{_LETTERS})*[\s}})&]*")
 _NAME = late_pattern(r"\s*[a-z](?:_(?:[0-9A-Za-z]|\{[^{}]*\}))?'?\s*|\s*[a-z]\([^()]*\)\s*")
 
@@ -278,12 +280,17 @@ def _value(found: _Found) -> Fraction | None:
     first = behind[0] if behind else ""
     if value is None or found.unsolved or re.search(r"[<>≤]", found.text[max(found.low - 3, 0) : found.low]):
         return None
+    if _ANOTHER_ROOT.search(found.text[max(found.low - 60, 0) : found.low]):
+        return None
     if first in MONTHS or before in MONTHS or before.lower() in FUNCTIONS:
         return None
     if first.lower() in NO_LONGER or (first.lower() in PARTS and behind[1:2] in ([], ["of"])):  # not: 2 sixth graders
         return None
     if re.match(r"or (?:more|less|fewer|so)\b", " ".join(behind).lower()):
         return None
+    if (scaled := east_asian_scale(first, before)) is None:
+        return None
+    value *= scaled
     for word in behind:
         if word.lower().removesuffix("s") not in SCALES:
             break

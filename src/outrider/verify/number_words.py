@@ -26,7 +26,7 @@ _LEADING = """
     negative minus
 """
 _COMPOUND = """
-    year years month months week weeks day days hour hours hr hrs h minute minutes min mins second seconds sec secs s
+    year years month months week weeks day days hour hours hr hrs h minute minutes min mins m second seconds sec secs s
     mile miles mi yard yards yd foot feet ft inch inches in
     kilometer kilometers km meter meters m centimeter centimeters cm
     pound pounds lb lbs ounce ounces oz
@@ -76,3 +76,28 @@ def one_quantity(first: str, second: str) -> bool:
         if first in known and second in known:
             return known.index(first) < known.index(second)
     return False
+
+
+def east_asian_scale(behind: str, before: str) -> int | None:
+    """By what Chinese directly behind a number multiplies it; None where the number is only a part of what is said.
+
+    A part is the 30 of 8点30分, the 1 of 3分之1 and the 10 of 2的10次方.
+
+    >>> east_asian_scale("万元", ""), east_asian_scale("个", "共"), east_asian_scale("分", "点")
+    (10000, 1, None)
+    """
+    if behind[:1] in _CHANGING or behind[:2] == "次方" or before in _LARGER or before.endswith("分之"):
+        return None
+    scale = 1
+    for at, sign in enumerate(behind):
+        if sign not in _SCALES or (sign == "千" and behind[at + 1 : at + 2] in _OF_KILO):
+            break
+        scale *= 10 ** _SCALES[sign]
+    return scale
+
+
+_SCALES = {"百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
+_OF_KILO = tuple("克米瓦帕焦卡赫伏")
+_LARGER_UNITS = "年 月 日 点 时 小时 分 分钟 元 块 角 米 公里 千米 斤 公斤 千克 度"
+_LARGER = frozenset(_LARGER_UNITS.split())
+_CHANGING = frozenset("多余几半成折")

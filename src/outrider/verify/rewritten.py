@@ -69,7 +69,8 @@ def _writing(parts: Sequence[Tree], known: Tree, kind: str) -> tuple[int, ...] |
     for i, part in enumerate(parts):
         if is_rewritten(part, known):
             return (i,)
-    if known.kind != "number" or not kind:
+    inverse = known.kind == "Pow" and known.parts[0].kind == "number" and known.parts[1].key == "-1"
+    if not kind or not (known.kind == "number" or inverse):  # 7*8 below the line for 56
         return None
     closed = [i for i, part in enumerate(parts) if _is_closed(part)][:MOST_NUMBERS]
     for size in range(2, MOST_TOGETHER + 1):

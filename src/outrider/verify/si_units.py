@@ -74,4 +74,4 @@ def _symbols() -> dict[str, str]:
         found |= {sign + base: "u" + base for sign in "\u00b5\u03bc"}
     for taken in ("min", "ft", "pt", "cd", "ha", "h", "d"):
         found.pop(taken, None)
-    return found | {"L": "l", "mL": "ml"}
+    return found | {"L": "l", "mL": "ml", "Nm": "Nm"}  # not nm

@@ -26,6 +26,10 @@ _STAR = late_pattern(
 _NABLA = late_pattern(r"\\nabla\s*\\(cdot|times)(?![A-Za-z])\s*")
 _VECTOR = r"\\(?:vec|hat|overrightarrow|mathbf|boldsymbol|bm)\s*\{[^{}]*\}"
 _CROSS = late_pattern(rf"({_VECTOR})\s*\\times\s*({_VECTOR})")
+_BASIS = late_pattern(  # \hat{\mathbf{i}}, \mathbf{i} and \hat{\imath} are one vector
+    r"\\(?:hat|mathbf|boldsymbol|bm)\s*\{\s*\\(?:hat|mathbf|boldsymbol|bm)\s*\{\s*\\?([ijk])(?:math)?\s*\}\s*\}"
+    r"|\\(?:hat|vec|mathbf|boldsymbol|bm)\s*\{\s*\\?([ijk])(?:math)?\s*\}"
+)
 _ANGLE = late_pattern(r"\\(?:measured)?angle\s*([A-Z])\s*([A-Z])\s*([A-Z])(?![A-Za-z])")
 _PARSED = late_pattern(rf"\\(?:{GREEK})")
 
@@ -50,6 +54,8 @@ def as_letters(text: str) -> str:
         if "_" in text or "^" in text
         else text
     )
+    if len({match[1] or match[2] for match in _BASIS.finditer(text)}) > 1:
+        text = _BASIS.sub(lambda match: rf"\hat{{{match[1] or match[2]}}}", text)
     if "\\nabla" in text or "\\times" in text or "angle" in text:
         text = _CROSS.sub(rf"{letter('cross')}(\1,\2)".replace("\\v", "\\\\v"), text)
         text = _ANGLE.sub(_angle, _NABLA.sub(lambda m: letter(f"nabla {m[1]}") + " ", text))

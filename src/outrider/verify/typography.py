@@ -82,6 +82,9 @@ _NOTHING = late_pattern(
     r"(?<!\\)\\[,!]|\\?\$|\\(?:left|right|bigl|bigr|Bigl|Bigr|big|Big|displaystyle|textstyle|limits|mathstrut)(?![A-Za-z])"
     r"|\\(?:large|Large|huge|Huge)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]+\}"
 )
+_THIN = late_pattern(r"(?<=[A-Za-z}])\\,(?=\s*[A-Za-z\\])")  # between factors, as in m\,s
+_VARIANT = late_pattern(r"\\var(epsilon|phi|rho|sigma|kappa)(?![A-Za-z])")
+_BARE_BINOMIAL = late_pattern(r"\\([dt]?binom)(?![A-Za-z])\s*(\{[^{}]*\}|[0-9A-Za-z])\s*(\{[^{}]*\}|[0-9A-Za-z])")
 THOUSANDS = late_pattern(r"(?<=[0-9])(?:,\s*\\!\s*|\{,\}\s*)(?=[0-9]{3}(?![0-9]))")  # 1,\!000 is no list
 _EMPTY = late_pattern(rf"{TEXT}\s*\{{[\s.]*\}}")
 _SPACES = late_pattern(r"(?<!\\)\\(?:[;:> ]|q?quad|enspace|thinspace|hspace\{[^{}]*\})|~|\s+")
@@ -117,7 +120,9 @@ def _kept(text: str) -> str:
 def _plain(text: str) -> str:
     if not text.isascii():
         text = _SCRIPTS.sub(_script, text).translate(_SIGN)
-    text = _DEGREE.sub(r"^\\circ ", _TWICE.sub(r"\\", text))
+    text = _DEGREE.sub(r"^\\circ ", _THIN.sub(" ", _TWICE.sub(r"\\", text)))
+    if "\\var" in text or "binom" in text:
+        text = _BARE_BINOMIAL.sub(_binomial, _VARIANT.sub(r"\\\1", text))
     if "√" in text or "sqrt" in text:
         text = _ROOT_OF_LETTER.sub(r"\\sqrt{\1}", _ROOT.sub(_root, text))
     text = THOUSANDS.sub(",", text).replace("{,}", ",").replace("{:}", ":")
@@ -141,6 +146,11 @@ def _root(match: re.Match[str]) -> str:
     if under is None:  # of brackets in brackets, which are found by their name
         return "sqrt" if match.string.startswith("(", match.end()) else r"\sqrt"
     return rf"\sqrt{{{_ROOT.sub(_root, under)}}}"
+
+
+def _binomial(match: re.Match[str]) -> str:
+    above, below = (part.strip("{}") for part in match.groups()[1:])
+    return rf"\{match[1]}{{{above}}}{{{below}}}"
 
 
 def _fraction(match: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from outrider.texts import late_pattern
-from outrider.verify import si_units
+from outrider.verify import si_units, unit_products
 from outrider.verify.changing_words import is_no_noun
 from outrider.verify.typography import TEXT
 
@@ -58,6 +58,7 @@ _WORDS = rf"(?:(?:square|cubic|sq\.?|cu\.?)\s+)?(?:{_ALONE}|units?|points?|[a-z]
 _POWER = r"(?:\s*\^\s*\{?([23])\}?)?"
 _FONTED = late_pattern(rf"\s*(?:{TEXT}|\\mathrm)\s*\{{([^{{}}]*)\}}{_POWER}[.\s]*$")
 _BARE = late_pattern(rf"(?<=[0-9}}\s])\s*({_WORDS}){_POWER}$", re.IGNORECASE)
+_RATE = late_pattern(r"([-+]?[0-9][0-9.,]*) +([A-Za-z]+(?:\^[23])?/[A-Za-z]+(?:\^[23])?)")  # 9.8 m/s^2, without a font
 _SCALE = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*([CF])\s*$")
 _DEGREES = late_pattern(r"\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*$")
 _SIGNS = {"Omega": "ohm", "mu": "u"}
@@ -84,6 +85,10 @@ def split(text: str) -> tuple[str, str]:
         return text[: degrees.start()].strip(), "degree"
     if scaled := _SCALE.search(text):
         return text[: scaled.start()].strip(), _SCALES[scaled[1]]
+    if "\\" in text and (product := unit_products.compound(text, _name)):
+        return product
+    if (bare := _RATE.fullmatch(text)) and unit_products.canonical(bare[2], _name):
+        return bare[1], bare[2]
     match = _FONTED.search(text) or _BARE.search(text)
     words = _SIGNED.sub(lambda sign: _SIGNS[sign[1]], match[1]) if match else ""
     if match is None or not text[: match.start()].strip() or not is_unit(words):
@@ -121,13 +126,21 @@ def agree(one: str, other: str) -> bool:
     >>> agree("cm", "m"), agree("in^2", "in^3"), agree("boys", "girls"), agree("mW", "MW")
     (False, False, False, False)
     """
-    first, second = _canonical(one), _canonical(other)
+    first, second = _product(one), _product(other)
     if first is not None and second is not None:
         return first == second
     if len({power for unit in (one, other) if (power := _power(unit))}) > 1:
         return False
     words, others = _words(one), _words(other)
     return words <= others or others <= words
+
+
+def _product(unit: str) -> str | None:
+    """A unit, or product of units, in one form."""
+    simple = _canonical(unit)  # also square cm, mph and degrees Celsius
+    if simple is None:
+        return unit_products.canonical(unit, _name)
+    return unit_products.canonical(re.sub(r"(?<=[A-Za-z])(?=-?[0-9])", "^", simple), str)
 
 
 def _words(unit: str) -> set[str]:

@@ -1,0 +1,114 @@
+# ruff: noqa: RUF001, RUF002 - signs that look like others
+r"""The line of a response that states its answer: ``Answer: 4``, ``### **Final answer:** 4``, ``#### 4``, 答案：4.
+
+Headings, quotations, bullets and pictograms in front of the mark do not matter. Where nothing follows the mark on its
+line, the next paragraph states the answer. ``#### Step 2`` and ``#### Conclusion`` are headings of Markdown, and
+state none. Pure Python, linear time, never raises.
+"""
+
+from __future__ import annotations
+
+import re
+
+from outrider.texts import late_pattern
+
+LONGEST_LINE = 200  # characters in front of the mark, and of a heading
+_FRONT = r"(?:[^\w\n$\\{}()\[\]|]|[0-9]{1,2}[.)]\s)*"
+_ADJECTIVES = r"(?:(?:the|my|our|final|correct|right|best)\s+){0,3}"
+_MARK = late_pattern(
+    rf"{_FRONT}{_ADJECTIVES}ans(?:wer)?(?:\s+(?:is|choice))?[*_ \t]*[:：][*_]*"
+    rf"|{_FRONT}(?:最终|最后|正确|标准|参考)?(?:的)?答案?(?:是|为)?[*_ \t]*[:：][*_]*"
+    rf"|{_FRONT}【\s*(?:最终)?答案\s*】[:：]?"
+    r"|[ \t]*####(?!#)",
+    re.IGNORECASE,
+)
+_TITLE = late_pattern(
+    rf"[#*_ \t]*(?:{_ADJECTIVES}(?:answer|result|solution|conclusion|summary|explanation|calculation|check"
+    r"|verification)|(?:最终|最后)?(?:答案|结果|结论))s?[*_: \t]*$",
+    re.IGNORECASE,
+)
+_HEADING = late_pattern(rf"\s*(?:#+|\*\*)[#*_ \t]*(?:{_ADJECTIVES}answer|最终答案)[*_: \t]*$", re.IGNORECASE)
+_STEP = late_pattern(
+    r"[*_ ]*(?:step|part|case|method|approach|stage|phase|question|problem|section|option)\b", re.IGNORECASE
+)
+_HOPE = late_pattern(r"\s*I hope (?:it|this) is correct\.?\s*$", re.IGNORECASE)
+_DISPLAYS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
+
+
+def answer_line(text: str) -> str | None:
+    r"""What the last line states that begins with ``Answer:`` or the like, or the paragraph below it; None without any.
+
+    >>> answer_line("Answer: 3, or rather\n**Answer:** $4$\nas shown"), answer_line("### Final Answer\n\n\\[\n4\n\\]")
+    ('$4$', '4')
+    """
+    found = last_answer_line(text, below=True)
+    return found[1] if found else None
+
+
+def last_answer_line(text: str, below: bool = False) -> tuple[int, str] | None:
+    r"""Where the last line that states an answer begins, and what it states; None where there is none or it is empty.
+
+    Args:
+        below: whether the paragraph below states the answer where the line itself does not.
+
+    >>> last_answer_line("So:\nAnswer: 3"), last_answer_line("Answer:\n3"), last_answer_line("> **正确答案：C**")
+    ((4, '3'), None, (0, 'C'))
+    """
+    found, start = None, 0
+    lines = text.splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        heads = below and len(line) < LONGEST_LINE and _HEADING.match(line.rstrip())
+        stated = "" if heads else _stated(line)
+        if stated is not None:
+            found = (start, at, stated)
+        start += len(line)
+    if found is None:
+        return None
+    said = found[2] or (_paragraph(lines, found[1] + 1) if below else "")
+    return (found[0], said) if said else None
+
+
+def is_heading(line: str) -> bool:
+    """Whether what follows ``####`` on a line is the title of what stands below, and no answer.
+
+    >>> [is_heading(line) for line in ("Final Answer", " **Step 2:** add 5", "12 apples", "Answer: 12")]
+    [True, True, False, False]
+    """
+    return len(line) < LONGEST_LINE and bool(_STEP.match(line) or _TITLE.match(line))
+
+
+def _stated(line: str) -> str | None:
+    """What a line states; None where it states no answer."""
+    mark = _MARK.match(line[:LONGEST_LINE])
+    if mark is None:
+        return None
+    said = line[mark.end() :].strip().strip("*").strip()
+    if mark[0].endswith("####") and is_heading(said):
+        return None
+    return _plain(_HOPE.sub("", said))
+
+
+def _plain(said: str) -> str:
+    """What is said without the marks of a display around it."""
+    for begin, end in _DISPLAYS.items():
+        inner = said.rstrip(".")
+        if inner.startswith(begin) and inner.endswith(end) and len(inner) >= len(begin) + len(end):
+            inner = inner[len(begin) : -len(end)]
+            return said if begin in inner or end in inner else inner.strip()
+    return said
+
+
+def _paragraph(lines: list[str], at: int) -> str:
+    """The first paragraph from a line on; a display as a whole."""
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    if at == len(lines):
+        return ""
+    first = lines[at].strip()
+    end = _DISPLAYS.get(first[:2])
+    if end is None or end in first[2:]:
+        return _plain(_HOPE.sub("", first).strip("*").strip())
+    for last in range(at + 1, min(at + 10, len(lines))):
+        if end in lines[last]:
+            return _plain("".join(lines[at : last + 1]).strip())
+    return first
