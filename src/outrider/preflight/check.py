@@ -71,10 +71,11 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
         prompts = None if model is None else _prompts(model, policy)
     except UserError as error:
         return Preflight([str(error)], [])
-    if wanted.per_step is not None and len({problem.id for problem in train}) < wanted.per_step:
+    different = len({problem.id for problem in train})
+    if wanted.per_step is not None and different < wanted.per_step:
         refused.append(
             f"train.problems: a step wants {wanted.per_step} different problems, and task {task.name!r} has "
-            f"{len({problem.id for problem in train})} to train on"
+            f"{different} to train on"
         )
     for side, problems in (("training", train), ("held-out", heldout)):
         if prompts is None or not problems:
@@ -104,5 +105,10 @@ def _prompts(model: str, policy: PolicyOptions) -> Prompts:
 
 
 def _sentences(faults: Sequence[Fault]) -> list[str]:
-    """Each with its place."""
-    return [f"{problem.metadata.get('place', f'problem {problem.id!r}')}: {reason}" for problem, reason in faults]
+    """Each with its place, or where it has none with the problem's id, which some reasons begin with."""
+    return [
+        f"{place}: {reason}"
+        if (place := problem.metadata.get("place"))
+        else f"problem {problem.id!r}: {reason.removeprefix(f'problem {problem.id!r}: ')}"
+        for problem, reason in faults
+    ]
