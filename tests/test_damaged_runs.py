@@ -68,7 +68,14 @@ def test_resume_begins_anew_where_a_kill_came_before_the_run(
     assert "the run was stopped before it had begun: beginning anew" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "metrics.jsonl"])
+def test_resume_begins_anew_where_only_the_lock_was_left(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".lock").write_bytes(b"")
+    assert main(["train", "grpo", *FEW, "train.steps=1", "--out", str(run), "--resume"]) == 0
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "metrics.jsonl", "environment.json"])
 def test_what_somebody_else_left_is_not_written_over(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text('{"step": 1}\n')
     assert main(["train", "grpo", *FEW, "--out", str(tmp_path)]) == 2
@@ -118,13 +125,29 @@ def test_a_gap_in_the_record_before_every_checkpoint_is_refused_and_said(
 ) -> None:  # fmt: skip
     run = shutil.copytree(finished, tmp_path / "run")
     damage(run, name)
-    more = ["train", "grpo", *FEW, "train.keep=2", "train.steps=4", "--out", str(run), "--resume", "--force"]
-    assert main(more[:-1]) == 2
+    again = ["train", "grpo", *FEW, "train.keep=2", "--out", str(run), "--resume"]
+    assert main(again) == 2
     said = capsys.readouterr().err
     assert says in said
     assert "--force" in said
-    assert main(more) == 0
+    assert main([*again, "train.steps=4", "--force"]) == 0
     assert says in (run / "notices.txt").read_text()
+
+
+def test_a_gap_with_every_earlier_checkpoint_damaged_moves_nothing(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    without_step_3(run, "metrics.jsonl")
+    for file in (run / "checkpoints" / "step-00000002").glob("*.safetensors"):
+        file.write_bytes(b"")
+    before = sorted(path.relative_to(run) for path in run.rglob("*"))
+    again = ["train", "grpo", *FEW, "train.keep=2", "--out", str(run), "--resume"]
+    assert main(again) == 2
+    assert "no checkpoint is from before step 3" in capsys.readouterr().err
+    assert sorted(path.relative_to(run) for path in run.rglob("*")) == before
+    assert main([*again, "train.steps=4", "--force"]) == 0
+    assert "metrics.jsonl lacks step 3" in (run / "notices.txt").read_text()
 
 
 def test_a_run_goes_on_from_where_the_record_is_whole(

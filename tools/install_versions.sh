@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An environment with the lowest or the newest versions that pyproject.toml admits, for `make test-versions`.
+# An environment with the lowest or the newest versions that pyproject.toml admits, for `make versions`.
 # uv resolves, since pip knows no lowest versions. On Linux PyTorch comes as a CUDA build, 5 GB on disk.
 set -euo pipefail
 [ $# -eq 3 ] || { echo "usage: tools/install_versions.sh lowest|newest FOLDER PYTHON" >&2; exit 2; }

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_yaml(recipe.resolved())
         _print_estimate(recipe)
-        return _check(recipe)
+        return _check(recipe, arguments.force)
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
     from outrider.train.warm import warm_ahead
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
 
 
-def _check(recipe: Recipe) -> int:
+def _check(recipe: Recipe, force: bool) -> int:
     from outrider.model.places import local_config
     from outrider.preflight.check import wanted_by
     from outrider.preflight.local import checked_here
@@ -62,7 +62,7 @@ def _check(recipe: Recipe) -> int:
     step_tokens = rollouts * recipe.sample.max_tokens
     sys.stdout.writelines(f"# {line}\n" for line in amount_lines(recipe, step_tokens))
     checked = checked_here(recipe.task, wanted_by(recipe), recipe.model, recipe.policy)
-    lacks = lacking(recipe, local_config(recipe.model))
+    lacks = None if force else lacking(recipe, local_config(recipe.model))
     status = finish_dry_run(checked, lacks)
     if not checked.skipped:
         sys.stdout.write(f"# {time_line(recipe, step_tokens, layout_of(recipe, find_devices()).processes)}\n")

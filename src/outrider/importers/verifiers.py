@@ -67,6 +67,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
         mine = [path for path in annotations if path.parent.parent.parent == folder]
         for sentence in missing_parts(of_run, mine, runs[of_run[0]]):
             notes.warn(sentence)
+    annotated = {path.parent.parent.parent for path in annotations}
     updates = read_updates(annotations, notes)
     apart = labels({path: EvaluationSource(run, "", "") for path, run in runs.items()}, "folders", notes)
     ordered = sorted(paths, key=lambda path: path.parent.name == "all")  # stable: steps stay in order
@@ -86,7 +87,7 @@ def rows(paths: Sequence[Path], notes: Notes, mapping: ColumnMapping) -> Iterato
             if isinstance(name, str):
                 seen.add(name)
             values = {**row.values, "unused": unused}
-            if is_chunk(path) and annotations:
+            if is_chunk(path) and path.parent.parent in annotated:
                 values |= _learned(values, updates.get(str(name), TraceUpdate()))
             if values.get("step") is not None:
                 one.check(values["split"], values["step"], runs[path], path)

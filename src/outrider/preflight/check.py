@@ -77,6 +77,11 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
             f"train.problems: a step wants {wanted.per_step} different problems, and task {task.name!r} has "
             f"{different} to train on"
         )
+    if wanted.evaluate is not None and len(heldout) < wanted.evaluate.problems:
+        notices.append(
+            f"evaluate.problems asks for {wanted.evaluate.problems:,} held-out problems, and there are {len(heldout):,}"
+            + (f" beyond the first {wanted.evaluate.skip:,} (evaluate.skip)" if wanted.evaluate.skip else "")
+        )
     for side, problems in (("training", train), ("held-out", heldout)):
         if prompts is None or not problems:
             continue

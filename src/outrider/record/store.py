@@ -191,7 +191,9 @@ class RolloutStore:
             if column not in SCHEMA.names:
                 raise ValueError(f"rollouts have no column {column!r}; {nearest(column, SCHEMA.names)}")
         empty = pa.schema([SCHEMA.field(c) for c in wanted]).empty_table()
-        files = [path for path, of in self._named(name) if step in (None, of)]
+        # the one file by its name: a long run has many, and looking at all for each step would take minutes
+        one = self.folder / f"{name}-{step or 0:08d}.parquet"
+        files = [path for path, _ in self._named(name)] if step is None else [one] if one.exists() else []
         return pa.concat_tables([empty, *(_load(path, wanted) for path in files)])
 
     def set_aside(self, after_step: int, into: Path) -> list[Path]:

@@ -99,10 +99,10 @@ class Checkpoints:
         except OSError as error:
             raise disk_refused(final, error) from error
 
-    @property
-    def steps(self) -> list[int]:
-        """Those that are there, oldest first."""
-        return [*checkpoints(self.folder)]
+    def undamaged_before(self, step: int) -> int | None:
+        """The newest undamaged one of an earlier step; None where there is none."""
+        earlier = {at: folder for at, folder in checkpoints(self.folder).items() if at < step}
+        return next((at for at in reversed(earlier) if _damage(earlier[at]) is None), None)
 
     @property
     def last(self) -> int | None:

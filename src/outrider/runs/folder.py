@@ -113,8 +113,7 @@ class RunFolder:
     @property
     def was_begun(self) -> bool:
         """Whether a kill stopped a beginning here, before there was a run."""
-        files = [*self.path.iterdir()] if self.path.is_dir() else []
-        return not self.config.exists() and any(p.name != _LOCK for p in files) and all(map(_of_a_beginning, files))
+        return not self.config.exists() and self.path.is_dir() and any(self.path.iterdir()) and not self._foreign()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -243,23 +242,24 @@ class RunFolder:
                 f"{self.path} holds a run already; choose another output folder, or go on with a training by --resume."
             )
         if self.path.is_dir():
-            files = sorted(p.name for p in self.path.iterdir() if not _of_a_beginning(p))
-            if files:
+            if files := self._foreign():
                 raise UserError(f"{self.path} is not empty (it holds {files[0]}); choose another output folder.")
         elif self.path.exists():
             raise UserError(f"{self.path} is a file; choose another output folder.")
+
+    def _foreign(self) -> list[str]:
+        """The files that no kill has left of :meth:`create`, which writes ``_FIRST`` in order: two empty files of
+        numbers, the environment, and of the next one a temporary file."""
+        names = {path.name for path in self.path.iterdir()} - {_LOCK}
+        whole = [name for name in _FIRST[:2] if name in names and not (self.path / name).stat().st_size]
+        if whole == [*_FIRST[:2]] and _ENVIRONMENT in names:
+            whole.append(_ENVIRONMENT)
+        return sorted(names - {*whole, *(f".{name}.tmp" for name in _FIRST)})
 
     def _evaluation_files(self) -> list[tuple[int, Path]]:
         folder = self.path / "evaluations"
         matches = [(_EVALUATION.fullmatch(p.name), p) for p in folder.iterdir()] if folder.is_dir() else []
         return sorted((int(match[1]), path) for match, path in matches if match)
-
-
-def _of_a_beginning(path: Path) -> bool:
-    """Whether a file may be what a kill left of :meth:`RunFolder.create`: nothing of a run is in it yet."""
-    temporary = path.name.startswith(".") and path.name.endswith(".tmp") and path.name[1:-4] in _FIRST
-    empty = path.name.endswith(".jsonl") and path.is_file() and path.stat().st_size == 0
-    return path.name == _LOCK or temporary or (path.name in _FIRST[:3] and (empty or path.name == _ENVIRONMENT))
 
 
 def lock_folder(path: Path) -> TextIO:

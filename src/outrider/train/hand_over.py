@@ -117,6 +117,8 @@ class HandOver:
     def _refuse_diverged(self, version: int) -> None:
         """Before the sampler takes the weights: drawing from logits that are not finite has no meaning."""
         if not all(np.isfinite(logprobs).all() for logprobs in self._learner.logprobs(self._read)):
+            if version == 0:
+                raise UserError("the model's log-probabilities of a prompt are not finite: its weights are damaged")
             raise UserError(
                 f"step {version}: the policy has diverged, since its log-probabilities of a prompt are not finite "
                 "after the update; the last checkpoint is from before (lower learn.lr, and add --force to resume)"

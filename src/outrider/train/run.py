@@ -288,35 +288,37 @@ class Run:
             self._rewrite_config(0)
             self._say("nothing was saved before the run was stopped: beginning anew")
             return None
-        checkpoint, self._notices = self._whole_checkpoint(self.folder, force)
-        differences = self._differences(checkpoint.state)
+        newest, self._notices = self.checkpoints.load_last()
+        differences = self._differences(newest.state)
         if differences and not force:
             raise UserError(
                 f"{self.out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
                 "or add --force to go on with the new ones"
             )
+        checkpoint = self._whole_checkpoint(self.folder, newest, force)
         self._notices += differences
         return checkpoint
 
-    def _whole_checkpoint(self, folder: RunFolder, force: bool) -> tuple[Checkpoint, list[str]]:
-        """The newest checkpoint up to which the record is whole, and what there is to say of it.
+    def _whole_checkpoint(self, folder: RunFolder, newest: Checkpoint, force: bool) -> Checkpoint:
+        """The newest checkpoint up to which the record is whole; what there is to say of it becomes a notice.
 
         Raises:
             UserError: there is none, and no ``force`` to go on with a gap.
         """
-        checkpoint, notices = self.checkpoints.load_last()
-        gap = first_gap(folder, checkpoint.step)
+        gap = first_gap(folder, newest.step)
         if gap is None:
-            return checkpoint, notices
-        if any(step < gap.step for step in self.checkpoints.steps):
-            checkpoint, more = self.checkpoints.load_last(before=gap.step)
-            return checkpoint, [*notices, gap.sentence, *more]
+            return newest
+        self._notices.append(gap.sentence)
+        if (earlier := self.checkpoints.undamaged_before(gap.step)) is not None:
+            checkpoint, more = self.checkpoints.load_last(before=earlier + 1)
+            self._notices += more
+            return checkpoint
         if not force:
             raise UserError(
                 f"{self.out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force to go on "
-                f"after step {checkpoint.step} with the gap"
+                f"after step {newest.step} with the gap"
             )
-        return checkpoint, [*notices, f"{gap.sentence}: going on with the gap"]
+        return newest
 
     def _go_on_after(self, checkpoint: Checkpoint) -> None:
         assert self.folder is not None
