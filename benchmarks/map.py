@@ -111,7 +111,7 @@ from _map_page import page
 from _map_read import Results
 from _map_rule import at_equal_values, recommendations
 from _map_setting import setting_page
-from _map_tallies import checked
+from _map_tallies import check
 
 from outrider.config import load_recipe
 from outrider.runs.environment import environment
@@ -230,21 +230,6 @@ def refuse_dirty() -> None:
     commit = environment()["git"]
     if commit is None or commit.endswith("-dirty"):
         sys.exit(f"this tree is no commit ({commit}): commit first, so that the numbers can be made again")
-
-
-def check(out: Path) -> int:
-    """Compute every committed number again that follows from tallies. 1 if one is another, else 0."""
-    status = 0
-    for folder in sorted(file.parent for file in out.glob("*/*/results.json")):
-        if folder.name == "screen":
-            continue
-        if not (folder / "tallies.csv").exists():
-            print(f"{folder.relative_to(out)}: no tallies; its bench ran before they were kept")
-            continue
-        count, wrong = checked(folder)
-        status |= bool(wrong)
-        print("\n".join([f"{folder.relative_to(out)}: {count:,} numbers, {len(wrong)} differ", *wrong]))
-    return status
 
 
 def packed(runs: Path) -> None:

@@ -62,6 +62,24 @@ def test_a_changed_count_or_a_changed_result_shows(bench: Path, checked, tmp_pat
     (other / "results.json").write_text(json.dumps(results))
     [sentence] = checked(other)[1]
     assert "untouched.recipes.dars-hw.minus_base.pass@4.value" in sentence
+    del results["untouched"]["recipes"]["dars-hw"]["minus_base"]["pass@4"]["value"]
+    (other / "results.json").write_text(json.dumps(results))
+    [sentence] = checked(other)[1]
+    assert "minus_base.pass@4.value is missing" in sentence
+
+
+def test_the_check_of_the_map_fails_without_tallies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from _map_tallies import check
+
+    assert check(tmp_path) == 1
+    assert "holds no comparison" in capsys.readouterr().out
+    (tmp_path / "countdown" / "new").mkdir(parents=True)
+    (tmp_path / "countdown" / "new" / "results.json").write_text("{}")
+    assert check(tmp_path) == 1
+    assert "countdown/new: tallies.csv is missing" in capsys.readouterr().out
 
 
 def test_a_response_that_could_not_be_verified_is_in_no_count() -> None:
