@@ -8,7 +8,7 @@ import pytest
 
 from outrider.cli import main
 from outrider.config import load_recipe
-from outrider.train.time_estimate import Amounts, amount_lines, amounts
+from outrider.train.time_estimate import Amounts, Rates, amount_lines, amounts, estimate
 
 
 @pytest.mark.parametrize(
@@ -22,16 +22,36 @@ from outrider.train.time_estimate import Amounts, amount_lines, amounts
         (["evaluate={greedy: false, n: 1, problems: 10}", "train.evaluate_at=[0.5]"], Amounts(1_600_000, 2_880, 3)),
         # 10 steps, every third: 3, 6 and 9
         (["train.steps=10", "train.tokens=null", "train.evaluate_every=3"], Amounts(245_760, 9_360_000, 5)),
+        (["train.tokens=null", "train.seconds=60", "train.evaluate_every=3"], Amounts(None, 3_744_000, 2)),
     ],
 )
 def test_the_amounts_are_what_the_configuration_multiplies_to(overrides: list[str], expected: Amounts) -> None:
-    assert amounts(load_recipe("grpo", overrides), step_tokens=256 * 96) == expected
+    assert amounts(load_recipe("grpo", overrides)) == expected
 
 
 def test_a_run_without_evaluation_says_so() -> None:
-    [training, evaluation] = amount_lines(load_recipe("grpo", ["evaluate={before: false, after: false}"]), 256 * 96)
+    [training, evaluation] = amount_lines(load_recipe("grpo", ["evaluate={before: false, after: false}"]))
     assert training == "training: at most 1,600,000 generated tokens"
     assert evaluation == "evaluation: none"
+
+
+def test_a_stage_without_a_bound_is_named() -> None:
+    """``refill`` draws until enough groups are mixed; a limit of tokens bounds it, one of steps does not."""
+    recipe = ["train.steps=10", "train.tokens=null", "evaluate={before: false, after: false}"]
+    [training, _] = amount_lines(load_recipe("dapo", recipe))
+    assert training.endswith("generated tokens, and those of refill, which have no bound")
+    assert amounts(load_recipe("dapo", ["train.tokens=1000000"])).unbounded == ()
+    assert "at most" not in estimate(load_recipe("dapo", recipe), Rates(1, 1, 1, 1, 8), 1)
+
+
+def test_the_estimate_is_tokens_times_rates_up_to_the_limit_of_seconds() -> None:
+    few = ["evaluate={before: false, greedy: false, n: 1, problems: 10}", "train.tokens=1000"]  # 960 tokens
+    rates = Rates(sample=0.01, verify=0.02, learn=0.03, other=0.04, tokens=8)
+    whole = estimate(load_recipe("grpo", few), rates, 2)  # 1000 x 0.10 / 2 and 960 x 0.03 / 2
+    assert whole.startswith("time: about 1:04 at most")
+    assert "training 0:50 (sample 0:05, verify 0:10, learn 0:15, other 0:20), evaluation 0:14" in whole
+    short = estimate(load_recipe("grpo", [*few, "train.seconds=20"]), rates, 2)
+    assert "training 0:20 (train.seconds), evaluation 0:14" in short
 
 
 def test_a_dry_run_ends_with_a_measured_estimate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,17 +55,14 @@ def _check(recipe: Recipe, force: bool) -> int:
     from outrider.preflight.local import checked_here
     from outrider.train.devices import find_devices
     from outrider.train.estimate import lacking, layout_of
-    from outrider.train.memory import most_rollouts
     from outrider.train.time_estimate import amount_lines, time_line
 
-    rollouts, _ = most_rollouts(recipe.explore, recipe.train.problems)
-    step_tokens = rollouts * recipe.sample.max_tokens
-    sys.stdout.writelines(f"# {line}\n" for line in amount_lines(recipe, step_tokens))
+    sys.stdout.writelines(f"# {line}\n" for line in amount_lines(recipe))
     checked = checked_here(recipe.task, wanted_by(recipe), recipe.model, recipe.policy)
     lacks = None if force else lacking(recipe, local_config(recipe.model))
     status = finish_dry_run(checked, lacks)
     if not checked.skipped:
-        sys.stdout.write(f"# {time_line(recipe, step_tokens, layout_of(recipe, find_devices()).processes)}\n")
+        sys.stdout.write(f"# {time_line(recipe, layout_of(recipe, find_devices()).processes)}\n")
     return status
 
 
