@@ -244,7 +244,7 @@ def _utf8(text: str) -> str:
 
 def _ragged(arrays: list[Any], type: pa.DataType) -> pa.Array:
     """NumPy arrays, or None, as one list column, without a Python object per number."""
-    dtype = type.value_type.to_pandas_dtype()
+    dtype = pa.array([], type.value_type).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype may ask for pandas
     offsets = np.zeros(len(arrays) + 1, dtype=np.int32)
     np.cumsum([0 if a is None else len(a) for a in arrays], out=offsets[1:])
     flat = np.concatenate([np.zeros(0, dtype), *(a for a in arrays if a is not None)], dtype=dtype, casting="same_kind")
