@@ -35,6 +35,13 @@ def test_a_run_without_evaluation_says_so() -> None:
     assert evaluation == "evaluation: none"
 
 
+def test_evaluations_by_step_are_said_to_be_the_fewest_where_steps_are_not_limited() -> None:
+    more = ", and more by train.evaluate_every if responses end earlier"
+    assert amount_lines(load_recipe("grpo", ["train.evaluate_every=3"]))[-1].endswith(more)
+    for overrides in (["train.evaluate_every=3", "train.steps=10"], []):
+        assert more not in amount_lines(load_recipe("grpo", overrides))[-1]
+
+
 def test_a_stage_without_a_bound_is_named() -> None:
     """``refill`` draws until enough groups are mixed; a limit of tokens bounds it, one of steps does not."""
     recipe = ["train.steps=10", "train.tokens=null", "evaluate={before: false, after: false}"]

@@ -3,7 +3,6 @@ r"""Multiple choice: letters in any wrapping, texts of options, golds as tables 
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from outrider.record import Outcome, Problem
 from outrider.verify.choice import MultipleChoice, options_of
 from outrider.verify.choice_letter import read_choice
 from outrider.verify.maths import Maths
+from verdicts import check_time_grows_with_length
 
 OPTIONS = {"A": "10 joules", "B": "12 joules", "C": "15 joules", "D": "a lot"}
 
@@ -383,14 +383,8 @@ def test_any_response_is_judged(text, options):
     ["answer is ", "the ", "final ", "(A) ", "B or ", "\\boxed{", "option A is ", "Answer: \n", "A is correct "],
 )
 def test_time_grows_with_the_length_of_a_hostile_text(piece):
-    def seconds(length: int) -> float:
-        text = piece * (length // len(piece))
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            verdict(text)
-            read_choice(text[:1000])
-            times.append(time.process_time() - start)
-        return min(times)
+    def work(text: str) -> None:
+        verdict(text)
+        read_choice(text[:1000])
 
-    assert seconds(200_000) < 40 * max(seconds(20_000), 2e-3)
+    check_time_grows_with_length(work, piece, 20_000, 2e-3)

@@ -7,20 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from outrider.record import Outcome, Problem
-from outrider.verify.maths import Maths
+from verdicts import check_boxed
 
 pytestmark = pytest.mark.skipif(find_spec("math_verify") is None, reason="math-verify is not installed")
 RIGHT, WRONG = True, False
-
-
-def check(gold: str, answer: str, right: bool, question: str = "", **options: object) -> None:
-    """The verdict is the right one, and none without knowledge."""
-    judge = Maths.model_validate(options)
-    problem = Problem("fresh", question, judge.reference({"answer": gold}, "answer"))
-    verdict = judge.judge(problem, answer if "boxed" in answer else f"So \\boxed{{{answer}}}.", True)
-    assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
-    assert verdict.success is right, verdict
 
 
 NAMES = [
@@ -344,19 +334,19 @@ INTERVALS = [
 
 @pytest.mark.parametrize(("gold", "answer", "right"), NAMES)
 def test_names_are_read_without_a_backslash(gold: str, answer: str, right: bool) -> None:
-    check(gold, answer, right)
+    check_boxed(gold, answer, right)
 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), EQUATIONS)
 def test_equations_hold_in_both_directions(gold: str, answer: str, right: bool) -> None:
-    check(gold, answer, right)
+    check_boxed(gold, answer, right)
 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), DOMAINS)
 def test_an_answer_has_to_be_defined_where_the_gold_is(gold: str, answer: str, right: bool) -> None:
-    check(gold, answer, right)
+    check_boxed(gold, answer, right)
 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), INTERVALS)
 def test_inequalities_and_intervals_are_the_same_sets(gold: str, answer: str, right: bool) -> None:
-    check(gold, answer, right)
+    check_boxed(gold, answer, right)

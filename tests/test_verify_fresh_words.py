@@ -7,20 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from outrider.record import Outcome, Problem
-from outrider.verify.maths import Maths
+from verdicts import check_boxed
 
 pytestmark = pytest.mark.skipif(find_spec("math_verify") is None, reason="math-verify is not installed")
 RIGHT, WRONG = True, False
-
-
-def check(gold: str, answer: str, right: bool, question: str = "", **options: object) -> None:
-    """The verdict is the right one, and none without knowledge."""
-    judge = Maths.model_validate(options)
-    problem = Problem("fresh", question, judge.reference({"answer": gold}, "answer"))
-    verdict = judge.judge(problem, answer if "boxed" in answer else f"So \\boxed{{{answer}}}.", True)
-    assert verdict.outcome not in (Outcome.TIMEOUT, Outcome.ERROR), verdict
-    assert verdict.success is right, verdict
 
 
 COPIES = [
@@ -287,14 +277,14 @@ FALSE_REJECTS = [
 
 @pytest.mark.parametrize(("gold", "answer", "question", "right"), COPIES)
 def test_a_formula_of_the_question_is_no_answer(gold: str, answer: str, question: str, right: bool) -> None:
-    check(gold, answer, right, question)
+    check_boxed(gold, answer, right, question)
 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), FALSE_ACCEPTS)
 def test_what_only_looks_like_the_gold_is_not_correct(gold: str, answer: str, right: bool) -> None:
-    check(gold, answer, right)
+    check_boxed(gold, answer, right)
 
 
 @pytest.mark.parametrize(("gold", "answer", "right"), FALSE_REJECTS)
 def test_another_way_of_writing_the_gold_is_correct(gold: str, answer: str, right: bool) -> None:
-    check(gold, answer, right)
+    check_boxed(gold, answer, right)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from outrider.verify.judge import Judge
 from outrider.verify.judges import JUDGES
 from outrider.verify.program import program_of
 from outrider.verify.thinking import MARKS, UNCLOSED, TurnThinking, answer_of, opened_by, split_thinking
+from verdicts import check_time_grows_with_length
 
 CALL = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
 
@@ -336,13 +336,4 @@ def test_any_text_is_split_into_parts_of_itself(text, prompt):
     ],
 )
 def test_time_grows_with_the_length_of_a_hostile_text(piece):
-    def seconds(length: int) -> float:
-        text = piece * (length // len(piece))
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            split_thinking(text)
-            times.append(time.process_time() - start)
-        return min(times)
-
-    assert seconds(200_000) < 40 * max(seconds(20_000), 1e-3)
+    check_time_grows_with_length(split_thinking, piece, 20_000)

@@ -78,7 +78,10 @@ def amount_lines(recipe: Recipe) -> list[str]:
         return [*lines, "evaluation: none"]
     each = f"{evaluate.problems:,} problems with {samples}"
     most_tokens = f"at most {most.evaluation:,} generated tokens beside those of training"
-    return [*lines, f"evaluation: {most.evaluations} of {each}, {most_tokens}"]
+    # shorter responses make more steps of the same tokens, and so more evaluations
+    by_step = recipe.train.evaluate_every > 0 and recipe.train.steps is None
+    more = ", and more by train.evaluate_every if responses end earlier" if by_step else ""
+    return [*lines, f"evaluation: {most.evaluations} of {each}, {most_tokens}{more}"]
 
 
 def time_line(recipe: Recipe, processes: int) -> str:
