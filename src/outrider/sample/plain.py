@@ -18,6 +18,9 @@ from outrider.record import Ids
 from outrider.sample.decoder import PREFILL_TOKENS, there
 from outrider.sample.kept import Part, Standing, aligned
 
+_CACHE_NAMES = ("cache", "cache_params", "past_key_values")
+"""Of the argument that takes a cache: the first is every model's since transformers 5.24."""
+
 
 class OwnCache:
     """The arguments of a model's next call: its cache of the rows, their mask, their positions."""
@@ -40,8 +43,9 @@ class OwnCache:
 
     def parts(self) -> list[Part] | None:
         """Where all layers keep all keys and values; not where one has a window, or a state."""
-        cache = self.arguments.get("past_key_values")
-        layers: list[Any] = cache.layers if type(cache) is DynamicCache else []
+        layers: list[Any] = [
+            layer for cache in self.arguments.values() if type(cache) is DynamicCache for layer in cache.layers
+        ]
         if not layers or not all(type(layer) in (DynamicLayer, _Begun) and layer.is_initialized for layer in layers):
             return None
         return [*((layer.keys, 2) for layer in layers), *((layer.values, 2) for layer in layers)]
@@ -83,12 +87,12 @@ class PlainDecoder:
         self._model: Any = model  # the methods that generation calls are not in its stub
         self._dtype, self._left_pads = dtype, left_pads
         self._accepted = signature(model.forward).parameters
+        self._cache = next((name for name in _CACHE_NAMES if name in self._accepted), _CACHE_NAMES[-1])
 
     def prefill(self, ids_CT: Tensor, starts_C: Tensor) -> tuple[OwnCache, Tensor]:
         arguments = self._arguments(ids_CT, starts_C)
         if self._model._supports_default_dynamic_cache():
-            name = "cache_params" if "cache_params" in self._accepted else "past_key_values"
-            arguments[name] = DynamicCache(config=self._model.config.get_text_config(decoder=True))
+            arguments[self._cache] = DynamicCache(config=self._model.config.get_text_config(decoder=True))
         cache = OwnCache(arguments, starts_C)
         return cache, self.forward(ids_CT, cache)
 
@@ -100,7 +104,7 @@ class PlainDecoder:
         dynamic = DynamicCache()
         pairs = zip(parts[:layers], parts[layers:], strict=True)
         dynamic.layers = [_Begun(keys, values, max(new), there_CQ) for keys, values in pairs]
-        arguments = self._arguments(ids_CT, starts_C) | {"past_key_values": dynamic}
+        arguments = self._arguments(ids_CT, starts_C) | {self._cache: dynamic}
         cache = OwnCache(arguments, starts_C, width - max(new))
         return cache, self.forward(ids_CT[:, width - max(new) :], cache)
 
