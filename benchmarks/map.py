@@ -52,6 +52,10 @@ of step 9 ran; what was written before which run is in git (``git log -p benchma
    seeds: ``confirmed`` repeats 11, ``shuffled`` repeats 3 and 4. The repeated benches replace the first ones, whatever
    they show. Of the 852 shuffled problems 253 had been measured on before: 200 of the 213 with three numbers, of which
    hardly any others exist, and 53 of the 639 with four to six.
+14. *Tallies* (11-27, before their first runs): the benches of 10 and 12, whose changes the README tells, had kept no
+   successes of single problems, and a run of the same code and seed on another machine comes close to theirs alone.
+   ``confirmed`` repeats them on shuffled problems with new seeds, and asks ``choose-pass4`` on ``frontier`` once more
+   what 11 had asked. They replace the first ones, whatever they show.
 
 In the settings:
 
@@ -161,14 +165,19 @@ PARTS = {
         "control": Part(("grpo", "choose-slope3"), skip=2100, first=20, pair=(2e-4, 1)),
         "better": Part(("grpo", "choose-slope3"), skip=2400, first=25, pair=(1e-4, 4)),
         "next": Part(("grpo", "choose-pass4"), skip=2700, first=30, pair=(1e-4, 4)),
+        "confirmed": Part(("grpo", "choose-pass4"), first=35, pair=(1e-4, 4), order="shuffled"),
     },
     "sparse": {
         "later": Part(("grpo", "prefix-replay", "choose-replay2", "choose-replay4"), skip=900, first=5),
         "last": Part(("grpo", "choose-annealed"), skip=1200, first=10),
         "control": Part(("grpo", "choose-annealed"), skip=1500, first=15, pair=(1e-4, 4)),
         "better": Part(("grpo", "prefix-replay"), skip=1800, first=20, pair=(1e-4, 4)),
+        "confirmed": Part(("grpo", "prefix-replay"), first=25, pair=(1e-4, 4), order="shuffled"),
     },
-    "prose": {"better": Part(("grpo", "dars-hw"), skip=900, first=5, pair=(1e-4, 4))},
+    "prose": {
+        "better": Part(("grpo", "dars-hw"), skip=900, first=5, pair=(1e-4, 4)),
+        "confirmed": Part(("grpo", "dars-hw"), skip=500, first=10, pair=(1e-4, 4), order="shuffled"),
+    },
 }
 LATER_PAIRS = {  # rate, and updates a step, of designs that came after the screen
     "frontier": dict.fromkeys(("choose-pass3", "choose-slope3", "choose-annealed"), (2e-4, 1)),
