@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from outrider.cli import main
@@ -98,9 +99,10 @@ def removed(run: Path, name: str) -> None:
 
 
 def flipped(run: Path, name: str) -> None:
-    """One byte of the data changed, as a bad disk does."""
+    """The last byte of the first column's data changed, as a bad disk does. Few bytes of a footer carry no meaning."""
+    column = pq.read_metadata(run / name).row_group(0).column(0)
     data = bytearray((run / name).read_bytes())
-    data[len(data) // 4] ^= 0xFF
+    data[column.data_page_offset + column.total_compressed_size - 1] ^= 0xFF
     (run / name).write_bytes(data)
 
 

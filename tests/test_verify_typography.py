@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outrider.record import Outcome, Problem
@@ -266,6 +266,7 @@ def test_a_list_of_two_is_never_their_digits_in_a_row(one, other):
 
 
 @given(st.text(max_size=60) | st.text("√²₁°½,{}\\$ sqrt()_^frac0129", max_size=60))
+@example("\\√")  # a second backslash would be read as one that was escaped twice
 def test_plain_writing_never_raises_and_is_the_same_the_second_time(text):
     assert plain(plain(text)) == plain(text)
     units.split(text)

@@ -42,16 +42,19 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
         lora_alpha=options.alpha,
         target_modules=known if options.targets == "all-linear" else _checked_targets(model, options.targets, known),
         task_type="CAUSAL_LM",
+        base_model_name_or_path=model.name_or_path,
     )
     # peft draws from the global generator; the model is still on the CPU, so no other generator is used
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
             with warnings.catch_warnings(action="ignore"):  # that a Conv1D lies transposed, which peft then minds
-                model.add_adapter(config, _NAME)
+                # not transformers' add_adapter, which refuses a peft older than its own release: 5.24 the newest there is
+                peft.inject_adapter_in_model(config, model, _NAME)
         except ValueError as error:
             reason = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
             raise UserError(f"policy.lora: peft cannot adapt {type(model).__name__} so ({reason})") from error
+    model._hf_peft_config_loaded = True  # what transformers asks where it treats a model with an adapter otherwise
     for parameter in model.parameters():
         if parameter.requires_grad:  # only the adapter: in bfloat16 most steps of AdamW would be rounded away
             parameter.data = parameter.data.float()

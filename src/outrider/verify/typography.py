@@ -73,6 +73,7 @@ _SCRIPTS = late_pattern(f"[{_RAISED}]+|[{_LOWERED}]+")
 _ROOT = late_pattern(
     r"(?:√|(?<![\\A-Za-z])sqrt(?=\s*[({]))\s*(?:\(([^(){}]*)\)|\{([^{}]*)\}|([0-9.]+|[A-Za-z]|\\[A-Za-z]+))?"
 )
+_ESCAPED_ROOT = late_pattern(r"(?<!\\)((?:\\\\)*)\\√")  # its own \sqrt brings the backslash, and a row ends before it
 _ROOT_OF_LETTER = late_pattern(rf"\\sqrt\s*(\\(?:{'|'.join(_GREEK.split())})(?![A-Za-z]))")
 _TWICE = late_pattern(
     r"(?<!\\)\\\\(?=(?:[dtc]?frac|left|right|sqrt|pi|text|cdot|times|leq?|geq?|neq|infty|cup|cap|in|pm|quad|circ|boxed|begin"
@@ -119,7 +120,7 @@ def _kept(text: str) -> str:
 
 def _plain(text: str) -> str:
     if not text.isascii():
-        text = _SCRIPTS.sub(_script, text).translate(_SIGN)
+        text = _ESCAPED_ROOT.sub(r"\1 √", _SCRIPTS.sub(_script, text).translate(_SIGN))
     text = _DEGREE.sub(r"^\\circ ", _THIN.sub(" ", _TWICE.sub(r"\\", text)))
     if "\\var" in text or "binom" in text:
         text = _BARE_BINOMIAL.sub(_binomial, _VARIANT.sub(r"\\\1", text))
