@@ -44,7 +44,7 @@ versions: .venv/installed ## the test suite with the lowest and with the newest 
 	@for which in lowest newest; do \
 	  echo "== .engines/$$which: $$which versions, 6 GB with a CUDA build of PyTorch; some minutes"; \
 	  rm -rf ".engines/$$which" && tools/install_versions.sh "$$which" ".engines/$$which" $(BIN)/python && \
-	  OMP_NUM_THREADS=1 ".engines/$$which/bin/python" -m pytest -n auto --dist loadfile $(PYTEST) || exit; \
+	  OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= ".engines/$$which/bin/python" -m pytest -n auto --dist loadfile $(PYTEST) || exit; \
 	done
 
 docs: .venv/docs ## build the documentation into site/; broken links are errors

@@ -10,5 +10,5 @@ case "$1" in
 esac
 "$3" -m venv "$2"
 "$2/bin/python" -m pip install -qq uv
-"$2/bin/uv" pip install --quiet --python "$2/bin/python" --resolution "$resolution" -e '.[dev]'
+"$2/bin/uv" pip install --quiet --compile-bytecode --python "$2/bin/python" --resolution "$resolution" -e '.[dev]'
 "$2/bin/python" -m pip list --format=freeze | grep -iE '^(numpy|pydantic|pyyaml|rich|pyarrow|torch|transformers|safetensors|tensorboard|matplotlib|scikit-learn|scipy|duckdb|plotly|jinja2)=='

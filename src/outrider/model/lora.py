@@ -49,7 +49,7 @@ def add_adapter(model: PreTrainedModel, options: LoraOptions, seed: int) -> None
         torch.manual_seed(seed)
         try:
             with warnings.catch_warnings(action="ignore"):  # that a Conv1D lies transposed, which peft then minds
-                # not transformers' add_adapter, which refuses a peft older than its own release: 5.24 the newest there is
+                # not transformers' add_adapter: that of 5.24 refuses the newest peft there is
                 peft.inject_adapter_in_model(config, model, _NAME)
         except ValueError as error:
             reason = str(error).removeprefix("[PEFT:PeftType.LORA] ").partition(". ")[0]
