@@ -1,35 +1,39 @@
-"""The README's first picture: in every setting the recipe that the map recommends there, beside GRPO."""
+"""The README's first picture: in every setting with a recommended recipe, its confirmation beside GRPO."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from _map_read import Results, largest
+from _map_read import Results, Setting, largest
+from _map_rule import candidate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-BASE, GRPO, BEST = "#999999", "#000000", "#D55E00"  # for all eyes
+BASE, GRPO, BEST = "#999999", "#000000", "#D55E00"  # told apart by colour-blind readers too
 BARS = "#555555"
 KS = ("pass@1", "pass@8")  # and the largest
 
 
-def best_figure(recommended: Mapping[str, tuple[str, Results]]) -> Figure:
-    """A row for each setting: pass@1 and pass@k over tokens, and pass@k on the untouched problems.
+def best_figure(settings: Mapping[str, Setting]) -> Figure:
+    """A row for each setting: pass@1 and pass@k over tokens, and pass@k on the final test set.
 
-    The bar at the end of a curve is the 95 % interval of its change from GRPO, paired by seed and problem: that of
-    its height would be twice as wide, for which problems they are moves both alike.
+    The bar at the end of a curve is the 95 % interval of its change from GRPO, paired by seed and problem. The
+    interval of its height would be twice as wide, since the choice of problems moves both recipes alike.
 
     Args:
-        recommended: by setting a recipe's name and a bench that has measured the untouched problems.
+        settings: those with a recommended recipe.
     """
-    made = Figure(figsize=(11, 2.9 * len(recommended)), dpi=130, layout="constrained")
-    axes = made.subplots(len(recommended), 3, squeeze=False)
-    for row, (setting, (name, found)) in zip(axes, recommended.items(), strict=True):
+    made = Figure(figsize=(11, 2.9 * len(settings) + 0.3), dpi=130, layout="constrained")
+    axes = made.subplots(len(settings), 3, squeeze=False)
+    for row, (setting, measured) in zip(axes, settings.items(), strict=True):
+        found = measured.confirmations[-1]
+        name = candidate(found)
         for place, quantity in zip(row, ("pass@1", largest(found)), strict=False):
             _curves(place, found, name, quantity)
             place.set_title(f"{setting}: {quantity}", loc="left", fontsize=11)
-        _untouched(row[2], found["untouched"], name, (*KS, largest(found)))
-    made.supxlabel("bars: 95 % interval of the change from GRPO, paired by seed and problem", fontsize=9, color=BARS)
+        _final(row[2], found["untouched"], name, (*KS, largest(found)))
+        row[2].set_title(f"{setting}: pass@k on the final test set", loc="left", fontsize=11)
+    made.supxlabel("bars: 95 % confidence interval of the change from GRPO", fontsize=9, color=BARS)
     return made
 
 
@@ -44,7 +48,7 @@ def _curves(place: Axes, found: Results, name: str, quantity: str) -> None:
     _tidy(place)
 
 
-def _untouched(place: Axes, found: Results, name: str, quantities: Sequence[str]) -> None:
+def _final(place: Axes, found: Results, name: str, quantities: Sequence[str]) -> None:
     levels = {
         "before": (found["before"], BASE),
         "grpo": (found["recipes"]["grpo"]["end"], GRPO),
@@ -57,7 +61,6 @@ def _untouched(place: Axes, found: Results, name: str, quantities: Sequence[str]
         _bar(place, at, heights[at], found["recipes"][name]["minus_base"][quantity])
     place.set_xticks(range(len(quantities)), [quantity.removeprefix("pass@") for quantity in quantities])
     place.set_xlabel("k")
-    place.set_title("pass@k on untouched problems", loc="left", fontsize=11)
     _tidy(place)
     place.legend(frameon=False, fontsize=9)
 
@@ -68,5 +71,5 @@ def _bar(place: Axes, x: float, height: float, change: Results) -> None:
 
 
 def _tidy(place: Axes) -> None:
-    place.set_ylim(bottom=0)
+    place.set_ylim(0, 1.1 * place.get_ylim()[1])  # room for the highest marker
     place.spines[["top", "right"]].set_visible(False)

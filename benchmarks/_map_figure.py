@@ -1,65 +1,70 @@
-"""The map's picture: for each setting what every recipe changes at both ends of pass@k, and of which problems."""
+"""The map's picture: for each setting the changes of every compared recipe in pass@1 and pass@k, and by difficulty."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from _map_read import Results, as_grpo, class_changes, largest, read, untouched_change
-from _map_rule import judges
+from _map_read import Results, Setting, as_grpo, final_change, largest, read
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from outrider.bench.crossed import Estimate
 from outrider.bench.rates import CLASSES
 
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # for all eyes
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # told apart by all
 MARKERS = "os^D"
 FEWEST = 10
 """Problems of a class that is drawn: intervals of fewer are wider than all that the picture shows."""
 Style = tuple[str, str]
-Recipes = Mapping[str, Sequence[Results]]
 
 
-def figure(results: Mapping[str, Results]) -> Figure:
-    """A row for each setting: on the left both ends of pass@k on the untouched problems, where they were measured; on
-    the right pass@1 on the others by the base's pass rate. Changes from GRPO, as the page has them."""
-    settings = {setting: recipes for setting, recipes in judges(results).items() if recipes}
-    names = dict.fromkeys(name for recipes in settings.values() for name in recipes)
+def figure(settings: Mapping[str, Setting]) -> Figure:
+    """A row for each setting: on the left changes of pass@1 and pass@k on the final test set; on the right changes of
+    pass@1 on the problems of the curve by the base's pass rate. All from GRPO, in the comparison."""
+    benches = {name: setting.comparison for name, setting in settings.items()}
+    names = dict.fromkeys(recipe for found in benches.values() for recipe in compared(found))
     styles = {name: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, name in enumerate(names)}
-    made = Figure(figsize=(11, 4 * len(settings)), dpi=130, layout="constrained")
-    rows = made.subplots(len(settings), 2, squeeze=False)
-    for (setting, recipes), (left, right) in zip(settings.items(), rows, strict=True):
-        left.set_title(loc="left", label=setting)
-        _ends(left, recipes, styles)
-        _classes(right, recipes, styles)
+    made = Figure(figsize=(11, 4 * len(benches)), dpi=130, layout="constrained")
+    rows = made.subplots(len(benches), 2, squeeze=False)
+    for (setting, found), (left, right) in zip(benches.items(), rows, strict=True):
+        left.set_title(loc="left", label=f"{setting}: final test set")
+        right.set_title(loc="left", label=f"{setting}: problems of the curve")
+        _ends(left, found, styles)
+        _classes(right, found, styles)
         for each in (left, right):
             each.axhline(0, color="#cccccc", lw=1, zorder=0)
             each.spines[["top", "right"]].set_visible(False)
-        # beside the axes: inside it covers somebody's interval
+        # beside the axes: inside it covers an interval
         right.legend(*left.get_legend_handles_labels(), loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return made
 
 
-def _ends(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
-    for name, benches in recipes.items():
-        many = largest(benches[0])
-        one, most = (untouched_change(name, benches, quantity) for quantity in ("pass@1", many))
+def compared(found: Results) -> list[str]:
+    """The recipes beside GRPO."""
+    return [name for name in found["recipes"] if name != "grpo"]
+
+
+def _ends(axes: Axes, found: Results, styles: Mapping[str, Style]) -> None:
+    many = largest(found)
+    for name in compared(found):
+        one, most = (final_change(name, found, quantity) for quantity in ("pass@1", many))
         colour, marker = styles[name]
         bars = {"xerr": _bar(one), "yerr": _bar(most), "color": colour, "label": name}
-        axes.errorbar([one.value], [most.value], fmt=marker, lw=1, mfc=_inside(name, benches, colour), **bars)
-        axes.set_ylabel(f"change of {many} from GRPO")
+        axes.errorbar([one.value], [most.value], fmt=marker, lw=1, mfc=_inside(name, found, colour), **bars)
+    axes.set_ylabel(f"change of {many} from GRPO")
     axes.set_xlabel("change of pass@1 from GRPO")
     axes.axvline(0, color="#cccccc", lw=1, zorder=0)
 
 
-def _classes(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
-    changes = {name: class_changes(name, benches) for name, benches in recipes.items()}
+def _classes(axes: Axes, found: Results, styles: Mapping[str, Style]) -> None:
+    names = compared(found)
+    changes = {name: found["recipes"][name]["by_rate_before_minus_base"] for name in names}
     shown = [name for name in CLASSES if any(each[name]["problems"] >= FEWEST for each in changes.values())]
     for number, (recipe, by_class) in enumerate(changes.items()):
         colour, marker = styles[recipe]
-        bars = {"ms": 4, "lw": 1, "color": colour, "mfc": _inside(recipe, recipes[recipe], colour)}
-        shift = (number - (len(recipes) - 1) / 2) * 0.8 / len(recipes)
+        bars = {"ms": 4, "lw": 1, "color": colour, "mfc": _inside(recipe, found, colour)}
+        shift = (number - (len(names) - 1) / 2) * 0.8 / len(names)
         for place, each in enumerate(read(by_class[name]) for name in shown):
             if not math.isnan(each.value):
                 height = {} if math.isnan(each.low) else {"yerr": _bar(each)}
@@ -70,9 +75,9 @@ def _classes(axes: Axes, recipes: Recipes, styles: Mapping[str, Style]) -> None:
     axes.set_ylabel("change of pass@1 from GRPO")
 
 
-def _inside(recipe: str, benches: Sequence[Results], colour: str) -> str:
-    """Of a marker: hollow where the rate or the updates may be what differs."""
-    return colour if as_grpo(recipe, benches) else "white"
+def _inside(recipe: str, found: Results, colour: str) -> str:
+    """The colour inside a marker: hollow where learning rate or updates a step are not GRPO's."""
+    return colour if as_grpo(recipe, found) else "white"
 
 
 def _bar(estimate: Estimate) -> list[list[float]]:

@@ -1,15 +1,57 @@
-"""How the map's page writes an estimate of a bench, from the JSON that the bench left."""
+"""Read the map's committed benches, and write their estimates."""
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from _map_plan import COMPARISONS, SETTINGS, confirmations
 
 from outrider.bench.crossed import Estimate
 from outrider.bench.tables import NONE, as_change, as_number
 
 Results = Mapping[str, Any]
+
+
+class Setting(NamedTuple):
+    """What was measured in a setting."""
+
+    comparison: Results
+    confirmations: tuple[Results, ...] = ()
+    """In the order in which they were run: the last one counts."""
+
+    @property
+    def benches(self) -> tuple[Results, ...]:
+        return (self.comparison, *self.confirmations)
+
+
+def done(out: Path) -> dict[str, Setting]:
+    """The settings whose comparison is done."""
+    settings = {}
+    for name in SETTINGS:
+        if compared := _finished(out / name, COMPARISONS):
+            confirmed = _finished(out / name, [bench.folder for bench in confirmations(name)])
+            settings[name] = Setting(compared[-1], tuple(confirmed))
+    return settings
+
+
+def _finished(place: Path, folders: Sequence[str]) -> list[Results]:
+    return [read_bench(place / folder) for folder in folders if (place / folder / "results.json").exists()]
+
+
+def read_bench(folder: Path) -> Results:
+    """The results of a bench, with its setting and folder, its table of numbers, and every recipe's ``learn``."""
+    results: dict[str, Any] = json.loads((folder / "results.json").read_bytes())
+    with (folder / "numbers.csv").open(encoding="utf-8", newline="") as file:
+        numbers = [*csv.DictReader(file)]
+    recipes = {file.stem: yaml.safe_load(file.read_text("utf-8")) for file in (folder / "recipes").glob("*.yaml")}
+    learn = {name: recipe["learn"] for name, recipe in recipes.items()}
+    return results | {"setting": folder.parent.name, "folder": folder.name, "numbers": numbers, "learn": learn}
 
 
 def largest(found: Results) -> str:
@@ -23,24 +65,28 @@ def largest(found: Results) -> str:
 
 
 def at(estimate: Results) -> str:
-    """The value alone: which of these differ is said by the changes."""
+    """The value without its interval."""
     return as_number(read(estimate)._replace(low=math.nan, high=math.nan), "")
 
 
 def change(estimate: Results) -> str:
-    """With its interval, bold where that excludes 0."""
+    """With its interval, bold where the interval excludes 0."""
     return as_change(read(estimate))
+
+
+def read(estimate: Results) -> Estimate:
+    """The bench's estimate, where JSON has null for NaN."""
+    return Estimate._make(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields)
 
 
 def pair(recipe: str, found: Results) -> tuple[float, int]:
     """Learning rate, and updates of the optimizer in a step: each epoch has as many as there are minibatches.
 
-    >>> chosen = {"learn.lr": 0.0002, "learn.minibatches": 4}
-    >>> pair("dars-hw-breadth", {"tuned": {"dars-hw-breadth": {"chosen": chosen}}, "epochs": {"dars-hw-breadth": 2}})
+    >>> pair("dars-hw-breadth", {"learn": {"dars-hw-breadth": {"lr": 0.0002, "minibatches": 4, "epochs": 2}}})
     (0.0002, 8)
     """
-    chosen = found["tuned"][recipe]["chosen"]
-    return chosen["learn.lr"], chosen["learn.minibatches"] * found["epochs"][recipe]
+    learn = found["learn"][recipe]
+    return learn["lr"], learn["minibatches"] * learn["epochs"]
 
 
 def written(values: tuple[float, int]) -> tuple[str, str]:
@@ -53,50 +99,31 @@ def written(values: tuple[float, int]) -> tuple[str, str]:
     return f"{float(digits):g}e{int(exponent)}", str(values[1])
 
 
-def read(estimate: Results) -> Estimate:
-    """As the bench had it, where JSON has null for NaN."""
-    return Estimate._make(math.nan if estimate[name] is None else estimate[name] for name in Estimate._fields)
+def as_grpo(recipe: str, found: Results) -> bool:
+    """Whether a recipe had GRPO's learning rate and updates a step."""
+    return pair(recipe, found) == pair("grpo", found)
 
 
-def together(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of several estimates of one change, weighed by the inverse squares of their intervals.
-
-    They share neither seeds nor problems. One alone is as it was, and of none nothing is known.
-
-    >>> found = together([Estimate(0.03, 0.02, 0.04, 5, 300), Estimate(0.01, -0.01, 0.03, 5, 300)])
-    >>> round(found.value, 3), round(found.high - found.value, 4)
-    (0.026, 0.0089)
-    """
-    if not estimates:
-        return Estimate(math.nan, math.nan, math.nan, 0, 0)
-    if len(estimates) == 1:
-        return estimates[0]
-    weights = [4 / (each.high - each.low) ** 2 for each in estimates]
-    value = sum(weight * each.value for weight, each in zip(weights, estimates, strict=True)) / sum(weights)
-    half = sum(weights) ** -0.5
-    seeds, problems = sum(each.seeds for each in estimates), sum(each.problems for each in estimates)
-    return Estimate(value, value - half, value + half, seeds, problems)
+def final_change(recipe: str, found: Results, quantity: str) -> Estimate:
+    """From GRPO's, on the final test set; NaN where the recipe was not measured there."""
+    measured = found["untouched"]["recipes"] if found["untouched"] else {}
+    nothing = Estimate(math.nan, math.nan, math.nan, 0, 0)
+    return read(measured[recipe]["minus_base"][quantity]) if recipe in measured else nothing
 
 
-def untouched_change(recipe: str, benches: Sequence[Results], quantity: str) -> Estimate:
-    """From GRPO's on the untouched problems, of several benches together; NaN where none has measured it there."""
-    kept = [found["untouched"] for found in benches if found["untouched"] and recipe in found["untouched"]["recipes"]]
-    return together([read(each["recipes"][recipe]["minus_base"][quantity]) for each in kept])
-
-
-def untouched_levels(found: Results, quantity: str) -> tuple[str, str]:
-    """Of the base and of GRPO on the untouched problems; dashes where they were not measured."""
+def final_levels(found: Results, quantity: str) -> tuple[str, str]:
+    """Of the base and of GRPO on the final test set; dashes where they were not measured."""
     kept = found["untouched"]
     return (at(kept["before"][quantity]), at(kept["recipes"]["grpo"]["end"][quantity])) if kept else (NONE, NONE)
 
 
-def as_grpo(recipe: str, benches: Sequence[Results]) -> bool:
-    """Whether it was compared at GRPO's own learning rate and updates a step."""
-    return pair(recipe, benches[0]) == pair("grpo", benches[0])
+def seeds_kept(found: Results) -> str:
+    """The number of seeds, and the recipes that have fewer.
 
-
-def class_changes(recipe: str, benches: Sequence[Results]) -> Results:
-    """From GRPO's pass@1 by the base's pass rate; of several benches, on the same problems, that with most seeds."""
-    found = max(benches, key=lambda each: int(each["bench"]["seeds"]))
-    told: Results = found["recipes"][recipe]["by_rate_before_minus_base"]
-    return told
+    >>> seeds_kept({"recipes": {"grpo": {"seeds": [0, 1, 2, 3]}, "vip": {"seeds": [0, 1, 2]}, "cures": {"seeds": [0]}}})
+    '4 (vip 3, cures 1)'
+    """
+    counts = {name: len(recipe["seeds"]) for name, recipe in found["recipes"].items()}
+    most = max(counts.values())
+    fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
+    return f"{most} ({fewer})" if fewer else str(most)

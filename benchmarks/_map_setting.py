@@ -1,4 +1,4 @@
-"""The map's page of one setting: all that its benches found, behind the overview (``_map_page.py``)."""
+"""The map's page of one setting: all that its benches measured, behind the overview (``_map_page.py``)."""
 
 from __future__ import annotations
 
@@ -7,76 +7,81 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
-from _map_read import Results, at, change, largest, pair, read, written
-from _map_rule import CONTROLS, ahead
+from _map_read import Results, Setting, at, change, largest, pair, read, seeds_kept, written
+from _map_rule import candidate, confirmed
 
 from outrider.bench.crossed import Estimate, Measured, estimate
 from outrider.bench.tables import NONE, markdown
 
 SHOWS = 0.02
 """A difference that one would like to see."""
+SEEDS = 5
+"""Of a whole bench."""
 
 
-def setting_page(setting: str, benches: Mapping[str, Results]) -> str:
-    """Markdown: each bench of a setting, and at which budget differences show in the comparison."""
-    parts = [_OPENING.format(setting=setting)]
-    for title, found in benches.items():
-        parts += [f"## {title}", _sentence(found), _ends(found)]
-        if found["untouched"] is not None:
-            kept = found["untouched"]
-            opening = _UNTOUCHED if found["folder"] == found["part"] else _SHUFFLED
-            parts += [opening.format(count=kept["before"]["pass@1"]["problems"]), _untouched(kept), _told(found)]
-        if found["part"] == "compared":
-            parts += [_BUDGETS.format(seeds=found["bench"]["seeds"]), _budgets(found), _noise(found)]
+def setting_page(name: str, setting: Setting) -> str:
+    """Markdown: the benches of a setting, and at which budget differences show in the comparison."""
+    found = setting.comparison
+    parts = [_OPENING.format(setting=name), "## Comparison", *_bench(found)]
+    parts += [_BUDGETS.format(seeds=len(found["recipes"]["grpo"]["seeds"])), _budgets(found), _noise(found)]
+    for confirmation in setting.confirmations:
+        parts += [f"## Confirmation of `{candidate(confirmation)}`", *_bench(confirmation), _result(confirmation)]
     return "\n\n".join(parts) + "\n"
 
 
 _OPENING = (
-    "# {setting}\n\nWhat stands behind its row of [the map](../page.md). Changes are from GRPO, paired by seed and "
-    "problem; ± is half of the 95 % interval, bold where it excludes 0. *updates*: of the optimizer in a step; "
-    "*on the way*: pass@1 as its mean over the tokens of the run; *at equal pass@1*: where both have the same pass@1, "
-    "so that having gone further along one line does not count; *GRPO's pass@1 after*: tokens until the mean over "
-    "seeds first has GRPO's last one; *newly solved* and *lost*: shares of the problems that none of the base's "
-    "samples solved and some of the recipe's do, and the reverse, which for a second sample of the base are luck. "
+    "# {setting}\n\nAll measurements of one setting of [the map](../page.md). Changes are from GRPO, paired by seed "
+    "and problem; ± is half of the 95 % confidence interval, and a change is bold where the interval excludes 0. "
+    "[The screen](screen/page.md#tuning) chose the hyperparameters of the comparison.\n\n"
+    "- *updates*: of the optimizer in a step\n"
+    "- *on the way*: mean of pass@1 over the tokens of the run\n"
+    "- *at equal pass@1*: where both recipes have the same pass@1, so that having trained further does not count\n"
+    "- *GRPO's pass@1 after*: tokens until the mean over seeds first has GRPO's final pass@1\n"
+    "- *newly solved*, *lost*: share of the problems that none of the base's samples solved and some of the recipe's "
+    "do, and the reverse; a second sample of the base (*base again*) has both by chance\n\n"
     "Changes at equal steps are on each bench's page."
 )
-_UNTOUCHED = "The last policies, once, on {count} held-out problems that nothing was measured on before:"
-_SHUFFLED = (
-    "The last policies, once, on {count} shuffled held-out problems on which this bench measured nothing before. Other "
-    "benches had measured on nearly all of those with three numbers, of which no others exist, and on few of the rest "
-    "([rule](../../../map.py), step 13):"
-)
-_LATER = (
-    "Ahead of GRPO at both ends here: {who}. A design that came later and is ahead at both is recommended before all "
-    "others. One that was run again is judged by that bench alone; later ones can put another in its place."
-)
-_CONTROL = (
-    "Here GRPO has the rate and the updates of the recipe beside it. Whoever is ahead at no end or behind at one is "
-    "recommended no more: {who}."
-)
-_BETTER = (
-    "Here both have values that the rule tried as those of a better GRPO; whether it is, the first numbers of both "
-    "benches say. Who is ahead at one end and behind at none is recommended with these, and else no more: {who}."
-)
+_FINAL = "The last policies, measured once on the final test set: {count} held-out problems {order}."
 _BUDGETS = (
-    "How small a difference shows along the way, on the problems of the first table. ± is the median over the recipes "
-    "of half the 95 % interval of their changes from GRPO, of {seeds} seeds alone, the problems being the same; behind "
-    f"it how many changes are {SHOWS} or more and lie outside their interval:"
+    "How small a difference shows during training, on the problems of the curve. ± is the median over the recipes of "
+    "half the 95 % confidence interval of their changes from GRPO, over {seeds} seeds alone, since the problems are "
+    f"the same. *Show* counts the changes that are {SHOWS} or more and lie outside their interval:"
 )
+
+
+def _bench(found: Results) -> list[str]:
+    """The end of the curve, and the final test set."""
+    parts = [_sentence(found), _ends(found)]
+    if kept := found["untouched"]:
+        shuffled = "task.heldout_order=shuffled" in found["environment"]["command"]
+        order = "in shuffled order" if shuffled else "in the order of their draws"
+        parts += [_FINAL.format(count=kept["before"]["pass@1"]["problems"], order=order), _final(kept)]
+    return parts
+
+
+def _result(found: Results) -> str:
+    if confirmed(found):
+        return "**Confirmed**: significantly higher than GRPO in pass@1 or in the largest pass@k, and lower in neither."
+    return (
+        "**Not confirmed**: not significantly higher than GRPO, or significantly lower in pass@1 or the largest pass@k."
+    )
 
 
 def _sentence(found: Results) -> str:
+    """Levels on the problems of the curve, and the seeds that are kept."""
     before, bench, many = found["before"], found["bench"], largest(found)
     points = found["recipes"]["grpo"]["points"]
     after = points[-1]
     told = (
-        f"The base has pass@1 {at(before['pass@1'])} and {many} {at(before[many])}; GRPO takes them to "
-        f"{at(after['pass@1'])} and {at(after[many])} with {bench['tokens']:,} tokens"
+        f"On the problems of the curve the base has pass@1 {at(before['pass@1'])} and {many} {at(before[many])}. GRPO "
+        f"ends at {at(after['pass@1'])} and {at(after[many])} after {bench['tokens']:,} tokens"
     )
     if len(points) > 1:
-        last = (after[name]["value"] - points[-2][name]["value"] for name in ("pass@1", many))
-        told += ", of which the last 1/{} gave {:+.3f} and {:+.3f}".format(len(points), *last)
-    return f"{told}. [The bench]({found['folder']}/page.md), [the screen](screen/page.md#tuning)."
+        one, most = (after[name]["value"] - points[-2][name]["value"] for name in ("pass@1", many))
+        told += f"; the last 1/{len(points)} of the tokens changed pass@1 by {one:+.3f} and {many} by {most:+.3f}"
+    complete = all(len(recipe["seeds"]) >= SEEDS for recipe in found["recipes"].values())
+    left_out = "" if complete else f" of {SEEDS}; runs whose evaluations were not kept are left out"
+    return f"{told}. Seeds: {seeds_kept(found)}{left_out}. [The bench]({found['folder']}/page.md)."
 
 
 def _ends(found: Results) -> str:
@@ -100,7 +105,7 @@ def _ends(found: Results) -> str:
     return markdown(headings, rows)
 
 
-def _untouched(found: Results) -> str:
+def _final(found: Results) -> str:
     quantities = ("pass@1", "pass@8", largest(found))
     rows = [["*base*", *(at(found["before"][q]) for q in quantities)]]
     for name, recipe in found["recipes"].items():
@@ -110,32 +115,17 @@ def _untouched(found: Results) -> str:
     return markdown(["change from grpo", *quantities], rows)
 
 
-def _told(found: Results) -> str:
-    """Who is ahead there, by what the rule asks of such a bench."""
-    asked = any if found["part"] in ("compared", *CONTROLS) else all
-    best = ahead(found, asked)
-    who = f"`{best}`" if best else "nobody"
-    if found["part"] == "compared":
-        return f"Ahead of GRPO at one end and behind at neither, with the largest sum: {who}."
-    if found["part"] not in CONTROLS:
-        return _LATER.format(who=who)
-    [name] = {*found["recipes"]} - {"grpo"}
-    if found["part"] == "control":
-        return _CONTROL.format(who=f"`{name}` stays" if best else f"not `{name}`")
-    return _BETTER.format(who=f"`{name}` is" if best else f"`{name}` is not")
-
-
 def _noise(found: Results) -> str:
-    """How small a change shows at the end, with the choice of problems, by the median of the recipes' intervals."""
+    """The median interval of a change at the end, which covers the choice of problems too."""
     others = [recipe["minus_base"] for name, recipe in found["recipes"].items() if name != "grpo"]
     told = []
     for quantity in ("pass@1", largest(found)):
         told.append(f"{_usual([read(changes[quantity]) for changes in others])} in {quantity}")
-    return f"With the choice of problems the usual interval at the end is {', '.join(told)}."
+    return f"At the end, with the choice of problems, the median interval is {', '.join(told)}."
 
 
 def _usual(changes: Sequence[Estimate]) -> str:
-    """The median of half their intervals."""
+    """The median of half the intervals."""
     halves = [(each.high - each.low) / 2 for each in changes if not math.isnan(each.low)]
     return f"±{median(halves):.3f}" if halves else "none"
 

@@ -13,49 +13,46 @@ from outrider.bench.report import BenchReport
 from outrider.bench.results import Arm, Point
 from outrider.bench.spec import Bench
 from outrider.bench.tallies import COMPARED, UNTOUCHED, Count, TallyColumn, read_tallies
+from outrider.errors import UserError
 from outrider.measure.bootstrap import Interval
 from outrider.measure.evaluation import Evaluation, Summary
 from outrider.measure.passk import powers_of_two
 from outrider.measure.tally import Tally
 
 NOT_COUNTED = ("greedy", "entropy", "seconds", "spent", "tuning", "failures", "environment", "schema_version")
-"""What tallies do not hold: other measurements, and what is about the runs."""
-OLD = {
-    "countdown": ("better", "compared"),
-    "frontier": ("again", "better", "compared", "control", "last", "later", "next"),
-    "sparse": ("better", "compared", "control", "last", "later"),
-    "prose": ("better", "compared"),
-}
-"""Comparisons that ran before tallies were kept: their numbers wait for another run."""
+"""What tallies do not hold: other measurements, and descriptions of the runs."""
 MISSING = "missing"
 _NAN = math.nan
 
 
 def check(out: Path) -> int:
-    """Compute every committed number again that follows from tallies.
+    """Compute every committed number again that follows from tallies, of all benches but the screens.
 
     Returns:
-        1 if one is another, if a comparison lacks its tallies, or if there is none at all; else 0.
+        1 if a number differs, if a bench lacks its tallies, or if there is no bench; else 0.
     """
     numbers, faults = 0, 0
     for folder in sorted(file.parent for file in out.glob("*/*/results.json") if file.parent.name != "screen"):
         name = folder.relative_to(out)
-        if (folder / "tallies.csv").exists():
-            count, wrong = checked(folder)
-            print("\n".join([f"{name}: {count:,} numbers, {len(wrong)} differ", *wrong]))
-            numbers, faults = numbers + count, faults + len(wrong)
-        elif folder.name in OLD.get(folder.parent.name, ()):
-            print(f"{name}: no tallies; its bench ran before they were kept")
-        else:
+        if not (folder / "tallies.csv").exists():
             print(f"{name}: tallies.csv is missing")
             faults += 1
+            continue
+        try:
+            count, wrong = checked(folder)
+        except (UserError, ValueError, LookupError) as error:
+            print(f"{name}: tallies.csv is not that of the bench: {error}")
+            faults += 1
+            continue
+        print("\n".join([f"{name}: {count:,} numbers, {len(wrong)} differ", *wrong]))
+        numbers, faults = numbers + count, faults + len(wrong)
     if not numbers:
         print(f"{out} holds no comparison with tallies")
     return int(faults > 0 or not numbers)
 
 
 def checked(bench: Path) -> tuple[int, list[str]]:
-    """How many numbers of ``results.json`` follow from ``tallies.csv``, and a sentence for each that is another one."""
+    """How many numbers of ``results.json`` follow from ``tallies.csv``, and a sentence for each that differs."""
     results = json.loads((bench / "results.json").read_bytes())
     again = report_of(bench, results).to_json()
     pairs = list(_pairs(results, again))
@@ -108,7 +105,7 @@ def _evaluation(counts: Mapping[str, Count]) -> Evaluation:
 
 
 def _pairs(kept: Any, again: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Numbers at the same place of both; one that only one of them has stands beside ``MISSING``."""
+    """Numbers at the same place of both; a number that only one of them has is paired with ``MISSING``."""
     if isinstance(kept, dict) and isinstance(again, dict):
         for name in sorted((kept.keys() | again.keys()) - set(NOT_COUNTED)):
             yield from _pairs(kept.get(name, MISSING), again.get(name, MISSING), f"{key}.{name}".lstrip("."))
