@@ -7,9 +7,8 @@ from _map_read import Results, Setting, final_change, largest
 
 def recommended(setting: Setting) -> str:
     """The recipe of the last confirmation, if it is confirmed there; "" for none."""
-    return (
-        candidate(setting.confirmations[-1]) if setting.confirmations and confirmed(setting.confirmations[-1]) else ""
-    )
+    last = setting.confirmations[-1] if setting.confirmations else None
+    return candidate(last) if last and confirmed(last) else ""
 
 
 def confirmed(found: Results) -> bool:

@@ -29,7 +29,6 @@ def test_every_committed_number_follows_from_the_tallies(
 
 
 BROKEN = {
-    "no tallies": "tallies.csv is missing",
     "another tally": "by the tallies",
     "an impossible tally": "tallies.csv is not that of the bench",
     "a problem too few": "is 300, and 299 by the tallies",
@@ -62,11 +61,27 @@ def test_the_check_fails_where_a_committed_bench_is_broken(
     elif broken == "a number too many":
         change["middle"] = 0.05
     tallies.write_text("".join(",".join(row) + "\n" for row in (head, first, *rest)))
-    if broken == "no tallies":
-        tallies.unlink()
     (place / "results.json").write_text(json.dumps(results))
     assert the_map.check(tmp_path) == 1
     assert BROKEN[broken] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tallies", ["missing", "empty"])
+def test_the_check_fails_for_a_bench_without_tallies_beside_a_whole_one(
+    tallies: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("countdown/confirm-prefix-replay", "frontier/confirm-choose-slope3"):
+        shutil.copytree(RESULTS / name, tmp_path / name)
+    assert the_map.check(tmp_path) == 0
+    file = tmp_path / "countdown" / "confirm-prefix-replay" / "tallies.csv"
+    if tallies == "missing":
+        file.unlink()
+    else:
+        file.write_text("")
+    assert the_map.check(tmp_path) == 1
+    said = capsys.readouterr().out
+    assert "countdown/confirm-prefix-replay: tallies.csv is" in said
+    assert "frontier/confirm-choose-slope3: 726 numbers, 0 differ" in said
 
 
 def test_a_pack_with_more_runs_than_the_bench_is_not_overwritten(tmp_path: Path) -> None:
