@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def test_every_measurement_of_ours_runs(
             assert result["tokens_per_second"] > 0
             assert 0.9 * tokens / 1.001 < result["tokens_per_second"] * result["seconds"] < 4 * tokens, name
         assert torch.cuda.is_available() or result.get("peak_gib") is None, name
-        assert result["versions"]["torch"] == torch.__version__
+        assert result["versions"]["torch"] == importlib.metadata.version("torch")
     assert sum("/learning/" in name and result["share_of_peak"] > 0 for name, result in found.items()) == 5
     assert max(found["tiny/head/compiled"]["difference"]) < (1e-2 if torch.cuda.is_available() else 1e-6)
     grpo, dars = found["tiny/step/grpo, local"], found["tiny/step/dars-hw, local"]

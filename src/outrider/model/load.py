@@ -29,7 +29,7 @@ from outrider.errors import UserError
 from outrider.model.chat import chat_of, observation_text, prompt_end, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
-from outrider.model.lora import add_adapter, merged, with_adapter
+from outrider.model.lora import add_adapter, merged, with_adapter, write_adapter
 from outrider.model.nucleus import branching_of
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.places import looks_local
@@ -238,7 +238,7 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
     try:
         shutil.rmtree(part, ignore_errors=True)
         with _without_bars():
-            _exported(policy).save_pretrained(part, max_shard_size=_FILE)
+            _write_weights(policy, part)
         policy.tokenizer.save_pretrained(part)
         (part / "outrider.json").write_text(json.dumps(about, indent=1) + "\n")
         os.replace(part, folder)
@@ -246,11 +246,15 @@ def save_policy(policy: Policy, folder: Path, about: Mapping[str, Any]) -> None:
         raise disk_refused(folder, error) from error
 
 
-def _exported(policy: Policy) -> PreTrainedModel:
-    options = policy.options
-    if not isinstance(options, TrainedPolicyOptions) or options.lora is None or options.export == "adapter":
-        return policy.model  # with an adapter in it, transformers writes the adapter alone
-    return merged(policy.model)
+def _write_weights(policy: Policy, folder: Path) -> None:
+    options, model = policy.options, policy.model
+    if isinstance(options, TrainedPolicyOptions) and options.lora is not None:
+        if options.export == "adapter":
+            folder.mkdir(parents=True)
+            write_adapter(model, folder)
+            return
+        model = merged(model)
+    model.save_pretrained(folder, max_shard_size=_FILE)
 
 
 def prompt_policy(name: str, options: PolicyOptions = PLAIN) -> tuple[Policy, int]:
