@@ -23,6 +23,7 @@ from _gpu_measure import device_peak, timed
 from _gpu_model import Size, fresh, recipe_of
 from torch.nn import functional as F
 
+from outrider.estimate.decoder_shape import shape_of
 from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.model.attention import use_plans
@@ -30,12 +31,11 @@ from outrider.model.load import load_policy
 from outrider.model.weights_file import write_weights
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.ranks import Ranks
 from outrider.record import SampleRequest
 from outrider.record.row import TrainingRow
 from outrider.sample.ready import ready
-from outrider.train.decoder_shape import shape_of
 from outrider.train.engines import open_sampler
-from outrider.train.ranks import Ranks
 
 
 def sampling(size: Size, folder: Path, engine: str, path: str = "auto") -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 from _gpu_measure import begin, rate
 from _gpu_model import Size, recipe_of
 
-from outrider.train.clock import Clock
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.train.engines import open_policy
-from outrider.train.ranks import Ranks
 from outrider.train.run import build
 
 

@@ -24,11 +24,11 @@ from _machine import forget_the_peak, keep, status, trimmed
 
 from outrider.config import load_recipe
 from outrider.model.load import load_policy
+from outrider.processes.clock import Clock
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record.store import RolloutStore
 from outrider.sample.ready import ready
-from outrider.train.clock import Clock
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 from outrider.train.run import build
 
 CASES = [  # recipe, problems, most tokens of a response

@@ -33,8 +33,8 @@ import torch
 from _learning import changes, kill, wait_until
 from _machine import keep
 
+from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
-from outrider.train.clock import training_seconds
 
 RECIPES = ("grpo", "dars-hw", "deep-grpo", "xrpo")
 TOKENS, TINY = 600_000, 20_000

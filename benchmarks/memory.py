@@ -3,7 +3,7 @@
 For each case a process of its own, or two, as `outrider train` starts them: a random model of realistic shape draws
 one wave of responses behind prompts of 512 tokens, learns from some of them, and hands its weights over, twice.
 ``measured``: the largest resident size beside that of the loaded libraries, of the process that takes most.
-``estimated``: :func:`outrider.train.memory.memory` for the same recipe. ``ratio``: of estimated to measured.
+``estimated``: :func:`outrider.estimate.memory.memory` for the same recipe. ``ratio``: of estimated to measured.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from transformers import (
 )
 
 from outrider.config import Recipe, load_recipe
+from outrider.estimate.decoder_shape import DecoderShape, shape_of
+from outrider.estimate.estimate import layout_of
+from outrider.estimate.memory import PROMPT, Memory, memory
 from outrider.model.device import DTYPES
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
 from outrider.model.tiny import character_tokenizer, tiny_policy
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record import Problem, SampleRequest
 from outrider.record.row import TrainingRow, imitation_row
 from outrider.sample.ready import ready
-from outrider.train.decoder_shape import DecoderShape, shape_of
 from outrider.train.engines import open_learner, open_sampler
-from outrider.train.estimate import layout_of
-from outrider.train.launch import launch
-from outrider.train.memory import PROMPT, Memory, memory
-from outrider.train.ranks import Ranks
 
 _MMAP_THRESHOLD = -3  # of mallopt(3)
 

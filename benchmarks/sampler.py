@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from _machine import MAX_TOKENS, PAIRS, base, keep, rates, ratio, requests, rounded, sgemm
 
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 
 PROBLEMS, N, ROWS = 32, 16, 512
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 import unpainted  # noqa: F401 - runs make their pictures and do not paint them
 from outrider.bench.child import PRELOAD
-from outrider.train.cores import usable_cores
+from outrider.processes.cores import usable_cores
 
 # A slow moment of the machine is no failure, and equal code has equal results; `--hypothesis-profile=search` looks for
 # new examples.

@@ -19,7 +19,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 from outrider.bench.child import PRELOAD
-from outrider.train.warm import warm_processes
+from outrider.processes.warm import warm_processes
 from runs import heed_ctrl_c
 
 HANGS = 600.0

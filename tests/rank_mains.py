@@ -28,15 +28,15 @@ from outrider.model.lora import add_adapter, write_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record.row import TrainingRow
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.vllm import VllmSampler
-from outrider.train.clock import Clock
 from outrider.train.engines import open_policy
 from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer
-from outrider.train.ranks import Ranks
 from outrider.train.run import build
 from sharded_mains import Trial, learner_of, rows_of
 from small import random_policy, request

@@ -13,10 +13,10 @@ from outrider.model.load import Policy, load_policy
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Problem, Rollout
 from outrider.sample.sampler import Sampler
 from outrider.train.hand_over import HandOver
-from outrider.train.ranks import Ranks
 from small import request
 
 TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 6;9-6=3,4 3 12 3;"]

@@ -24,9 +24,9 @@ from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.ranks import Ranks
 from outrider.record.row import TrainingRow
 from outrider.sample.ready import ready
-from outrider.train.ranks import Ranks
 from small import random_policy
 
 

@@ -25,10 +25,10 @@ from outrider.errors import UserError
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy, save_policy
 from outrider.model.tiny import character_tokenizer
+from outrider.processes.ranks import Ranks
 from outrider.record import Rollout, SampleRequest, group_id
 from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
-from outrider.train.ranks import Ranks
 from small import random_policy
 
 RECIPE = ["sample.max_tokens=20", "evaluate.problems=3", "task.countdown.sizes=[3,4]", "train.problems=3"]

@@ -12,11 +12,11 @@ from outrider.bench.pool import _advance
 from outrider.config import Recipe, load_recipe
 from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
+from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
 from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
 from outrider.tasks.heldout import heldout_problems
-from outrider.train.clock import training_seconds
 from outrider.train.train_command import train_command
 
 TINY = [

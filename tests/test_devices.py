@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.train.devices import find_devices, host_memory
+from outrider.processes.devices import find_devices, host_memory
 
 GIB = 2**30
 WHOLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -67,7 +67,7 @@ def test_the_smallest_of_several_gpus_counts(monkeypatch: pytest.MonkeyPatch) ->
         def __init__(self, i: int) -> None:
             self.total_memory, self.name = (80 - 40 * i) * GIB, f"card {i}"
 
-    monkeypatch.setattr("outrider.train.devices.driver_there", lambda: True)
+    monkeypatch.setattr("outrider.processes.devices.driver_there", lambda: True)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr("torch.cuda.get_device_properties", Properties)

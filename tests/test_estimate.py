@@ -4,10 +4,10 @@ import pytest
 
 from outrider.cli import main
 from outrider.config import load_recipe
+from outrider.estimate.estimate import estimate, layout_of
+from outrider.estimate.memory import Layout, most_rollouts
 from outrider.model.places import local_config
-from outrider.train.devices import Devices
-from outrider.train.estimate import estimate, layout_of
-from outrider.train.memory import Layout, most_rollouts
+from outrider.processes.devices import Devices
 
 
 def test_the_bound_of_rollouts() -> None:
@@ -48,7 +48,7 @@ def test_a_dry_run_says_it_in_comments(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def lines(monkeypatch: pytest.MonkeyPatch, devices: Devices | None, *overrides: str) -> list[str]:
-    monkeypatch.setattr("outrider.train.estimate.find_devices", lambda: devices)
+    monkeypatch.setattr("outrider.estimate.estimate.find_devices", lambda: devices)
     return estimate(load_recipe("grpo", list(overrides)), local_config("base:countdown"))
 
 
@@ -102,7 +102,7 @@ def test_shares_are_those_of_the_processes_that_there_will_be(monkeypatch: pytes
 
 def test_what_lies_beside_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process reads the whole model before it keeps a share; with offload it keeps that too."""
-    monkeypatch.setattr("outrider.train.estimate.host_memory", lambda: 1 << 30)
+    monkeypatch.setattr("outrider.estimate.estimate.host_memory", lambda: 1 << 30)
     cards = Devices(2, 80 << 30, "a card", host=False)
     engine = "engine={{learner: {{fsdp2: {{offload: {}}}}}, sampler: {{vllm: {{servers: ['http://a:1']}}}}}}"
     for offload in ("true", "false"):

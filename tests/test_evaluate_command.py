@@ -8,9 +8,9 @@ import pytest
 
 from outrider.config import Evaluate
 from outrider.errors import UserError
+from outrider.processes.ranks import Ranks
 from outrider.tasks import Countdown
 from outrider.train import evaluate_command
-from outrider.train.ranks import Ranks
 
 
 def test_what_cannot_be_evaluated_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Group, Problem, Rollout, SampleRequest, correct, incorrect
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.metrics import spent
-from outrider.train.ranks import Ranks
 from small import ScriptedEngine
 
 PROBLEMS = [Problem(f"p{i}", "", level=str(i % 2)) for i in range(1000)]

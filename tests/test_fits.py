@@ -7,10 +7,10 @@ import re
 import pytest
 
 from outrider.config import load_recipe
-from outrider.train.decoder_shape import DecoderShape
-from outrider.train.devices import Devices
-from outrider.train.fits import GIB, Setup, needed, verdict
-from outrider.train.memory import ALONE, Layout
+from outrider.estimate.decoder_shape import DecoderShape
+from outrider.estimate.fits import GIB, Setup, needed, verdict
+from outrider.estimate.memory import ALONE, Layout
+from outrider.processes.devices import Devices
 
 HALF = DecoderShape(151936, 24, 896, 4864, 896, 128, True, 0, True, 32768)  # Qwen2.5-0.5B
 SEVEN = DecoderShape(152064, 28, 3584, 18944, 3584, 512, False, 0, True, 32768)  # Qwen2.5-7B

@@ -17,14 +17,14 @@ from outrider.model.load import Policy, load_policy
 from outrider.model.options import PolicyOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record import Rollout, SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
 from outrider.sample.sampler import Export
 from outrider.train.hand_over import HandOver
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 from sampler_cases import hand_over, move, probe_prompts
 
 OPTIONS = SampleOptions(max_tokens=24)

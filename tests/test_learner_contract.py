@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import sharded_mains
 from outrider.errors import UserError
-from outrider.train.launch import RankMain, launch
+from outrider.processes.launch import RankMain, launch
 from sharded_mains import Trial
 
 STEPS = 10

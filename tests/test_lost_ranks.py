@@ -13,9 +13,9 @@ import pytest
 import rank_mains
 from outrider.config import load_recipe
 from outrider.errors import UserError
-from outrider.train.estimate import layout_of
-from outrider.train.launch import launch
-from outrider.train.ranks import RankLostError
+from outrider.estimate.estimate import layout_of
+from outrider.processes.launch import launch
+from outrider.processes.ranks import RankLostError
 from outrider.train.train_command import train_command
 
 
@@ -51,8 +51,8 @@ def test_what_ended_one_rank_is_told_though_no_collective_carried_it() -> None:
 
 def started(main: str) -> subprocess.CompletedProcess[str]:
     program = (
-        "from outrider.train.warm import warm_ahead\nwarm_ahead('rank_mains', 2)\n"
-        "import sys, rank_mains\nfrom outrider.errors import UserError\nfrom outrider.train import launch\n"
+        "from outrider.processes.warm import warm_ahead\nwarm_ahead('rank_mains', 2)\n"
+        "import sys, rank_mains\nfrom outrider.errors import UserError\nfrom outrider.processes import launch\n"
         f"launch._NOTICE_SECONDS = 0.5\ntry: launch.launch(2, rank_mains.{main})\n"
         "except UserError as error: sys.stdout.write(f'said: {error}')"
     )

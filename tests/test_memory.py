@@ -14,6 +14,9 @@ import torch
 import memory_main
 from outrider.bench.child import PRELOAD
 from outrider.config import Recipe, load_recipe
+from outrider.estimate import memory as estimated
+from outrider.estimate.decoder_shape import DecoderShape, shape_of
+from outrider.estimate.memory import Layout, Memory, activations, memory
 from outrider.learn.recompute import recompute_layers
 from outrider.model.attention import use_plans
 from outrider.model.device import DTYPES, products_in
@@ -21,13 +24,10 @@ from outrider.model.forward import own_hidden
 from outrider.model.head import CHUNK, GPU_CHUNKS
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions
+from outrider.processes.warm import warm_processes
 from outrider.sample.decoder import PackedDecoder
 from outrider.sample.fused import FusedDecoder
 from outrider.sample.store import Store
-from outrider.train import memory as estimated
-from outrider.train.decoder_shape import DecoderShape, shape_of
-from outrider.train.memory import Layout, Memory, activations, memory
-from outrider.train.warm import warm_processes
 from policy_rows import row
 from small import random_model
 

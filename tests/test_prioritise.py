@@ -17,12 +17,12 @@ from outrider.errors import UserError
 from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Stage, Surroundings, Uniform, View
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Context, Group, Problem, Rollout, SampleRequest, Verdict, correct, incorrect
 from outrider.record.verdict import Outcome
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator
-from outrider.train.ranks import Ranks
 from small import LONG, ScriptedEngine, params
 from test_prioritise_formulas import T
 

@@ -18,11 +18,11 @@ import rank_mains
 from outrider.config import load_recipe
 from outrider.credit.assign import assign
 from outrider.errors import UserError
+from outrider.processes import warm
+from outrider.processes.cores import usable_cores
+from outrider.processes.launch import launch
+from outrider.processes.warm import warm_processes
 from outrider.record import Group
-from outrider.train import warm
-from outrider.train.cores import usable_cores
-from outrider.train.launch import launch
-from outrider.train.warm import warm_processes
 from small import ScriptedEngine
 
 

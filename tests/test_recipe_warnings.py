@@ -10,8 +10,8 @@ import pytest
 
 from outrider.cli import main
 from outrider.config import list_recipes, load_recipe
-from outrider.train import recipe_warnings as module
-from outrider.train.recipe_warnings import OUT_OF_PROPORTION, recipe_warnings
+from outrider.preflight import recipe_warnings as module
+from outrider.preflight.recipe_warnings import OUT_OF_PROPORTION, recipe_warnings
 
 SMALL = [
     *("train.problems=4", "train.tokens=null", "train.steps=2", "train.trackers=[]", "train.ranks=1"),

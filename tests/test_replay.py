@@ -17,14 +17,14 @@ from outrider.credit.group_mean import GroupMean
 from outrider.errors import UserError
 from outrider.explore import Replay, Uniform
 from outrider.explore.outcome import evidence, first_pass, outcome
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Group, Mode, Observation, Outcome, Rollout, SampleRequest
 from outrider.record.store import RolloutStore
 from outrider.report.run import open_run
 from outrider.runs.folder import RunFolder
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
-from outrider.train.ranks import Ranks
 from scripted import POOL, Run, World, group, members, view
 
 

@@ -23,6 +23,7 @@ from outrider.model.weights_file import write_weights
 from outrider.objective import Mask, Truncate
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.ranks import Ranks
 from outrider.record import RAW, Mode, SamplingParams, StopReason
 from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
@@ -34,7 +35,6 @@ from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
 from outrider.train.collect import with_entropies
 from outrider.train.engines import open_sampler
-from outrider.train.ranks import Ranks
 from sampler_cases import LONG, PROMPTS, draw, hand_over, move, own_logits, own_logprobs
 from small import branch_of, request
 from vllm_servers import Server, driver_there, needs_vllm, needs_vllm_here, on_a_cpu

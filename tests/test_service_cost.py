@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.config import load_recipe
-from outrider.train.service_cost import Tokens, evaluation_tokens, evaluations, service_lines, step_tokens
+from outrider.estimate.service_cost import Tokens, evaluation_tokens, evaluations, service_lines, step_tokens
 
 FITS = ["engine=tinker", "policy.lora={rank: 8}", "learn.clip_norm=null", "train.problems=2", "sample.max_tokens=10"]
 PLAIN = [*FITS, "explore.0.n=4", "objective.correction=null"]

@@ -9,7 +9,7 @@ import pytest
 
 from outrider.cli import main
 from outrider.record import Group, Problem, Rollout, StopReason, Verdict, correct, incorrect
-from outrider.train.signal_warnings import SignalWatch
+from outrider.screen.signal_warnings import SignalWatch
 
 NONE = np.zeros(0, np.int32)
 

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.cli import main
 from outrider.config import load_recipe
-from outrider.train.time_estimate import Amounts, Rates, amount_lines, amounts, estimate
+from outrider.estimate.time_estimate import Amounts, Rates, amount_lines, amounts, time_sentence
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def test_a_stage_without_a_bound_is_named() -> None:
     [training, _] = amount_lines(load_recipe("dapo", recipe))
     assert training.endswith("generated tokens, and those of refill, which have no bound")
     assert amounts(load_recipe("dapo", ["train.tokens=1000000"])).unbounded == ()
-    assert "at most" not in estimate(load_recipe("dapo", recipe), Rates(1, 1, 1, 1, 8), 1)
+    assert "at most" not in time_sentence(load_recipe("dapo", recipe), Rates(1, 1, 1, 1, 8), 1)
 
 
 def test_the_estimate_is_tokens_times_rates_up_to_the_limit_of_seconds() -> None:
     few = ["evaluate={before: false, greedy: false, n: 1, problems: 10}", "train.tokens=1000"]  # 960 tokens
     rates = Rates(sample=0.01, verify=0.02, learn=0.03, other=0.04, tokens=8)
-    whole = estimate(load_recipe("grpo", few), rates, 2)  # 1000 x 0.10 / 2 and 960 x 0.03 / 2
+    whole = time_sentence(load_recipe("grpo", few), rates, 2)  # 1000 x 0.10 / 2 and 960 x 0.03 / 2
     assert whole.startswith("time: about 1:04 at most")
     assert "training 0:50 (sample 0:05, verify 0:10, learn 0:15, other 0:20), evaluation 0:14" in whole
-    short = estimate(load_recipe("grpo", [*few, "train.seconds=20"]), rates, 2)
+    short = time_sentence(load_recipe("grpo", [*few, "train.seconds=20"]), rates, 2)
     assert "training 0:20 (train.seconds), evaluation 0:14" in short
 
 

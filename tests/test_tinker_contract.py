@@ -30,15 +30,15 @@ from outrider.model.options import LoraOptions
 from outrider.model.tinker_service import ServiceRollout, TinkerService
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Outcome, Problem, Rollout, SampleRequest, SamplingParams, StopReason, Verdict
 from outrider.record.row import TrainingRow
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import Room
 from outrider.sample.tinker import TinkerSampler
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.hand_over import HandOver
-from outrider.train.ranks import Ranks
 from policy_rows import STREAMS, ragged_rows
 from scripted_tinker import ScriptedTinker
 from small import branch_of, request

@@ -9,8 +9,8 @@ import numpy as np
 
 from outrider.config import load_recipe
 from outrider.record import Group, Outcome, Problem, Rollout, StopReason, Verdict
+from outrider.screen.verdict_warnings import VerdictWatch
 from outrider.train.train_command import train_command
-from outrider.train.verdict_warnings import VerdictWatch
 
 NONE = np.zeros(0, np.int32)
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.environments.tool_calls import read_turn
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Outcome, Problem, SampleRequest
 from outrider.tasks import WordProblems
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.ranks import Ranks
 from outrider.verify.code import UnitTests
 from outrider.verify.function import Function
 from outrider.verify.judge import Judge

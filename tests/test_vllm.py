@@ -18,6 +18,8 @@ from outrider.errors import EngineLostError, UserError
 from outrider.model.load import Policy
 from outrider.model.lora import add_adapter
 from outrider.model.options import LoraOptions, TrainedPolicyOptions
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record import SampleRequest, StopReason
 from outrider.sample import vllm_engine
 from outrider.sample.options import SampleOptions, Vllm
@@ -25,8 +27,6 @@ from outrider.sample.serve_command import server_environment
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_requests import VllmRequests
 from outrider.train.engines import open_engines
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 from scripted_vllm import ScriptedVllm, tokens_of
 from small import random_policy, request
 

@@ -10,10 +10,10 @@ import pytest
 
 import rank_mains
 from outrider.model.load import load_policy
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.runs.folder import RunFolder
 from outrider.screen.screen import Screen
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 from outrider.train.run import Run
 from processes import begun
 from scripted_vllm import SamplingVllm

@@ -18,15 +18,15 @@ from outrider.integrations.verl_config_command import load_for_verl
 from outrider.model.load import Policy, context_length, load_policy
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Group, Rollout
 from outrider.record.row import TrainingRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.tasks.heldout import heldout_problems
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator
-from outrider.train.ranks import Ranks
 
 SMALL = ["train.steps=4", "train.tokens=null", "train.problems=6", "task.countdown.sizes=[3, 4]", "evaluate.problems=4"]
 SMALL += ["evaluate.n=2", "evaluate.greedy=false", "evaluate.bootstrap=0"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.train.devices import driver_there
+from outrider.processes.devices import driver_there
 
 PYTHON = os.environ.get("OUTRIDER_VLLM_PYTHON", "")
 needs_vllm = pytest.mark.skipif(not PYTHON, reason="OUTRIDER_VLLM_PYTHON names no interpreter with vLLM")

@@ -56,7 +56,10 @@ LAYERS: dict[str, set[str]] = {
     "runs": VOCABULARY | {"config"},
     "screen": VOCABULARY | {"config", "measure", "runs"},
 }
-LAYERS["preflight"] = VOCABULARY | {"*.options", "config", "tasks", "model", "explore"}
+# several processes that work as one, and what a configuration will need: for whoever starts runs
+LAYERS["processes"] = VOCABULARY
+LAYERS["preflight"] = VOCABULARY | {"*.options", "config", "tasks", "model", "explore", "credit", "processes"}
+LAYERS["estimate"] = set(LAYERS)
 # the loop, and what starts its processes: they may import everything below, in this order
 for above in ["train", "analyse", "bench"]:
     LAYERS[above] = set(LAYERS)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from outrider.config import Recipe, load_recipe
-from outrider.train.decoder_shape import DecoderShape, shape_of
-from outrider.train.devices import Devices
-from outrider.train.fits import GIB, Setup, needed
-from outrider.train.memory import Layout, memory
+from outrider.estimate.decoder_shape import DecoderShape, shape_of
+from outrider.estimate.fits import GIB, Setup, needed
+from outrider.estimate.memory import Layout, memory
+from outrider.processes.devices import Devices
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/memory.md"

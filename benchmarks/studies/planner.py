@@ -39,11 +39,11 @@ from outrider.explore.stage import Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import View
 from outrider.model.load import load_policy
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, correct, incorrect, uniforms
 from outrider.sample.ready import ready
-from outrider.train.clock import Clock
 from outrider.train.loop import Trainer
-from outrider.train.ranks import Ranks
 from outrider.train.run import build
 
 ONE = np.ones(1, np.int32)

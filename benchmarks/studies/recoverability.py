@@ -28,14 +28,14 @@ from outrider.explore.branch import branch_request
 from outrider.explore.segment import Delimiter
 from outrider.explore.select import Pivot
 from outrider.model.load import load_policy
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
 from outrider.tasks.countdown import Countdown
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.ranks import Ranks
 
 PROBLEMS, BRANCHES, RESAMPLES = 800, 8, 200
 

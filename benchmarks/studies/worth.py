@@ -35,13 +35,13 @@ from outrider.config import load_recipe
 from outrider.config.train import RewardOptions
 from outrider.model.forward import Continuation, own_statistics
 from outrider.model.load import Policy, load_policy
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Rollout, SampleRequest
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
-from outrider.train.ranks import Ranks
 
 PROBLEMS, AT_ONCE, RESAMPLES = 240, 5, 200
 CLASSES = {"none of 64": 0.0, "to 1/32": 1 / 32, "to 1/8": 1 / 8, "to 1/4": 1 / 4, "to 1/2": 1 / 2, "above": 1.0}

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from outrider.analyse.selection import WorkUnit
 from outrider.errors import UserError
+from outrider.processes.ranks import Ranks
 from outrider.record.disk import sweep, write_atomically
 from outrider.runs.folder import lock_folder
 from outrider.screen.progress import Progress
-from outrider.train.ranks import Ranks
 
 _ABOUT = "about.json"
 _LOCK = ".lock"

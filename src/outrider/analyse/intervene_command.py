@@ -22,14 +22,14 @@ from outrider.errors import UserError
 from outrider.interrupts import SAME_COMMAND
 from outrider.measure.intervention import effects
 from outrider.model.load import Policy, context_length
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Outcome, Prefix, Problem, Rollout, SampleRequest, Verdict
 from outrider.runs.checkpoint import weights_hash
 from outrider.sample.local import LocalSampler, stops_of
 from outrider.sample.requests import decode
 from outrider.sample.sampler import Sampler
 from outrider.tasks.task import Task
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 
 
 class Interventions:

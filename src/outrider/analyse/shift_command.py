@@ -17,10 +17,10 @@ from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.analyse.tokens_command import about_of, key_columns, own, print_line, print_place, processes
 from outrider.interrupts import SAME_COMMAND
 from outrider.measure.shift import LARGE
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record import Rollout
 from outrider.runs.checkpoint import weights_hash
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 
 
 def shift_command(run: Path, options: Shift, plan: AnalysisPlan, out: Path) -> int:

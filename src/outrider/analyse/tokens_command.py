@@ -18,10 +18,10 @@ from outrider.analyse.forward import TokenValues, token_values
 from outrider.analyse.policies import open_policy, refuse_foreign, vocabulary
 from outrider.analyse.selection import AnalysisPlan, WorkUnit, token_parts
 from outrider.interrupts import SAME_COMMAND
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record import Mode, Rollout
 from outrider.runs.checkpoint import weights_hash
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 
 SCHEMA_VERSION = 1
 

@@ -22,10 +22,10 @@ from outrider.bench.untouched import measure_untouched, untouched_cell
 from outrider.config import Recipe, dump_yaml, read_yaml, recipe_of_run
 from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation
+from outrider.processes.cores import usable_cores
 from outrider.record.disk import sweep, write_atomically
 from outrider.runs.environment import environment
 from outrider.runs.folder import RunFolder, lock_folder
-from outrider.train.cores import usable_cores
 
 _SPEC, _ENVIRONMENT = "bench.yaml", "environment.json"
 

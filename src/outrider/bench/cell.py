@@ -11,8 +11,8 @@ from typing import Any
 from outrider.bench.spec import FIRST_TUNING_SEED, Bench, Tune
 from outrider.config import load_recipe, read_yaml, recipe_of_run
 from outrider.errors import UserError
+from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
-from outrider.train.clock import training_seconds
 
 
 @dataclass(frozen=True, slots=True)

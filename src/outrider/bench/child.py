@@ -13,8 +13,8 @@ from pathlib import Path
 from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.interrupts import TERMINATED, Terminated
+from outrider.processes.cores import pin
 from outrider.record.disk import move
-from outrider.train.cores import pin
 
 PRELOAD = ["outrider.train.train_command", "outrider.screen.curves", "matplotlib.figure"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from outrider.bench.spec import Bench
 from outrider.config import Recipe, dump_yaml
-from outrider.train.recipe_warnings import recipe_warnings
+from outrider.preflight.recipe_warnings import recipe_warnings
 
 
 def plan(bench: Bench, recipes: Mapping[str, Recipe]) -> str:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from outrider.bench.cell import Cell
 from outrider.bench.child import PRELOAD, run_cell
 from outrider.errors import UserError
+from outrider.processes.warm import warm_processes
 from outrider.screen.progress import Progress
-from outrider.train.warm import warm_processes
 
 _LOOK_SECONDS = 1.0
 _LEAVE_SECONDS = 60.0

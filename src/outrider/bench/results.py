@@ -16,8 +16,8 @@ from outrider.errors import UserError
 from outrider.measure.evaluation import Evaluation, pass_values
 from outrider.measure.passk import shown_ks
 from outrider.measure.tally import Tally
+from outrider.processes.clock import training_seconds
 from outrider.runs.folder import RunFolder
-from outrider.train.clock import training_seconds
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_yaml(evaluation.model_dump(mode="json"))
         return _check(evaluation)
-    from outrider.train.warm import warm_ahead
+    from outrider.processes.warm import warm_ahead
 
     warm_ahead("outrider.train.evaluate_command", ranks=0)
     with interrupts_held():

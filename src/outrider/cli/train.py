@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         _print_estimate(recipe)
         return _check(recipe, arguments.force)
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
-    from outrider.train.warm import warm_ahead
+    from outrider.processes.warm import warm_ahead
 
     warm_ahead("outrider.train.train_command", recipe.train.ranks)
     with interrupts_held():
@@ -50,12 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(recipe: Recipe, force: bool) -> int:
+    from outrider.estimate.estimate import lacking, layout_of
+    from outrider.estimate.time_estimate import amount_lines
     from outrider.model.places import local_config
     from outrider.preflight.check import wanted_by
     from outrider.preflight.local import checked_here
-    from outrider.train.devices import find_devices
-    from outrider.train.estimate import lacking, layout_of
-    from outrider.train.time_estimate import amount_lines, time_line
+    from outrider.processes.devices import find_devices
+    from outrider.train.time_probe import time_line
 
     sys.stdout.writelines(f"# {line}\n" for line in amount_lines(recipe))
     checked = checked_here(recipe.task, wanted_by(recipe), recipe.model, recipe.policy)
@@ -68,10 +69,10 @@ def _check(recipe: Recipe, force: bool) -> int:
 
 def _print_estimate(recipe: Recipe) -> None:
     """What the run will take, as comments, so that what is printed is a recipe still."""
+    from outrider.estimate.estimate import estimate
     from outrider.model.places import local_config
+    from outrider.preflight.recipe_warnings import recipe_warnings
     from outrider.screen.trackers import missing_trackers
-    from outrider.train.estimate import estimate
-    from outrider.train.recipe_warnings import recipe_warnings
 
     warnings = [
         f"warning: {warning}" for warning in [*recipe_warnings(recipe), *missing_trackers(recipe.train.trackers)]

@@ -15,13 +15,13 @@ from outrider.integrations.verl_handed import HandedAdvantages, advantages_for
 from outrider.integrations.verl_sampler import VerlSampler
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Group, Mode, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import TrainingRow
 from outrider.tasks.heldout import heldout_problems
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
-from outrider.train.ranks import Ranks
 
 
 class MadeStep(NamedTuple):

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from outrider.config.train import RewardOptions
 from outrider.errors import UserError
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Rollout, SampleRequest
 from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Arriving, Sampler
 from outrider.tasks.task import Task
-from outrider.train.clock import Clock
-from outrider.train.ranks import Ranks
 
 Entropies = Callable[[Sequence[TrainingRow]], Sequence[NDArray[np.floating]]]
 """The entropy of every own token of rows, on every rank."""

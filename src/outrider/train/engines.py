@@ -16,11 +16,11 @@ from outrider.model.compute import ComputePath
 from outrider.model.device import placement
 from outrider.model.load import Policy, load_policy
 from outrider.objective.policy_loss import PolicyLoss
+from outrider.processes.ranks import Ranks
 from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.options import Vllm
 from outrider.sample.ready import on_path, ready
 from outrider.sample.sampler import Sampler
-from outrider.train.ranks import Ranks
 from outrider.train.turns import turn_options
 
 

@@ -12,17 +12,17 @@ from outrider.measure.table import as_markdown, as_table
 from outrider.model.device import placement
 from outrider.model.load import load_policy
 from outrider.preflight.check import Wanted, preflight
+from outrider.processes.clock import Clock
+from outrider.processes.launch import launch
+from outrider.processes.ranks import Ranks
 from outrider.record.disk import write_atomically
 from outrider.runs.folder import RunFolder
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.tasks.heldout import heldout_problems
 from outrider.tasks.task import counted
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.evaluate import Evaluator, write_evaluated
-from outrider.train.launch import launch
-from outrider.train.ranks import Ranks
 from outrider.train.turns import turn_options, with_turns
 
 

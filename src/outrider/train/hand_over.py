@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from outrider.errors import UserError
 from outrider.learn.learner import Learner
+from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Sampler
-from outrider.train.ranks import Ranks
 
 _PARAMS = SamplingParams(max_tokens=8)  # each token after the first is drawn from keys and values that were kept
 

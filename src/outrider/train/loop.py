@@ -15,13 +15,13 @@ from outrider.errors import EngineLostError, UserError
 from outrider.explore.explorer import Explorer
 from outrider.interrupts import SafeStop
 from outrider.learn.learner import Learner
+from outrider.processes.clock import Clock, training_seconds
+from outrider.processes.ranks import Ranks
 from outrider.record import Group, Ids, Problem
 from outrider.runs.checkpoint import Checkpoint
-from outrider.train.clock import Clock, training_seconds
 from outrider.train.collect import Collector
 from outrider.train.hand_over import HandOver
 from outrider.train.metrics import step_metrics
-from outrider.train.ranks import Ranks
 
 MOST_NONFINITE = 3
 

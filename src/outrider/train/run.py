@@ -14,26 +14,26 @@ from outrider.explore.stream import ProblemStream
 from outrider.learn.learner import PolicyWriter
 from outrider.model.device import placement
 from outrider.model.load import Policy, context_length
+from outrider.preflight.recipe_warnings import recipe_warnings
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
 from outrider.record import Group
 from outrider.record.disk import move, write_atomically
 from outrider.runs.checkpoint import Checkpoint, Checkpoints, weights_hash
 from outrider.runs.folder import RunFolder
 from outrider.runs.whole import first_gap
 from outrider.screen.screen import Screen
+from outrider.screen.signal_warnings import SignalWatch
 from outrider.screen.trackers import Tracker, open_trackers
+from outrider.screen.verdict_warnings import VerdictWatch
 from outrider.tasks.heldout import heldout_problems
 from outrider.tasks.task import counted
-from outrider.train.clock import Clock
 from outrider.train.collect import Collector
 from outrider.train.engines import open_engines
 from outrider.train.evaluate import Evaluator, write_evaluated
 from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer, Watcher
-from outrider.train.ranks import Ranks
-from outrider.train.recipe_warnings import recipe_warnings
-from outrider.train.signal_warnings import SignalWatch
 from outrider.train.turns import single_turns, with_turns
-from outrider.train.verdict_warnings import VerdictWatch
 
 T = TypeVar("T")
 

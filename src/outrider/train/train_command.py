@@ -6,18 +6,18 @@ from pathlib import Path
 
 from outrider.config import Recipe
 from outrider.errors import EngineLostError, UserError
+from outrider.estimate.estimate import lacking
 from outrider.interrupts import SafeStop, Terminated
 from outrider.model.places import local_config
 from outrider.preflight.check import preflight, wanted_by
+from outrider.processes.agreed_stop import AgreedStop
+from outrider.processes.clock import Clock
+from outrider.processes.launch import launch
+from outrider.processes.other_launcher import started_by_another
+from outrider.processes.ranks import RankLostError, Ranks
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
-from outrider.train.agreed_stop import AgreedStop
-from outrider.train.clock import Clock
 from outrider.train.engines import open_policy, processes_of
-from outrider.train.estimate import lacking
-from outrider.train.launch import launch
-from outrider.train.other_launcher import started_by_another
-from outrider.train.ranks import RankLostError, Ranks
 from outrider.train.run import Run, build, reference_of
 
 RESUME = "`outrider train … --resume` goes on"

@@ -11,7 +11,7 @@ from outrider.config import Recipe
 from outrider.credit import Members, advantages_of, split
 from outrider.explore import Refill
 from outrider.explore.stage import Bounds, bounds_after
-from outrider.train.cores import usable_cores
+from outrider.processes.cores import usable_cores
 
 MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
 LATE = 10**9  # a step by which whatever changes along a run has changed, where nobody knows how many it has

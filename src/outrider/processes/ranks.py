@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from outrider.errors import UserError
-from outrider.train.cores import usable_cores
+from outrider.processes.cores import usable_cores
 
 T = TypeVar("T")
 

@@ -24,9 +24,9 @@ import torch
 
 from outrider.errors import UserError
 from outrider.interrupts import STOPS, Terminated, ignoring_interrupts
-from outrider.train.cores import usable_cores
-from outrider.train.ranks import LOST, RankLostError, Ranks, how_it_ended
-from outrider.train.warm import warm_processes
+from outrider.processes.cores import usable_cores
+from outrider.processes.ranks import LOST, RankLostError, Ranks, how_it_ended
+from outrider.processes.warm import warm_processes
 
 RankMain = Callable[..., int]
 _LEAVE_SECONDS = 30

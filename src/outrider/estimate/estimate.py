@@ -1,7 +1,7 @@
 """What a run will need, in sentences, from its recipe and the model's config.json alone: generated tokens and memory.
 
 Tokens of a step are bounded by the rollouts that the stages may ask for, each of ``sample.max_tokens``. Memory is as
-:mod:`outrider.train.memory` counts it, for the devices that are found.
+:mod:`outrider.estimate.memory` counts it, for the devices that are found.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from outrider.config import Recipe
+from outrider.estimate.decoder_shape import DecoderShape, shape_of
+from outrider.estimate.fits import GIB, LIBRARIES, Setup, needed, verdict
+from outrider.estimate.memory import Layout, Memory, keys_and_values, memory, most_rollouts, number_bytes, wave
+from outrider.estimate.service_cost import service_lines
 from outrider.learn.options import Fsdp2, Tinker
 from outrider.model.places import model_folder
+from outrider.processes.cores import usable_cores
+from outrider.processes.devices import Devices, find_devices, host_memory
+from outrider.processes.other_launcher import started_by_another
 from outrider.sample.options import Vllm
-from outrider.train.cores import usable_cores
-from outrider.train.decoder_shape import DecoderShape, shape_of
-from outrider.train.devices import Devices, find_devices, host_memory
-from outrider.train.fits import GIB, LIBRARIES, Setup, needed, verdict
-from outrider.train.memory import Layout, Memory, keys_and_values, memory, most_rollouts, number_bytes, wave
-from outrider.train.other_launcher import started_by_another
-from outrider.train.service_cost import service_lines
 
 _ROLLOUT, _TOKEN = 2_000, 16
 """Bytes of a rollout, and of each of its tokens: id, log-probability, entropy, text."""
@@ -122,7 +122,7 @@ def _unknown_targets(recipe: Recipe, shape: DecoderShape) -> list[str]:
 
 
 def layout_of(recipe: Recipe, devices: Devices | None) -> Layout:
-    """The processes of a run, as :func:`outrider.train.launch.launch` starts them, or as torchrun has."""
+    """The processes of a run, as :func:`outrider.processes.launch.launch` starts them, or as torchrun has."""
     on_gpus = devices is not None and not devices.host
     asked = started_by_another(recipe.train.ranks) or recipe.train.ranks
     processes = asked or (1 if on_gpus else len(usable_cores()))

@@ -44,10 +44,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outrider.config import Recipe
+from outrider.estimate.decoder_shape import DecoderShape
 from outrider.explore import Bounds, Stage
 from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
-from outrider.train.decoder_shape import DecoderShape
 
 PROMPT = 512
 """Tokens of a prompt where none has been seen: a long problem with a template."""

@@ -10,7 +10,7 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 
 from outrider.interrupts import ignoring_interrupts
-from outrider.train.cores import usable_cores
+from outrider.processes.cores import usable_cores
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd")
 _LONGEST = 70  # bytes of a folder in which multiprocessing's names for a socket have room: 103 less 32

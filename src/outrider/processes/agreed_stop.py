@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from outrider.interrupts import SafeStop, Terminated
-from outrider.train.ranks import Ranks
+from outrider.processes.ranks import Ranks
 
 
 class AgreedStop(SafeStop):

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from outrider.config import Recipe
+from outrider.estimate.decoder_shape import DecoderShape
+from outrider.estimate.memory import Layout, memory, wave
 from outrider.learn.options import Fsdp2
 from outrider.model.options import LoraOptions
+from outrider.processes.devices import Devices
 from outrider.sample.options import Vllm
-from outrider.train.decoder_shape import DecoderShape
-from outrider.train.devices import Devices
-from outrider.train.memory import Layout, memory, wave
 
 GIB = 2**30
 LIBRARIES = GIB // 2

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from outrider.config import Recipe
+from outrider.estimate.memory import most_rollouts
 from outrider.learn.options import Prices, Tinker
 from outrider.learn.service_loss import named_loss
-from outrider.train.memory import most_rollouts
 
 _PROMPTS = 32  # of a task, whose mean stands for all
 

@@ -1,0 +1,92 @@
+"""A first estimate of a run's time, from short responses that are sampled and thrown away."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrider.config import Recipe
+from outrider.estimate.decoder_shape import shape_of
+from outrider.estimate.time_estimate import Rates, time_sentence
+from outrider.learn.options import Tinker
+from outrider.model.places import local_config
+from outrider.record.row import row_of
+from outrider.sample.options import Vllm
+from outrider.tasks.turn_task import TurnTask
+
+PROBLEMS, TOKENS = 8, 32
+"""Problems of the probe, and tokens of a response."""
+BACKWARD = 3
+"""A forward and a backward pass take about as long as three forward ones."""
+LARGEST = 50_000_000
+"""Parameters of the largest model that is probed on a CPU: beyond, the probe itself takes minutes."""
+
+
+def time_line(recipe: Recipe, processes: int) -> str:
+    """The time of a run in one sentence, or why there is no estimate.
+
+    Raises:
+        UserError: the probe ends as the run would.
+    """
+    if (why := _no_probe(recipe)) is not None:
+        return f"time: no estimate, since {why}"
+    rates = _measured(recipe, processes)
+    if rates is None:
+        return "time: no estimate, since the probe generated no token"
+    return time_sentence(recipe, rates, processes)
+
+
+def _no_probe(recipe: Recipe) -> str | None:
+    """Why nothing is measured."""
+    import torch  # not at the top: a dry run goes without torch where there is none
+
+    if isinstance(recipe.engine.learner, Tinker) or isinstance(recipe.engine.sampler, Vllm):
+        return "the probe measures the local engines alone"
+    if isinstance(recipe.task, TurnTask) and not recipe.task.trusted:
+        return "the probe would run the task's environments"
+    if torch.cuda.is_available():
+        return None
+    shape = shape_of(local_config(recipe.model) or {})
+    if shape is None or shape.parameters > LARGEST:
+        return f"the model has over {LARGEST:,} parameters, or a number that is not known, and there is no GPU"
+    return None
+
+
+def _measured(recipe: Recipe, processes: int) -> Rates | None:
+    """The rates of short responses to a few problems; None where no token was generated."""
+    import torch  # not at the top: a dry run goes without torch where there is none
+
+    from outrider.processes.clock import Clock
+    from outrider.processes.ranks import Ranks
+    from outrider.train.engines import open_policy
+    from outrider.train.run import build
+
+    short = recipe.sample.model_copy(update={"max_tokens": min(TOKENS, recipe.sample.max_tokens)})
+    probed, ranks, clock = recipe.model_copy(update={"sample": short}), Ranks(), Clock()
+    policy, _ = open_policy(probed, ranks)
+    threads = torch.get_num_threads()
+    if processes > 1:
+        torch.set_num_threads(1)  # as each of them has
+    trainer = build(probed, policy, ranks, clock)
+    problems = min(PROBLEMS, recipe.train.problems)
+    try:
+        trainer.explorer.prepare()
+        with clock.phase("other"):
+            trainer.hand_over(0)  # which also makes what is made once
+        clock.take()
+        with clock.phase("other"):
+            groups, _ = trainer.explorer.explore(1, problems, trainer.collect, 0.0)
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        rows = [row_of(r, np.zeros(r.trainable_tokens), r.prompt_ids) for r in rollouts]
+        trainer.learner.logprobs(rows)  # the first pass pays for memory that the others find
+        with clock.phase("learn"):
+            trainer.learner.logprobs(rows)
+        seconds = clock.take()
+    finally:
+        torch.set_num_threads(threads)
+        trainer.collect.sampler.close()
+        recipe.task.close()
+    tokens = sum(group.generated_tokens for group in groups)
+    if not tokens:
+        return None
+    of = {name: seconds.get(name, 0.0) / tokens for name in ("sample", "verify", "learn", "other")}
+    return Rates(of["sample"], of["verify"], BACKWARD * recipe.learn.epochs * of["learn"], of["other"], tokens)
