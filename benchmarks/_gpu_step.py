@@ -10,8 +10,8 @@ from _gpu_model import Size, recipe_of
 
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
+from outrider.train.build import build
 from outrider.train.engines import open_policy
-from outrider.train.run import build
 
 
 def one_step(size: Size, folder: Path, name: str, engine: str) -> dict[str, Any]:
@@ -20,14 +20,14 @@ def one_step(size: Size, folder: Path, name: str, engine: str) -> dict[str, Any]
     policy, _ = open_policy(recipe, Ranks())
     trainer = build(recipe, policy, Ranks(), clock)
     try:
-        trainer.hand_over(0)
+        trainer.sync_weights(0)
         for _ in range(2):
             clock.take()
             start = begin()
             _, metrics = trainer.step()
             result = rate(int(metrics["step_tokens"]), start)
     finally:
-        trainer.collect.sampler.close()
+        trainer.collect.close()
         recipe.task.close()
     stages = {key.split("/")[1]: int(n) for key, n in metrics.items() if key.endswith("/rollouts")}
     if metrics.get("learn/updates") != 1.0 or len(stages) < len(recipe.explore):

@@ -29,7 +29,7 @@ from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
 from outrider.record.store import RolloutStore
 from outrider.sample.ready import ready
-from outrider.train.run import build
+from outrider.train.build import build
 
 CASES = [  # recipe, problems, most tokens of a response
     ("breadth-naive", 384, 24),

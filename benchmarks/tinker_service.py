@@ -43,7 +43,7 @@ def whole(one: ServiceRollout) -> ServiceRow:
 
 
 def tried(service: TinkerService) -> dict[str, Any]:
-    service.hand_over()
+    service.sync_weights()
     first, second = draw(service, 7, 2)
     [alone], [next_one] = draw(service, 7, 1), draw(service, 8, 1)
     [crowded] = draw(service, 7, 1, OTHER, OTHER)

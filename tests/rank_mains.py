@@ -34,10 +34,10 @@ from outrider.record.row import TrainingRow
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.vllm import VllmSampler
+from outrider.train.build import build
 from outrider.train.engines import open_policy
-from outrider.train.hand_over import HandOver
 from outrider.train.loop import Trainer
-from outrider.train.run import build
+from outrider.train.weight_sync import WeightSync
 from sharded_mains import Trial, learner_of, rows_of
 from small import random_policy, request
 
@@ -193,14 +193,14 @@ class Unreadable:
         return {}
 
 
-def open_and_hand_over(ranks: Ranks, out: Path) -> int:
+def open_and_sync(ranks: Ranks, out: Path) -> int:
     """A model that one rank does not find, and, with shares of the weights, an engine that fails on one rank."""
     said = {}
     learner = learner_of(Trial(), ranks, sharded=True)
     for rank in range(ranks.size):
         recipe = load_recipe("grpo", ["model=no/such/folder" if ranks.rank == rank else "model=base:countdown"])
         said[f"model {rank}"] = said_by(ranks, partial(open_policy, recipe, ranks))
-        said[f"engine {rank}"] = said_by(ranks, partial(HandOver(Unreadable(ranks, rank), learner, ranks, []), 1))
+        said[f"engine {rank}"] = said_by(ranks, partial(WeightSync(Unreadable(ranks, rank), learner, ranks, []), 1))
     return _write_down(ranks, said, out)
 
 

@@ -16,7 +16,7 @@ from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Problem, Rollout
 from outrider.sample.sampler import Sampler
-from outrider.train.hand_over import HandOver
+from outrider.train.weight_sync import WeightSync
 from small import request
 
 TEXTS = ["3 4>7:", "11 6 8 9>22:", "7 5 5>30:", "2 9 4 4 3 12>28:2+4=6,9 4 3 12 6;9-6=3,4 3 12 3;"]
@@ -56,12 +56,12 @@ def move(policy: Policy, size: float = 0.005) -> None:
                 parameter.add_(size * torch.randn_like(parameter))
 
 
-def hand_over(
+def weight_sync(
     sampler: Sampler, policy: Policy, refuse: bool = True, exact: bool = True, ranks: Ranks | None = None
-) -> HandOver:
+) -> WeightSync:
     loss = PolicyLoss(ObjectiveOptions(), 24)
     learner = LocalLearner(policy.model, LearnOptions(), loss, path=policy.path)
-    return HandOver(sampler, learner, ranks or Ranks(), probe_prompts(), exact, refuse)
+    return WeightSync(sampler, learner, ranks or Ranks(), probe_prompts(), exact, refuse)
 
 
 def probe_prompts() -> list[tuple[Problem, Ids]]:

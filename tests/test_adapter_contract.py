@@ -23,7 +23,7 @@ from outrider.sample.sampler import Sampler
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
-from sampler_cases import draw, hand_over, move, own_logprobs
+from sampler_cases import draw, move, own_logprobs, weight_sync
 from vllm_servers import Server, needs_vllm, needs_vllm_here, on_a_cpu
 
 Open = Callable[[Policy], Sampler]
@@ -109,7 +109,7 @@ def test_log_probabilities_are_those_of_the_model_and_new_adapters_show(open_: O
 
 
 def test_an_adapter_that_arrives_passes_the_probe(open_: Open, policy: Policy) -> None:
-    over = hand_over(open_(policy), policy)
+    over = weight_sync(open_(policy), policy)
     for version in (1, 2, 2):  # the last without a change
         assert over(version)["probe_max"] < NEAR
         if version == 1:
@@ -129,7 +129,7 @@ def test_what_is_handed_over_is_the_adapter_alone(open_: Open, policy: Policy, m
         return take(version, both)
 
     monkeypatch.setattr(sampler, "take", seen)
-    hand_over(sampler, policy)(1)
+    weight_sync(sampler, policy)(1)
     if sampler.takes_adapter:
         [tensors] = written
         assert all("lora_" in name for name in tensors)
@@ -142,7 +142,7 @@ def test_what_is_handed_over_is_the_adapter_alone(open_: Open, policy: Policy, m
 def test_an_adapter_that_does_not_arrive_inside_is_refused(
     policy: Policy, engine: VllmEngine, forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = hand_over(VllmInside(policy, SAMPLE, engine), policy)
+    over = weight_sync(VllmInside(policy, SAMPLE, engine), policy)
     over(1)
     if forgotten == "the adapter":
         monkeypatch.setattr(engine, "load_adapter", lambda export: None)
@@ -165,7 +165,7 @@ def test_an_adapter_that_does_not_arrive_over_http_is_refused(
     policy: Policy, server: Server, forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampler = VllmSampler(policy, SAMPLE, Vllm(servers=[server.address]))
-    over = hand_over(sampler, policy)
+    over = weight_sync(sampler, policy)
     over(1)
     [to] = sampler._servers
     if forgotten == "its name":  # loaded under the one before, from a folder that is no longer read
@@ -197,9 +197,9 @@ def test_a_server_that_has_other_weights_beneath_is_given_its_own_again(policy: 
     whole = ready(load_policy("base:countdown"))[0]
     move(whole)
     before = VllmSampler(whole, SAMPLE, Vllm(servers=[server.address]))
-    hand_over(before, whole)(1)
+    weight_sync(before, whole)(1)
     before.close()
-    assert hand_over(VllmSampler(policy, SAMPLE, Vllm(servers=[server.address])), policy)(1)["probe_max"] < NEAR
+    assert weight_sync(VllmSampler(policy, SAMPLE, Vllm(servers=[server.address])), policy)(1)["probe_max"] < NEAR
 
 
 @needs_vllm
@@ -209,5 +209,5 @@ def test_a_rank_that_the_server_does_not_hold_goes_over_as_whole_weights(server:
     assert not sampler.takes_adapter
     [notice] = sampler.notices
     assert "rank" in notice
-    assert hand_over(sampler, policy)(1)["probe_max"] < NEAR
+    assert weight_sync(sampler, policy)(1)["probe_max"] < NEAR
     sampler.close()

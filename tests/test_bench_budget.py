@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from outrider.bench.pool import _advance
+from outrider.commands.train import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError
@@ -17,7 +18,6 @@ from outrider.runs.folder import RunFolder
 from outrider.screen.progress import Progress
 from outrider.tasks import Countdown
 from outrider.tasks.heldout import heldout_problems
-from outrider.train.train_command import train_command
 
 TINY = [
     "train={problems: 2, tokens: null, trackers: [], ranks: 1, save_every: 2}",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from outrider.commands import evaluate as evaluate_command
 from outrider.config import Evaluate
 from outrider.errors import UserError
 from outrider.processes.ranks import Ranks
 from outrider.tasks import Countdown
-from outrider.train import evaluate_command
 
 
 def test_what_cannot_be_evaluated_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_success_is_read_off_a_threshold_if_one_is_given() -> None:
     assert found.ravel().tolist() == pytest.approx([-0.7, 0.7])  # (0.2 - 0.55) / (1 / 2)
 
 
-def test_what_verl_does_not_hand_over_is_refused_before_a_run() -> None:
+def test_what_verl_does_not_pass_on_is_refused_before_a_run() -> None:
     for chain, reason in (
         (["group_mean", "perplexity"], "verl does not hand enough over for this chain: .* log-probability"),
         (["group_mean", "novelty"], "verl does not hand enough over for this chain: .* log-probability"),

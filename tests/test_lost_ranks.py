@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import rank_mains
+from outrider.commands.train import train_command
 from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.estimate.estimate import layout_of
 from outrider.processes.launch import launch
 from outrider.processes.ranks import RankLostError
-from outrider.train.train_command import train_command
 
 
 def test_a_failure_between_two_collectives_is_heard_by_all(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_failure_between_two_collectives_is_heard_by_all(tmp_path: Path) -> No
 
 
 def test_what_one_rank_cannot_open_or_take_ends_all_with_its_sentence(tmp_path: Path) -> None:
-    assert launch(2, rank_mains.open_and_hand_over, tmp_path / "said") == 0
+    assert launch(2, rank_mains.open_and_sync, tmp_path / "said") == 0
     one, other = json.loads((tmp_path / "said").read_text())
     assert one == other
     for rank in range(2):

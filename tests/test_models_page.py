@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, BertConfig, BertLMHeadModel
 from families.configs import FAMILIES, tiny
 from families.measure import adapted, farthest, measure, shaken
 from families.page import cells, written
+from outrider.commands.train import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
@@ -39,7 +40,6 @@ from outrider.sample.plain import PlainDecoder
 from outrider.sample.ready import ready
 from outrider.sample.self_check import SelfCheck
 from outrider.sample.store import Store
-from outrider.train.train_command import train_command
 from small import random_policy, request
 
 # one of each way to be different: fused, windows, a cap, a scaled head, no attention, experts, a refusal

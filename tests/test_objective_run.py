@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outrider.commands.train import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.record.store import RolloutStore
-from outrider.train.train_command import train_command
 
 TARGET = 0.152  # between the entropies of the first steps
 SMALL = [

@@ -204,7 +204,7 @@ def test_a_table_that_all_accept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe(tmp_path, Bad(""))
-    monkeypatch.setattr("outrider.train.time_probe.time_line", lambda *_: "")  # which loads the weights
+    monkeypatch.setattr("outrider.commands.time_probe.time_line", lambda *_: "")  # which loads the weights
     assert said(capsys, "train", file, "--dry-run")[0] == 0
     assert said(capsys, "validate", file)[0] == 0
     with pytest.raises(AssertionError, match="weights are loaded"):

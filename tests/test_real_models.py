@@ -18,6 +18,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from outrider.analyse.policies import open_policy
+from outrider.commands.evaluate import evaluate_command
+from outrider.commands.train import train_command
 from outrider.config import Evaluate, Recipe, load_options, load_recipe
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner
@@ -36,8 +38,6 @@ from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.plain import PlainDecoder
 from outrider.sample.ready import ready
-from outrider.train.evaluate_command import evaluate_command
-from outrider.train.train_command import train_command
 from policy_rows import row
 from real_models import FAMILIES, make_model
 from small import request

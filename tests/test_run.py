@@ -14,9 +14,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from outrider.commands.train import train_command
 from outrider.errors import UserError
 from outrider.record.store import RolloutStore
-from outrider.train.train_command import train_command
 from processes import Started, begun, begun_by_the_interpreter
 from small_run import SMALL, contents, recipe
 from unpainted import painted

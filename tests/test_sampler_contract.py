@@ -35,7 +35,7 @@ from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
 from outrider.train.collect import with_entropies
 from outrider.train.engines import open_sampler
-from sampler_cases import LONG, PROMPTS, draw, hand_over, move, own_logits, own_logprobs
+from sampler_cases import LONG, PROMPTS, draw, move, own_logits, own_logprobs, weight_sync
 from small import branch_of, request
 from vllm_servers import Server, driver_there, needs_vllm, needs_vllm_here, on_a_cpu
 
@@ -210,8 +210,8 @@ def test_what_cannot_be_drawn_is_a_sentence(sampler_of: Open) -> None:
 # The probe after each hand-over
 
 
-def test_a_hand_over_that_arrives_passes(sampler_of: Open, policy: Policy) -> None:
-    over = hand_over(sampler_of(), policy)
+def test_a_weight_sync_that_arrives_passes(sampler_of: Open, policy: Policy) -> None:
+    over = weight_sync(sampler_of(), policy)
     for version in (1, 2, 2):  # the last without a change: the same numbers are then right
         if version == 2:
             move(policy, size=0.0)
@@ -220,9 +220,9 @@ def test_a_hand_over_that_arrives_passes(sampler_of: Open, policy: Policy) -> No
         assert over(version)["probe_max"] < 1e-4  # rounding, of moved weights
 
 
-def test_a_hand_over_that_does_not_arrive_is_refused(sampler_of: Open, policy: Policy) -> None:
+def test_a_weight_sync_that_does_not_arrive_is_refused(sampler_of: Open, policy: Policy) -> None:
     sampler = sampler_of()
-    over = hand_over(sampler, policy)
+    over = weight_sync(sampler, policy)
     over(1)
     sampler.take = lambda version, export: {}  # type: ignore[method-assign]
     decoder = getattr(sampler, "decoder", None)
@@ -237,7 +237,7 @@ def test_a_hand_over_that_does_not_arrive_is_refused(sampler_of: Open, policy: P
     move(policy)
     with pytest.raises(UserError, match=r"log-probabilities.* are .* from the learner's"):
         over(3)
-    assert hand_over(sampler, policy, refuse=False)(4)["probe_max"] > 1e-3, "shown all the same"
+    assert weight_sync(sampler, policy, refuse=False)(4)["probe_max"] > 1e-3, "shown all the same"
 
 
 TIED = pytest.mark.skipif(driver_there(), reason="on a GPU vLLM's head is the embedding, so that none is missing")
@@ -245,9 +245,9 @@ TIED = pytest.mark.skipif(driver_there(), reason="on a GPU vLLM's head is the em
 
 @needs_vllm
 @pytest.mark.parametrize("forgotten", ["the cache", pytest.param("the head", marks=TIED), "one server"])
-def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], forgotten: str, monkeypatch) -> None:
+def test_half_a_weight_sync_is_refused(policy: Policy, servers: Sequence[Server], forgotten: str, monkeypatch) -> None:
     sampler = VllmSampler(policy, SampleOptions(max_tokens=24), Vllm(servers=[s.address for s in servers]))
-    over = hand_over(sampler, policy)
+    over = weight_sync(sampler, policy)
     over(1)
     server = sampler._servers[1]
     if forgotten == "one server":
@@ -270,10 +270,10 @@ def test_half_a_hand_over_is_refused(policy: Policy, servers: Sequence[Server], 
 
 @needs_vllm_here
 @pytest.mark.parametrize("forgotten", ["the cache", pytest.param("the head", marks=TIED)])
-def test_half_a_hand_over_inside_is_refused(
+def test_half_a_weight_sync_inside_is_refused(
     policy: Policy, engine: VllmEngine, forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = hand_over(VllmInside(policy, SampleOptions(max_tokens=24), engine), policy)
+    over = weight_sync(VllmInside(policy, SampleOptions(max_tokens=24), engine), policy)
     over(1)
     if forgotten == "the cache":
         monkeypatch.setattr(engine._llm, "reset_prefix_cache", lambda: True)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from outrider.commands.train import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Rollout, StopReason, correct
 from outrider.screen.screen import Screen
 from outrider.tasks import Countdown
-from outrider.train.train_command import train_command
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from outrider.commands import sft as sft_module
+from outrider.commands.sft import sft_command
 from outrider.config import load_sft
 from outrider.errors import UserError
 from outrider.learn.sft import solution_row
@@ -16,8 +18,6 @@ from outrider.model.options import NewModel
 from outrider.model.tiny import subword_tokenizer, untrained
 from outrider.screen.progress import Progress
 from outrider.tasks import WordProblems
-from outrider.train import sft_command as sft_module
-from outrider.train.sft_command import sft_command
 
 
 def test_a_model_is_written_with_the_loss_it_came_to(tmp_path: Path) -> None:

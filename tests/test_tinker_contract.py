@@ -38,7 +38,7 @@ from outrider.sample.options import SampleOptions
 from outrider.sample.requests import Room
 from outrider.sample.tinker import TinkerSampler
 from outrider.train.collect import Collector
-from outrider.train.hand_over import HandOver
+from outrider.train.weight_sync import WeightSync
 from policy_rows import STREAMS, ragged_rows
 from scripted_tinker import ScriptedTinker
 from small import branch_of, request
@@ -362,19 +362,19 @@ def test_rounds_of_a_group_repeat_no_member(sampler: TinkerSampler) -> None:
     assert len({str(r.token_ids.tolist()) for r in second} - {str(r.token_ids.tolist()) for r in first}) > 1
 
 
-def test_a_hand_over_is_probed(
+def test_a_weight_sync_is_probed(
     request: pytest.FixtureRequest, service: TinkerService, policy: Policy, model_folder: str, tmp_path: Path
 ) -> None:
     skyrl = "skyrl" in request.node.name
     made = TinkerSampler(policy, SampleOptions(max_tokens=12), service)
     there, here = learner_at(service, {}), beside(service, model_folder, tmp_path, {})
-    over = HandOver(made, there, Ranks(), [(Problem("p", ""), np.array(PROMPTS[0], np.int32))])
+    over = WeightSync(made, there, Ranks(), [(Problem("p", ""), np.array(PROMPTS[0], np.int32))])
     for version in range(2):
         gauges = over(version)
         assert gauges["probe_max"] < 1e-4
         assert gauges["engines"] == 1
         there.update(rows_of(here, version))
-    service.hand_over = lambda: None  # type: ignore[method-assign]  # weights reach a sampler only when that is asked
+    service.sync_weights = lambda: None  # type: ignore[method-assign]  # weights reach a sampler only when that is asked
     if skyrl:
         assert over(2)["probe_max"] < 1e-4, "on JAX sampler and trainer have the same memory"
     else:

@@ -54,7 +54,7 @@ SHOWN = {
     "(5) likelihoods have the service's temperature": [(RULES, "test_what_does_not_fit_is_refused")],
     "(6) of several losses in one batch the first is taken": [(RUNS, "test_one_update_is_of_one_loss")],
     "(7) no divergence, no entropy": [(RULES, "test_what_does_not_fit_is_refused")],
-    "(8) weights reach the sampler when asked for alone": [(CONTRACT, "test_a_hand_over_is_probed")],
+    "(8) weights reach the sampler when asked for alone": [(CONTRACT, "test_a_weight_sync_is_probed")],
     "(9) what a loss holds fixed is lost when it is sent": [
         (TRAPS, "test_what_a_loss_holds_fixed_stays_fixed[detach]"),
         (TRAPS, "test_what_a_loss_holds_fixed_stays_fixed[no_grad]"),

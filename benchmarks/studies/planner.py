@@ -43,8 +43,8 @@ from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Group, Ids, Problem, Rollout, SampleRequest, correct, incorrect, uniforms
 from outrider.sample.ready import ready
+from outrider.train.build import build
 from outrider.train.loop import Trainer
-from outrider.train.run import build
 
 ONE = np.ones(1, np.int32)
 READINGS = ((0.95, 0.1, BLUE), (0.95, 0.03, ORANGE), (0.95, 0.01, RED), (0.05, 0.1, GREY))  # level, lambda; ours first

@@ -42,21 +42,21 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
     from outrider.processes.warm import warm_ahead
 
-    warm_ahead("outrider.train.train_command", recipe.train.ranks)
+    warm_ahead("outrider.commands.train", recipe.train.ranks)
     with interrupts_held():
-        from outrider.train.train_command import train_command
+        from outrider.commands.train import train_command
 
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
 
 
 def _check(recipe: Recipe, force: bool) -> int:
+    from outrider.commands.time_probe import time_line
     from outrider.estimate.estimate import lacking, layout_of
     from outrider.estimate.time_estimate import amount_lines
     from outrider.model.places import local_config
     from outrider.preflight.check import wanted_by
     from outrider.preflight.local import checked_here
     from outrider.processes.devices import find_devices
-    from outrider.train.time_probe import time_line
 
     sys.stdout.writelines(f"# {line}\n" for line in amount_lines(recipe))
     checked = checked_here(recipe.task, wanted_by(recipe), recipe.model, recipe.policy)

@@ -198,7 +198,7 @@ class TinkerService:
 
     # ------------------------------------------------------------------------------------------------- sampling
 
-    def hand_over(self) -> None:
+    def sync_weights(self) -> None:
         """Let the sampler have the weights as they are now."""
         config = self._sdk.lib.retry_handler.RetryConfig(progress_timeout=self.options.seconds)
         self._sampler = self.ask(

@@ -21,7 +21,7 @@ class Sampler(Protocol):
 
     A rollout is a function of the weights, its context, its parameters and its identity; neither the other requests
     nor their order matter, beyond floating-point near-ties. What it is given is checked each time
-    (:class:`outrider.train.hand_over.HandOver`).
+    (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
         engines: how many copies of the weights it has.

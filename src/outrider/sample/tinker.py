@@ -47,7 +47,7 @@ class TinkerSampler:
         Raises:
             EngineLostError: the service fails.
         """
-        self._service.hand_over()
+        self._service.sync_weights()
         self.version = version
         counts = {"prompt_tokens": self._prompt_tokens}
         self._prompt_tokens = 0

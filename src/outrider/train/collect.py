@@ -82,6 +82,22 @@ class Collector:
         parts = self.sampler, self.task, self.reward, self.ranks, self.clock
         return Collector(*parts, prompt_end=self._prompt_end)
 
+    def notices(self) -> list[str]:
+        """What the samplers of all ranks have to say since the last call, each sentence once; on every rank."""
+        here = self.sampler.notices
+        gathered = self.ranks.gather(lambda: here)
+        here.clear()
+        return list(dict.fromkeys(gathered))
+
+    @property
+    def last_notices(self) -> list[str]:
+        """What this rank's sampler still has to say, of a run that was cut short: the other ranks may be gone."""
+        return [*self.sampler.notices]
+
+    def close(self) -> None:
+        """Close the sampler."""
+        self.sampler.close()
+
     def split(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
         """Indices of the requests per rank: the most expensive first, each to the rank with the least so far."""
         totals = sum(tokens for tokens, _ in self._lengths.values()), sum(n for _, n in self._lengths.values())

@@ -20,8 +20,8 @@ from outrider.processes.ranks import Ranks
 from outrider.record import Group, Ids, Problem
 from outrider.runs.checkpoint import Checkpoint
 from outrider.train.collect import Collector
-from outrider.train.hand_over import HandOver
 from outrider.train.metrics import step_metrics
+from outrider.train.weight_sync import WeightSync
 
 MOST_NONFINITE = 3
 
@@ -61,7 +61,7 @@ class Watcher:
 
 @dataclass(slots=True)
 class Trainer:
-    """A run's parts, put together by :mod:`outrider.train.run`, and the loop over them."""
+    """A run's parts, put together by :mod:`outrider.train.build`, and the loop over them."""
 
     recipe: Recipe
     ranks: Ranks
@@ -69,7 +69,7 @@ class Trainer:
     explorer: Explorer
     collect: Collector
     learner: Learner
-    hand_over: HandOver
+    sync_weights: WeightSync
     encode: Callable[[Problem], Ids]
     pieces: Callable[[Ids], list[str]]
     counters: Counters = field(default_factory=Counters)
@@ -115,7 +115,7 @@ class Trainer:
                 )
 
     def step(self) -> tuple[list[Group], dict[str, float]]:
-        """One step: explore, credit, update, hand over."""
+        """One step: explore, credit, update, sync weights."""
         step = self.counters.step + 1
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
@@ -135,14 +135,14 @@ class Trainer:
             learning = {f"learn/{name}": value for name, value in learned.items()}
             metrics = step_metrics(groups, self.counters.tokens) | learning | planned
         with self.clock.phase("sync"):
-            syncing = self._hand_over(step)
+            syncing = self._sync_weights(step)
         return groups, metrics | {f"sync/{name}": value for name, value in syncing.items()}
 
-    def _hand_over(self, step: int) -> dict[str, float]:
+    def _sync_weights(self, step: int) -> dict[str, float]:
         """Gauges of the new weights' way to the sampler. If nothing is left that takes them, the step is done all the
         same: it is put on record, and the error waits for that."""
         try:
-            return self.hand_over(step)
+            return self.sync_weights(step)
         except EngineLostError as error:
             self._lost = error
             return {}

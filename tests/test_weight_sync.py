@@ -24,8 +24,8 @@ from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
 from outrider.sample.sampler import Export
-from outrider.train.hand_over import HandOver
-from sampler_cases import hand_over, move, probe_prompts
+from outrider.train.weight_sync import WeightSync
+from sampler_cases import move, probe_prompts, weight_sync
 
 OPTIONS = SampleOptions(max_tokens=24)
 
@@ -95,11 +95,11 @@ class Copies:
 def test_a_stale_copy_among_any_number_is_refused(exact: bool, size: float, steps: int, said: str, copies: int) -> None:
     learned = policy()
     sampler = Copies(learned, [c == copies - 1 for c in range(copies)], 0.0 if exact else 0.02)
-    over = hand_over(sampler, learned, exact=exact)
+    over = weight_sync(sampler, learned, exact=exact)
     over(0)
     whose = f" of rank 0, copy {copies} of its weights," if copies > 1 else ""
     with pytest.raises(UserError, match=re.escape(f"log-probabilities{whose} are ") + ".*" + re.escape(said)):
-        learn_and_hand_over(over, learned, size, steps)
+        learn_and_sync(over, learned, size, steps)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_a_stale_copy_among_any_number_is_refused(exact: bool, size: float, step
 )
 def test_a_stale_copy_whose_last_bits_change_is_refused(exact: bool, size: float, jitter: float, steps: int) -> None:
     learned = policy()
-    over = hand_over(Copies(learned, [True], jitter=jitter), learned, exact=exact)
+    over = weight_sync(Copies(learned, [True], jitter=jitter), learned, exact=exact)
     over(0)
     with pytest.raises(UserError, match=r"log-probabilities moved by no more than \S+, while the .* did not arrive"):
-        learn_and_hand_over(over, learned, size, steps)
+        learn_and_sync(over, learned, size, steps)
 
 
-def learn_and_hand_over(over: HandOver, learned: Policy, size: float, steps: int) -> None:
+def learn_and_sync(over: WeightSync, learned: Policy, size: float, steps: int) -> None:
     for version in range(1, steps + 1):
         move(learned, size)
         over(version)
@@ -123,7 +123,7 @@ def learn_and_hand_over(over: HandOver, learned: Policy, size: float, steps: int
 @pytest.mark.parametrize("exact", [True, False])
 def test_copies_that_take_the_weights_pass(exact: bool) -> None:
     learned = policy()
-    over = hand_over(Copies(learned, [False] * 3, 0.0 if exact else 0.02), learned, exact=exact)
+    over = weight_sync(Copies(learned, [False] * 3, 0.0 if exact else 0.02), learned, exact=exact)
     for version in range(4):
         gauges = over(version)
         assert gauges["engines"] == 3.0
@@ -137,7 +137,7 @@ def test_what_rounding_does_is_not_taken_for_stale_weights(dtype: str) -> None:
     learned = ready(load_policy("base:countdown", PolicyOptions(dtype=dtype)))[0]  # type: ignore[arg-type]
     loss = PolicyLoss(ObjectiveOptions(), 24)
     learner = LocalLearner(learned.model, LearnOptions(), loss, path=learned.path, dtype=getattr(torch, dtype))
-    over = HandOver(LocalSampler(learned, OPTIONS), learner, Ranks(), probe_prompts(), dtype == "float32")
+    over = WeightSync(LocalSampler(learned, OPTIONS), learner, Ranks(), probe_prompts(), dtype == "float32")
     draw = torch.Generator().manual_seed(0)
     for version in range(60):
         over(version)
@@ -149,7 +149,7 @@ def test_what_rounding_does_is_not_taken_for_stale_weights(dtype: str) -> None:
 def test_a_copy_that_is_lost_while_it_is_probed_is_left_out_of_the_judgement() -> None:
     learned = policy()
     sampler = Copies(learned, [False, False, True], lost_at=2)
-    over = hand_over(sampler, learned)
+    over = weight_sync(sampler, learned)
     over(0)
     move(learned, 1e-2)
     assert over(1)["engines"] == 2.0
@@ -158,7 +158,7 @@ def test_a_copy_that_is_lost_while_it_is_probed_is_left_out_of_the_judgement() -
 
 def stale_on_rank_1(ranks: Ranks) -> int:
     learned = policy()
-    over = hand_over(Copies(learned, [False, ranks.rank == 1]), learned, ranks=ranks)
+    over = weight_sync(Copies(learned, [False, ranks.rank == 1]), learned, ranks=ranks)
     over(0)
     move(learned, 1e-2)
     with pytest.raises(UserError, match="of rank 1, copy 2 of its weights, are"):
@@ -170,7 +170,7 @@ def lost_on_rank_1(ranks: Ranks) -> int:
     """An engine in the process of one rank fails when it takes weights."""
     learned = policy()
     sampler = Copies(learned, [False])
-    over = hand_over(sampler, learned, ranks=ranks)
+    over = weight_sync(sampler, learned, ranks=ranks)
     over(0)
     if ranks.rank == 1:
         sampler.take = fails  # type: ignore[method-assign]

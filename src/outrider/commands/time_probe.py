@@ -57,8 +57,8 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
 
     from outrider.processes.clock import Clock
     from outrider.processes.ranks import Ranks
+    from outrider.train.build import build
     from outrider.train.engines import open_policy
-    from outrider.train.run import build
 
     short = recipe.sample.model_copy(update={"max_tokens": min(TOKENS, recipe.sample.max_tokens)})
     probed, ranks, clock = recipe.model_copy(update={"sample": short}), Ranks(), Clock()
@@ -71,7 +71,7 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
     try:
         trainer.explorer.prepare()
         with clock.phase("other"):
-            trainer.hand_over(0)  # which also makes what is made once
+            trainer.sync_weights(0)  # which also makes what is made once
         clock.take()
         with clock.phase("other"):
             groups, _ = trainer.explorer.explore(1, problems, trainer.collect, 0.0)
@@ -83,7 +83,7 @@ def _measured(recipe: Recipe, processes: int) -> Rates | None:
         seconds = clock.take()
     finally:
         torch.set_num_threads(threads)
-        trainer.collect.sampler.close()
+        trainer.collect.close()
         recipe.task.close()
     tokens = sum(group.generated_tokens for group in groups)
     if not tokens:

@@ -1,4 +1,4 @@
-"""Handing the learner's weights to the sampler, and checking each time that they have arrived."""
+"""Weight sync: the learner's weights go to the sampler, and a probe checks each time that they have arrived."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Probe(NamedTuple):
         return np.abs(self.sampled - self.learned)
 
 
-class HandOver:
+class WeightSync:
     """Gives the learner's weights to the sampler; after that, both must agree about what the sampler draws.
 
     A probe draws a few tokens behind fixed prompts, with fixed seeds, from every copy of the weights, and compares the
@@ -90,7 +90,7 @@ class HandOver:
         self._moved: dict[Copy, Probe] = {}  # of each, the last one in which its numbers had moved
 
     def __call__(self, version: int) -> dict[str, float]:
-        """Hand over, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
+        """Sync, probe, and return gauges: ``probe_max`` and ``probe_mean`` are differences of log-probabilities.
 
         Raises:
             UserError: the learner's weights have diverged, the sampler computes something else than the learner, or it
@@ -149,7 +149,7 @@ class HandOver:
         if not gap <= self._bounds.gap:  # NaN too
             other = "other weights, or in less than float32 (bfloat16, TF32)" if self._exact else "other weights"
             raise UserError(
-                f"after weights {version} were handed over, the sampler's log-probabilities{whose} are {gap:.2g} from "
+                f"after weight sync {version}, the sampler's log-probabilities{whose} are {gap:.2g} from "
                 f"the learner's, and at most {self._bounds.gap:g} is allowed: it computes with {other}"
             )
 
@@ -168,7 +168,7 @@ class HandOver:
         else:
             stay = f"moved by no more than {change:.2g}" if change else "are the same as before to the last bit"
             raise UserError(
-                f"after weights {version} were handed over, the sampler's log-probabilities{whose} {stay}, while the "
+                f"after weight sync {version}, the sampler's log-probabilities{whose} {stay}, while the "
                 f"learner's moved by {movement:.2g}: the weights did not arrive"
             )
 

@@ -17,8 +17,9 @@ from outrider.processes.other_launcher import started_by_another
 from outrider.processes.ranks import RankLostError, Ranks
 from outrider.screen.screen import Screen
 from outrider.screen.trackers import missing_trackers
+from outrider.train.build import build, reference_of
 from outrider.train.engines import open_policy, processes_of
-from outrider.train.run import Run, build, reference_of
+from outrider.train.run import Run
 
 RESUME = "`outrider train … --resume` goes on"
 

@@ -1,0 +1,22 @@
+"""The model that a run leaves, as an ordinary folder of its kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outrider.record.disk import move
+from outrider.runs.folder import RunFolder
+
+
+def export(folder: RunFolder, write: Callable[[Path, dict[str, Any]], None], about: dict[str, Any]) -> None:
+    """Write the model after step ``about["step"]``, unless it is there. An older one, of a run that was extended, is
+    set aside."""
+    stamp = folder.model / "outrider.json"
+    if stamp.is_file() and json.loads(stamp.read_bytes())["step"] == about["step"]:
+        return
+    if folder.model.exists():
+        move(folder.model, folder.path / "superseded")
+    write(folder.model, about)

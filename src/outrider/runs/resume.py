@@ -1,0 +1,97 @@
+"""Taking a run up again: where it goes on, whether it is still the same run, and what its record lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.config import Recipe, dump_yaml, recipe_of_run
+from outrider.errors import UserError
+from outrider.record.disk import write_atomically
+from outrider.runs.checkpoint import Checkpoint, Checkpoints
+from outrider.runs.folder import RunFolder
+from outrider.runs.whole import first_gap
+
+
+class Resumer:
+    """Finds the checkpoint after which a run goes on, and refuses a run that was another one.
+
+    Args:
+        recipe: of the command that resumes.
+        surroundings: what else decides the numbers of a run, by name: the task, the ranks, the reference.
+    """
+
+    def __init__(self, out: Path, checkpoints: Checkpoints, recipe: Recipe, surroundings: Mapping[str, Any]) -> None:
+        self._out, self._checkpoints, self._recipe, self._surroundings = out, checkpoints, recipe, surroundings
+        self._notices: list[str] = []
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint keeps, to be compared when the run is resumed."""
+        return {"config": self._recipe.resolved(), **self._surroundings}
+
+    def begun_anew(self, folder: RunFolder) -> list[str] | None:
+        """What to say of a run that was stopped before its first checkpoint, and begins anew; None for any other."""
+        if self._checkpoints.last is not None:
+            return None
+        folder.rewind(-1)
+        rewritten = self._rewritten_config(folder, 0)
+        return [*rewritten, "nothing was saved before the run was stopped: beginning anew"]
+
+    def checkpoint(self, folder: RunFolder, force: bool) -> Checkpoint:
+        """The newest checkpoint up to which the record is whole. Nothing is changed on disk.
+
+        Raises:
+            UserError: the run was begun otherwise, or there is no such checkpoint; and no ``force``.
+        """
+        newest, self._notices = self._checkpoints.load_last()
+        differences = self._differences(newest.state)
+        if differences and not force:
+            raise UserError(
+                f"{self._out} was begun otherwise ({'; '.join(differences)}); resume it with the same settings, "
+                "or add --force to go on with the new ones"
+            )
+        checkpoint = self._whole(folder, newest, force)
+        self._notices += differences
+        return checkpoint
+
+    def go_on(self, folder: RunFolder, checkpoint: Checkpoint) -> list[str]:
+        """Set aside what is later than the checkpoint, and return what there is to say."""
+        folder.rewind(checkpoint.step)
+        rewritten = self._rewritten_config(folder, checkpoint.step)
+        return [*rewritten, *self._notices, *folder.notices, f"going on after step {checkpoint.step}"]
+
+    def _whole(self, folder: RunFolder, newest: Checkpoint, force: bool) -> Checkpoint:
+        gap = first_gap(folder, newest.step)
+        if gap is None:
+            return newest
+        self._notices.append(gap.sentence)
+        if (earlier := self._checkpoints.undamaged_before(gap.step)) is not None:
+            checkpoint, more = self._checkpoints.load_last(before=earlier + 1)
+            self._notices += more
+            return checkpoint
+        if not force:
+            raise UserError(
+                f"{self._out}: {gap.sentence}, and no checkpoint is from before step {gap.step}; add --force to go on "
+                f"after step {newest.step} with the gap"
+            )
+        return newest
+
+    def _rewritten_config(self, folder: RunFolder, step: int) -> list[str]:
+        """Write the present recipe to ``config.yaml``, and keep the former one if it was another."""
+        new, old = dump_yaml(self._recipe.resolved()).encode(), folder.config.read_bytes()
+        if new != old:
+            aside = self._out / "superseded"
+            number = len(list(aside.glob("config-*.yaml"))) + 1
+            write_atomically(aside / f"config-{number}-until-step-{step}.yaml", old)
+            write_atomically(folder.config, new)
+        if old.strip():
+            return []
+        return ["config.yaml was empty: it is written anew from this command, which the checkpoint agrees with"]
+
+    def _differences(self, state: Mapping[str, Any]) -> list[str]:
+        """The differences from the run as it began, one line each; empty where resuming is exact."""
+        lines = recipe_of_run(state["config"]).difference(self._recipe)
+        now = self._surroundings
+        return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]

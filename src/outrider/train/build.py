@@ -1,0 +1,53 @@
+"""The parts of a run, made from a recipe and a policy: the one place where they meet."""
+
+from __future__ import annotations
+
+from outrider.config import Recipe
+from outrider.explore.explorer import Explorer
+from outrider.explore.stream import ProblemStream
+from outrider.model.load import Policy, context_length
+from outrider.processes.clock import Clock
+from outrider.processes.ranks import Ranks
+from outrider.runs.checkpoint import weights_hash
+from outrider.train.collect import Collector
+from outrider.train.engines import open_engines
+from outrider.train.loop import Trainer
+from outrider.train.turns import single_turns, with_turns
+from outrider.train.weight_sync import WeightSync
+
+_PROBES = 2  # prompts of a probe
+
+
+def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer:
+    """A trainer for a recipe and a policy that was made ready."""
+    sampler, learner = open_engines(recipe, policy, ranks)
+    prompts = [(problem, policy.encode(problem)) for problem in map(recipe.task.train, range(_PROBES))]
+    entropies = learner.entropies if recipe.reads_entropies and not sampler.gives_entropies else None
+    exact = recipe.policy.dtype == "float32"
+    whole = with_turns(sampler, recipe.task, policy, recipe.sample)
+    return Trainer(
+        recipe=recipe,
+        ranks=ranks,
+        clock=clock,
+        explorer=Explorer(
+            recipe.explore,
+            ProblemStream(recipe.task.train),
+            policy,
+            recipe.seed,
+            share=ranks.from_main,
+            prompt_limit=context_length(policy.model) - recipe.sample.max_tokens,
+        ),
+        collect=Collector(whole, recipe.task, recipe.reward, ranks, clock, entropies, policy.prompt_end),
+        learner=learner,
+        sync_weights=WeightSync(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
+        encode=policy.encode,
+        pieces=policy.pieces,
+    )
+
+
+def reference_of(recipe: Recipe, policy: Policy) -> str:
+    """Identity of what a run uses and does not train, before training: the KL's reference, or else the weights beneath
+    an adapter; where a service holds the policy, its name."""
+    if policy.model.device.type == "meta":
+        return recipe.model
+    return weights_hash(policy.model, frozen=recipe.objective.kl.coef == 0)

@@ -1,0 +1,85 @@
+"""What a run puts on disk and on the screen while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from outrider.config import Recipe
+from outrider.record import Group, Problem
+from outrider.runs.folder import RunFolder
+from outrider.screen.screen import Screen
+from outrider.screen.signal_warnings import SignalWatch
+from outrider.screen.trackers import Tracker, open_trackers
+from outrider.screen.verdict_warnings import VerdictWatch
+from outrider.train.evaluate import Evaluated, write_evaluated
+
+
+class Recorder:
+    """The folder, the trackers and the screen of a run. Without a folder, as on all ranks but 0, it does nothing."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.folder: RunFolder | None = None
+        self._trackers: Sequence[Tracker] = ()
+        self._watch, self._signal = VerdictWatch(), SignalWatch()
+
+    def track(self, folder: RunFolder, recipe: Recipe, step: int) -> None:
+        """Open the recipe's trackers, which have seen the run up to ``step``."""
+        self._trackers = open_trackers(recipe.train.trackers, folder.path, recipe.resolved(), step)
+
+    def say(self, notice: str) -> None:
+        """On the screen, and in the folder's notices.txt: anything printed is also on disk."""
+        if self.folder is not None:
+            self.screen.say(notice)
+            self.folder.note(notice)
+
+    def stepped(
+        self,
+        step: int,
+        groups: Sequence[Group],
+        metrics: Mapping[str, float],
+        seconds: Mapping[str, float],
+        trained_seconds: float,
+        notices: Sequence[str],
+    ) -> None:
+        """Put a step on disk and on the screen.
+
+        Args:
+            seconds: of this step, by phase.
+            trained_seconds: of the run so far.
+            notices: of the samplers.
+        """
+        if self.folder is None:
+            return
+        levels = {group.problem.id: group.problem.level for group in groups}
+        self.folder.rollouts.write(step, [r for group in groups for r in group.rollouts], levels=levels)
+        self.folder.append_metrics(step, metrics)
+        rate = metrics["step_tokens"] / max(sum(seconds.values()), 1e-9)
+        self.folder.append_timing(step, {**seconds, "tokens_per_second": rate})
+        for tracker in self._trackers:
+            tracker.log(step, metrics)
+        self.screen.stepped(metrics, trained_seconds)
+        for warning in [*notices, *self._watch.warnings(groups), *self._signal.warnings(groups, metrics)]:
+            self.say(f"warning: step {step}: {warning}")
+
+    def has_evaluation(self, step: int) -> bool:
+        return self.folder is not None and step in self.folder.evaluations()
+
+    def evaluated(self, step: int, evaluated: Evaluated, problems: Sequence[Problem]) -> None:
+        """Put an evaluation on disk and on the screen."""
+        if self.folder is not None:
+            write_evaluated(self.folder, step, evaluated, problems)
+            self.screen.evaluated(step, evaluated.evaluation)
+
+    def sync(self) -> None:
+        """Rollouts and metrics survive a power cut from here on."""
+        if self.folder is not None:
+            self.folder.sync()
+
+    def close_trackers(self) -> None:
+        for tracker in self._trackers:
+            tracker.close()
+
+    def close(self) -> None:
+        if self.folder is not None:
+            self.folder.close()
