@@ -170,7 +170,7 @@ class Run:
     def rollout(self, request: SampleRequest, index: int) -> Rollout:
         if request.replay is not None:
             assert (request.n, request.replay.problem_id) == (1, request.problem.id), "one of its own problem"
-            return self.rewarded(request.replay.again(request))
+            return self.rewarded(request.replayed())
         if request.prefix is not None:
             kept, parent = request.prefix.ids, self.parents[request.prefix.parent]
             assert kept.tolist() == parent.response_ids[: len(kept)].tolist(), "a branch continues its parent"

@@ -147,6 +147,22 @@ def test_every_kind_of_forbidden_import_is_found(tree, file, source, complaint):
     assert f"outrider/{file}" in output
 
 
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import outrider.record.a",
+        "def f():\n    from outrider.record import a",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from outrider.record.a import A",
+    ],
+)
+def test_files_that_import_each_other_in_a_circle_are_found(tree, back):
+    files = {"a": "from outrider.record import b", "b": "from outrider.record.c import C", "c": back}
+    status, output = layers(write(tree, {f"outrider/record/{name}.py": text + "\n" for name, text in files.items()}))
+    assert status == 1
+    wanted = "outrider.record.a -> outrider.record.b -> outrider.record.c -> outrider.record.a"
+    assert f"files import each other in a circle: {wanted}" in output
+
+
 def test_torch_that_comes_in_through_another_package_is_found(tree):
     """By reading, config imports only options; running it executes learn/__init__.py too."""
     status, output = layers(write(tree, {"outrider/learn/__init__.py": "import torch\n"}))

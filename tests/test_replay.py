@@ -35,7 +35,7 @@ def asked(stage: Replay, *groups: Group, step: int = 2) -> list[SampleRequest]:
 def completed(base: Group, request: SampleRequest) -> Group:
     """With the replay as the explorer and the collector make it."""
     whole = replace(request, group_id=base.id, first_member=base.size, stage="1-replay")
-    again = whole.replay.again(whole)
+    again = whole.replayed()
     return base.joined([again.judged(again.verdict, 1.0)])
 
 

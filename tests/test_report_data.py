@@ -15,7 +15,7 @@ from tokenizers.models import WordLevel
 from outrider.errors import UserError
 from outrider.importers.plain import PLAIN
 from outrider.record import Rollout
-from outrider.record.request import Context
+from outrider.record.sampling import Context
 from outrider.record.store import RolloutStore
 from outrider.record.verdict import correct
 from outrider.report.data import RunData

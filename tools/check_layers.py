@@ -1,10 +1,11 @@
 """The import rules: nothing imports upwards, what needs no torch imports none, and a name means one thing.
 
-Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Three checks, all with exit status 1 when broken:
+Usage: ``python tools/check_layers.py [folder that holds outrider/]``. Four checks, all with exit status 1 when broken:
 
 1. by reading: every import of every module, inside functions too, against the table ``LAYERS``;
-2. by reading: a public class, or a name of a type, exists once in the whole package: one word for one thing;
-3. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
+2. by reading: no files import each other in a circle, by any way around, for types neither;
+3. by reading: a public class, or a name of a type, exists once in the whole package: one word for one thing;
+4. by running: the light layers in a fresh interpreter, which must not load torch and be quick to import.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -112,19 +113,52 @@ def module_name(path: Path, root: Path) -> str:
 
 
 def broken_imports(root: Path) -> list[str]:
-    """One sentence for every import in ``root`` that the table forbids."""
+    """One sentence for every import in ``root`` that the table forbids, and for every circle of files."""
     files = {module_name(path, root): path for path in sorted((root / PACKAGE).rglob("*.py"))}
-    broken = []
+    broken, targets = [], dict[str, set[str]]()
     for module, path in files.items():
         layer = layer_of(module)
         if layer is not None and layer not in LAYERS:
             broken.append(f"{path}: {layer} has no row in the table of tools/check_layers.py")
             continue
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        for line, target in imported(ast.parse(path.read_text(encoding="utf-8"), str(path)), package, set(files)):
-            if reason := forbidden(layer, target):
-                broken.append(f"{path}:{line}: {reason}")
-    return broken
+        found = [*imported(ast.parse(path.read_text(encoding="utf-8"), str(path)), package, set(files))]
+        broken += [f"{path}:{line}: {reason}" for line, target in found if (reason := forbidden(layer, target))]
+        targets[module] = {target for _, target in found if target in files and target != module}
+    return broken + [f"files import each other in a circle: {' -> '.join(around)}" for around in circles(targets)]
+
+
+def circles(targets: Mapping[str, set[str]]) -> list[list[str]]:
+    """The shortest circle through the first file of each group of files that import each other; empty without any.
+
+    >>> circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})
+    [['b', 'c', 'b']]
+    """
+    left, found = {name: set(below) for name, below in targets.items()}, []
+    while True:
+        while leaves := [name for name, below in left.items() if not below & left.keys()]:
+            for name in leaves:
+                del left[name]
+        around = next((path for name in sorted(left) if (path := _back_to(name, left))), None)
+        if around is None:
+            return found
+        found.append(around)
+        for name in around[:-1]:
+            del left[name]
+
+
+def _back_to(start: str, targets: Mapping[str, set[str]]) -> list[str] | None:
+    """The shortest way from a file back to itself; None where there is none."""
+    paths, seen = [[start]], set[str]()
+    while paths:
+        path = paths.pop(0)
+        for name in sorted(targets.get(path[-1], ())):
+            if name == start:
+                return [*path, start]
+            if name in targets and name not in seen:
+                seen.add(name)
+                paths.append([*path, name])
+    return None
 
 
 def names_twice(root: Path) -> list[str]:

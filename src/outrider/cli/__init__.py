@@ -106,4 +106,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)
+    parser.set_defaults(parser=parser)  # which the script for completion describes
     return parser

@@ -29,10 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
         import shtab
     except ModuleNotFoundError:
         raise UserError("completion needs the package shtab: pip install 'outrider[completion]'") from None
-    from outrider.cli import build_parser
     from outrider.config import list_recipes, list_settings
 
-    parser = build_parser()
+    parser: argparse.ArgumentParser = arguments.parser
     names = {"RECIPE": [recipe.name for recipe in list_recipes()], "SETTING": [s.name for s in list_settings()]}
     for action in actions_of(parser):
         if action.type is folder:

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
-from outrider.learn.options import Fsdp2, Tinker
+from outrider.config.engine import EngineOptions
+from outrider.config.train import TrainOptions
+from outrider.explore import Stage
+from outrider.learn.options import Fsdp2, LearnOptions, Tinker
+from outrider.model.options import TrainedPolicyOptions
+from outrider.objective.options import ObjectiveOptions
+from outrider.sample.options import SampleOptions
+from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 
-if TYPE_CHECKING:
-    from outrider.config.recipe import Recipe
+
+class Carried(Protocol):
+    """What an engine has to carry of a recipe."""
+
+    @property
+    def engine(self) -> EngineOptions: ...
+    @property
+    def policy(self) -> TrainedPolicyOptions: ...
+    @property
+    def task(self) -> Task: ...
+    @property
+    def explore(self) -> Sequence[Stage]: ...
+    @property
+    def objective(self) -> ObjectiveOptions: ...
+    @property
+    def sample(self) -> SampleOptions: ...
+    @property
+    def learn(self) -> LearnOptions: ...
+    @property
+    def train(self) -> TrainOptions: ...
+    @property
+    def reads_entropies(self) -> bool: ...
 
 
-def refuse_engine(recipe: Recipe) -> None:
+def refuse_engine(recipe: Carried) -> None:
     """Raise ValueError where the engines of a recipe cannot carry the rest of it."""
     if isinstance(recipe.engine.learner, Fsdp2):
         _refuse_fsdp2(recipe)
@@ -19,7 +47,7 @@ def refuse_engine(recipe: Recipe) -> None:
         _refuse_tinker(recipe)
 
 
-def _refuse_fsdp2(recipe: Recipe) -> None:
+def _refuse_fsdp2(recipe: Carried) -> None:
     if "sampler" not in recipe.engine.names():
         raise ValueError(
             "engine.learner=fsdp2 leaves no process with the whole policy, and the local sampler draws from that; "
@@ -28,7 +56,7 @@ def _refuse_fsdp2(recipe: Recipe) -> None:
     _refuse_measured(recipe, "the local learner has the whole policy, and fsdp2 has not")
 
 
-def _refuse_tinker(recipe: Recipe) -> None:
+def _refuse_tinker(recipe: Carried) -> None:
     """What is refused here, a service would drop without a word, or cannot know."""
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
     _refuse_measured(recipe, "the local learner has the whole policy, and a Tinker service tells no such thing")
@@ -80,7 +108,7 @@ def _refuse_tinker(recipe: Recipe) -> None:
         )
 
 
-def _refuse_measured(recipe: Recipe, reason: str) -> None:
+def _refuse_measured(recipe: Carried, reason: str) -> None:
     """What a stage measures by a forward pass of its own."""
     for i, stage in enumerate(recipe.explore):
         if stage.reads_branching:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from outrider.model.options import ServiceOptions
 from outrider.options import Options
 
 
@@ -112,31 +112,13 @@ class Prices(Options):
     train: float = Field(ge=0, description="tokens of a pass with a gradient")
 
 
-class Tinker(LearnerEngine):
+class Tinker(LearnerEngine, ServiceOptions):
     """A service that speaks the Tinker protocol, hosted or one's own: it holds the policy, and trains an adapter.
 
     Its key is taken from the environment variable ``TINKER_API_KEY``, and is written nowhere.
     """
 
-    url: str | None = Field(None, pattern="^https?://", description="null: $TINKER_BASE_URL, else the hosted service")
-    seconds: float = Field(600.0, gt=0, description="after which an answer counts as lost, and the service too")
-    in_flight: int = Field(64, ge=1, description="requests for rollouts at a time")
-    rows: int = Field(
-        1,
-        ge=1,
-        description="an update's rows are filled up to a multiple of this with rows that train "
-        "nothing: for services that compile anew for every other number, such as SkyRL's JAX",
-    )
-
     prices: Prices | None = Field(None, description="for the estimate of `--dry-run`")
-
-    def address(self) -> str:
-        """Where the service is, in words.
-
-        >>> Tinker(url="http://127.0.0.1:8000").address()
-        'http://127.0.0.1:8000'
-        """
-        return self.url or os.environ.get("TINKER_BASE_URL") or "of Thinking Machines"
 
 
 LEARNER_ENGINES: dict[str, type[LearnerEngine]] = {"local": LocalLearning, "fsdp2": Fsdp2, "tinker": Tinker}

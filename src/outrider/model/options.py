@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -73,3 +74,25 @@ class TrainedPolicyOptions(PolicyOptions):
         if self.export == "adapter" and self.lora is None:
             raise ValueError("export is adapter, but without lora there is none")
         return self
+
+
+class ServiceOptions(Options):
+    """A service that holds the policy, and how long and how often it is asked."""
+
+    url: str | None = Field(None, pattern="^https?://", description="null: $TINKER_BASE_URL, else the hosted service")
+    seconds: float = Field(600.0, gt=0, description="after which an answer counts as lost, and the service too")
+    in_flight: int = Field(64, ge=1, description="requests for rollouts at a time")
+    rows: int = Field(
+        1,
+        ge=1,
+        description="an update's rows are filled up to a multiple of this with rows that train "
+        "nothing: for services that compile anew for every other number, such as SkyRL's JAX",
+    )
+
+    def address(self) -> str:
+        """Where the service is, in words.
+
+        >>> ServiceOptions(url="http://127.0.0.1:8000").address()
+        'http://127.0.0.1:8000'
+        """
+        return self.url or os.environ.get("TINKER_BASE_URL") or "of Thinking Machines"

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import EngineLostError, UserError, nearest
-from outrider.learn.options import Tinker
-from outrider.model.options import LoraOptions
+from outrider.model.options import LoraOptions, ServiceOptions
 from outrider.record import Ids
 
 T = TypeVar("T")
@@ -76,7 +75,7 @@ class TinkerService:
         UserError: the service cannot be reached, has no such model, or wants a key; the package is missing.
     """
 
-    def __init__(self, model: str, lora: LoraOptions, seed: int, options: Tinker) -> None:
+    def __init__(self, model: str, lora: LoraOptions, seed: int, options: ServiceOptions) -> None:
         self._sdk, self._answers, self._silent = _package(), 0, ""
         self.address, self.options, self.model = options.address(), options, model
         url = options.url or os.environ.get("TINKER_BASE_URL") or None

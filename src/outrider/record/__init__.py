@@ -3,8 +3,9 @@
 from outrider.record.group import Group, group_id
 from outrider.record.identity import identity_seed, uniforms
 from outrider.record.problem import Problem
-from outrider.record.request import PLAIN, RAW, Context, Ids, Mode, Prefix, SampleRequest, SamplingParams
+from outrider.record.request import Prefix, SampleRequest
 from outrider.record.rollout import Observation, Rollout, StopReason
+from outrider.record.sampling import PLAIN, RAW, Context, Ids, Mode, SamplingParams
 from outrider.record.verdict import Outcome, Verdict, correct, incorrect, unparseable
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.record.request import PLAIN, RAW, Context, Ids, Mode, SampleRequest
+from outrider.record.sampling import PLAIN, RAW, Context, Ids, Mode
 from outrider.record.verdict import Verdict
 
 
@@ -160,13 +160,13 @@ class Rollout:
     def judged(self, verdict: Verdict, reward: float) -> Rollout:
         return self._with(verdict=verdict, reward=reward)
 
-    def again(self, request: SampleRequest) -> Rollout:
+    def again(self, group_id: str, member: int, stage: str, stream: str) -> Rollout:
         """As a member of a group of a later step, with verdict and log-probabilities as they were; without a reward."""
         return self._with(
-            group_id=request.group_id,
-            member=request.first_member,
-            stage=request.stage,
-            stream=request.stream,
+            group_id=group_id,
+            member=member,
+            stage=stage,
+            stream=stream,
             context=Context("replayed", (self.id,)),
             reward=None,
             advantage=None,

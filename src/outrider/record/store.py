@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from outrider.errors import UserError, nearest
 from outrider.record.disk import move, sync, write_atomically
-from outrider.record.request import Context, Mode
 from outrider.record.rollout import Observation, Rollout, StopReason
+from outrider.record.sampling import Context, Mode
 from outrider.record.verdict import Outcome, Verdict
 
 SCHEMA_VERSION = 4  # 1 had no context_trained, 2 no observations, 3 no replayed rollouts

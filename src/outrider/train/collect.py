@@ -55,13 +55,14 @@ class Collector:
         return [
             rollout
             for request in requests
-            for rollout in ([self._again(request, request.replay)] if request.replay else islice(drawn, request.n))
+            for rollout in ([self._again(request)] if request.replay else islice(drawn, request.n))
         ]
 
-    def _again(self, request: SampleRequest, rollout: Rollout) -> Rollout:
+    def _again(self, request: SampleRequest) -> Rollout:
         """What an earlier step drew: its verdict stands, its worth is that of today."""
+        rollout = request.replayed()
         assert rollout.verdict is not None
-        return rollout.again(request).judged(rollout.verdict, self.reward.of(rollout.verdict))
+        return rollout.judged(rollout.verdict, self.reward.of(rollout.verdict))
 
     def _sampled(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         if not requests:
