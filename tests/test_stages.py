@@ -36,6 +36,7 @@ from outrider.explore import (
     Vip,
 )
 from outrider.explore.apportion import apportion, raised
+from outrider.explore.bounds import bounds_after, bounds_of
 from outrider.explore.choose import worth
 from outrider.explore.cures import share_out
 from outrider.explore.greedy import Greedy as GreedyStage
@@ -44,7 +45,7 @@ from outrider.explore.outcome import outcome
 from outrider.explore.rate import Rate
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.select import SELECTORS
-from outrider.explore.stage import bounds_after
+from outrider.explore.stage import PlansAhead
 from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, Rollout, SampleRequest
 from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, fates, perverse, with_errors
@@ -179,7 +180,7 @@ def check_budget(life: Life) -> None:
         if not life.case.first:
             most = None if dropping else sum(found)  # what the bounds say behind a stage that drops
             known = Bounds(sum(found), most, (min(found, default=0), max(found, default=0)))
-            check_bounds(life.run.stage.bounds(known, life.world.problems), sum(found) + asked)
+            check_bounds(bounds_of(life.run.stage, known, life.world.problems), sum(found) + asked)
         if life.case.exact and not dropping:
             assert asked == life.case.budget(sizes)
 
@@ -238,7 +239,7 @@ def check_determinism_whatever_the_rewards(life: Life) -> None:
 def check_who_plans_ahead(life: Life) -> None:
     """From the state before every step, one in which all comes otherwise asks for the same and leaves nothing out."""
     own = f"{type(life.run.stage).__name__.lower()}: "
-    for step in range(STEPS) if life.run.stage.plans_ahead else ():
+    for step in range(STEPS) if isinstance(life.run.stage, PlansAhead) else ():
         for end in (Outcome.CORRECT, Outcome.INCORRECT, Outcome.TIMEOUT):
             run = life.again(step)
             run.world, run.known = life.world._replace(ending=always(end)), {}
@@ -364,24 +365,16 @@ class Moody(Stage):
         return [] if view.round else [SampleRequest(g.problem, n=1 + next(self.moods) % 5) for g in view.groups]
 
 
-class Rash(Stage):
+class Rash(PlansAhead, Stage):
     """Says that it plans ahead, and gives more to what failed."""
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def plan(self, view: View) -> list[SampleRequest]:
         failed = [g for g in view.groups if g.size and not any(r.success for r in g.rollouts)]
         return [] if view.round else [SampleRequest(g.problem, n=1) for g in failed]
 
 
-class Regretful(Ragged):
+class Regretful(PlansAhead, Ragged):
     """Says that it plans ahead, and leaves out what failed."""
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def drop(self, groups: Sequence[Group]) -> dict[str, str]:
         failed = [g for g in groups if not any(r.success for r in g.rollouts)]

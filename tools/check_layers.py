@@ -19,7 +19,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"arrays", "errors", "interrupts", "options", "pieces", "texts"}
+GROUND = {"arrays", "errors", "interrupts", "needs", "options", "pieces", "texts"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
@@ -29,6 +29,7 @@ LAYERS: dict[str, set[str]] = {
     "arrays": set(),
     "errors": set(),
     "interrupts": set(),
+    "needs": set(),
     "options": {"errors"},
     "pieces": {"errors", "options"},
     "texts": set(),

@@ -111,12 +111,12 @@ def _refuse_tinker(recipe: Carried) -> None:
 def _refuse_measured(recipe: Carried, reason: str) -> None:
     """What a stage measures by a forward pass of its own."""
     for i, stage in enumerate(recipe.explore):
-        if stage.reads_branching:
+        if "branching" in stage.requires:
             raise ValueError(
                 f"explore.{i} measures the policy's branching, for which {reason}; keep responses in another way, for "
                 "example by entropy"
             )
-        if stage.reads_attention:
+        if "attention" in stage.requires:
             raise ValueError(
                 f"explore.{i} measures the policy's attention, for which {reason}; select branches in another way, for "
                 "example by utility or surprisal"

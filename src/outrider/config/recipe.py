@@ -14,7 +14,9 @@ from outrider.config.engine_rules import refuse_engine
 from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
 from outrider.errors import nearest
-from outrider.explore import STAGES, Stage, Surroundings
+from outrider.explore import STAGES, Stage
+from outrider.explore.stage import PlansAhead
+from outrider.explore.surroundings import Surroundings
 from outrider.interrupts import interrupts_held
 from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
@@ -144,7 +146,7 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _goals_are_kept(self) -> Recipe:
-        after = [i for i, stage in enumerate(self.explore) if not stage.plans_ahead]
+        after = [i for i, stage in enumerate(self.explore) if not isinstance(stage, PlansAhead)]
         for stream, chain in self.credit.items():
             if split(chain).baseline.goal is None:
                 continue
@@ -230,7 +232,8 @@ class Recipe(Options):
         readers: list[Any] = [*self.explore, *(link for chain in self.credit.values() for link in split(chain).after)]
         select, entropy = self.objective.select, self.objective.entropy
         return (
-            any(reader.reads_entropies for reader in [*readers, *filter(None, [select])]) or entropy.target is not None
+            any("entropies" in reader.requires for reader in [*readers, *filter(None, [select])])
+            or entropy.target is not None
         )
 
     @interrupts_held()

@@ -94,7 +94,7 @@ def _credited(
         if stream not in chains:
             raise ValueError(f"rollouts of stream {stream!r} have no credit chain ({sorted(chains)})")
         links = split(chains[stream])
-        by_segment, read = links.baseline.by_segment, any(link.reads_pieces for link in links.after)
+        by_segment, read = links.baseline.by_segment, any("texts" in link.requires for link in links.after)
         texts = pieces if read else None
         members = [
             Members.of(part.rollouts, groups[part.group].rollouts, texts)

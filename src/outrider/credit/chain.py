@@ -10,6 +10,7 @@ import numpy as np
 
 from outrider.arrays import Floats
 from outrider.credit.members import Members
+from outrider.needs import NOTHING, Needs
 from outrider.options import Options
 
 
@@ -82,10 +83,8 @@ class BatchBaseline(Baseline):
 class Shaper(Options):
     """Changes the advantages of one group, per trainable token. Pure: reads the group, returns new arrays."""
 
-    reads_entropies: ClassVar[bool] = False
-    """Whether it needs the entropy of every token as it was drawn."""
-    reads_pieces: ClassVar[bool] = False
-    """Whether it needs the text of every token."""
+    requires: ClassVar[Needs] = NOTHING
+    """``entropies`` of every token as it was drawn, or ``texts`` of every token."""
 
     @property
     def needs_step(self) -> bool:

@@ -12,6 +12,7 @@ from outrider.arrays import Floats
 from outrider.credit.chain import Shaper
 from outrider.credit.members import Members
 from outrider.credit.recorded import entropies_of
+from outrider.needs import Needs
 
 
 class EntropyAdvantage(Shaper):
@@ -40,7 +41,7 @@ class EntropyAdvantage(Shaper):
     [[1.2, 1.5], [-0.6]]
     """
 
-    reads_entropies: ClassVar[bool] = True
+    requires: ClassVar[Needs] = frozenset({"entropies"})
 
     weight: float = Field(0.4, ge=0, description="alpha, per nat of entropy")
     kappa: float = Field(2.0, gt=1, description="the addition is at most the advantage divided by this")

@@ -11,6 +11,7 @@ from outrider.arrays import Floats
 from outrider.credit.chain import Shaper
 from outrider.credit.members import Members
 from outrider.credit.recorded import pieces_of
+from outrider.needs import Needs
 from outrider.texts import tokens_until_box
 
 
@@ -36,7 +37,7 @@ class UntilBox(Shaper):
     [1.0, 1.0, 1.0, 1.0, 0.0]
     """
 
-    reads_pieces: ClassVar[bool] = True
+    requires: ClassVar[Needs] = frozenset({"texts"})
 
     def shape(self, advantages_GT: Sequence[Floats], members: Members, step: int) -> list[Floats]:
         return [_cut(a, list(p)) for a, p in zip(advantages_GT, pieces_of(members, "until_box"), strict=True)]

@@ -46,6 +46,7 @@ from typing import NamedTuple
 from outrider.config import Recipe
 from outrider.estimate.decoder_shape import DecoderShape
 from outrider.explore import Bounds, Stage
+from outrider.explore.bounds import bounds_of
 from outrider.sample.options import FUSED_FAMILIES, LocalSampling
 from outrider.tasks.turn_task import TurnTask
 
@@ -108,7 +109,7 @@ def most_rollouts(stages: Sequence[Stage], problems: int) -> tuple[int, list[str
     """The most rollouts of a step up to the first stage without a bound, and the names of this and later stages."""
     bounds, most = Bounds(), 0
     for i, stage in enumerate(stages):
-        bounds = stage.bounds(bounds, problems)
+        bounds = bounds_of(stage, bounds, problems)
         if bounds.most is None:
             return most, [type(after).__name__.lower() for after in stages[i:]]
         most = bounds.most

@@ -1,5 +1,6 @@
 """Exploration: which rollouts to sample, how many, from which prefix, in which context. NumPy only."""
 
+from outrider.explore.bounds import Bounds
 from outrider.explore.branch import Branch
 from outrider.explore.choose import Choose
 from outrider.explore.commit import Commit
@@ -18,7 +19,8 @@ from outrider.explore.replay import Replay
 from outrider.explore.seed import Seed
 from outrider.explore.sift import Sift
 from outrider.explore.skip import Skip
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.uniform import Uniform
 from outrider.explore.view import Engine, View
 from outrider.explore.vip import Vip

@@ -7,12 +7,14 @@ from typing import Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.bounds import Bounds
+from outrider.explore.stage import PlansAhead, Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Problem, SampleRequest, identity_seed
 
 
-class Allocation(Stage):
+class Allocation(PlansAhead, Stage):
     """``n`` rollouts per problem on average, spent exactly, by a rule that a subclass has in :meth:`counts`.
 
     Stands first, in the place of uniform. Degenerate cases: an empty batch asks for nothing; problems that have
@@ -39,10 +41,6 @@ class Allocation(Stage):
 
     def check(self, around: Surroundings) -> None:
         around.refuse_drawn()
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.min_n, self.max_n))

@@ -9,12 +9,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from outrider.explore.bounds import Bounds
 from outrider.explore.outcome import scorable, trainable
 from outrider.explore.segment import SEGMENTERS, Chunk, SegmentedRollout, Segmenter
 from outrider.explore.select import SELECTORS, Pivot, PivotOutcome, Selector, Source
 from outrider.explore.select.utility import Utility
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
+from outrider.needs import Needs
 from outrider.pieces import PieceOf
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed
 
@@ -76,12 +79,8 @@ class Branch(Stage):
         return self
 
     @property
-    def reads_entropies(self) -> bool:
-        return self.select.reads_entropies
-
-    @property
-    def reads_attention(self) -> bool:
-        return self.select.reads_attention
+    def requires(self) -> Needs:
+        return self.select.requires
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most is None:

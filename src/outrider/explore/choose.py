@@ -9,12 +9,13 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from outrider.explore.belief import Belief, Expected
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.bounds import Bounds
+from outrider.explore.stage import PlansAhead, Stage
 from outrider.explore.view import View
 from outrider.record import Group, Problem, SampleRequest, identity_seed
 
 
-class Choose(Stage):
+class Choose(PlansAhead, Stage):
     r"""Takes a problem that comes up with a chance in proportion to what a token of it is worth.
 
     .. math:: \mathrm{worth} = \frac{\mathrm{E}[p (1 - p)^k]}{F c}, \qquad
@@ -58,10 +59,6 @@ class Choose(Stage):
     _seed: int = PrivateAttr(0)
     _offers: Counter[str] = PrivateAttr(default_factory=Counter)  # of problems, in this step
     _refused: int = PrivateAttr(0)
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before

@@ -12,7 +12,8 @@ from outrider.errors import UserError
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass, pass_rate
 from outrider.explore.refill import expected, first_stage, live
-from outrider.explore.stage import Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Problem, SampleRequest, identity_seed
 

@@ -10,12 +10,15 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
+from outrider.explore.bounds import Bounds
 from outrider.explore.branch import AnySegmenter, branch_request, mean, root_of
 from outrider.explore.outcome import trainable
 from outrider.explore.segment import SegmentedRollout, Turns
 from outrider.explore.select import Pivot
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
+from outrider.needs import Needs
 from outrider.record import Group, Rollout, SampleRequest, identity_seed, uniforms
 from outrider.record.turns import sampled
 
@@ -72,8 +75,8 @@ class EntropyBranch(Stage):
     _rises: list[float] = PrivateAttr(default_factory=list)
 
     @property
-    def reads_entropies(self) -> bool:
-        return True
+    def requires(self) -> Needs:
+        return frozenset({"entropies"})
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         after = before.more((self.total - before.first[0]) * problems)

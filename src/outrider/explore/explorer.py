@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import UserError
-from outrider.explore.stage import Stage
+from outrider.explore.stage import AdmittingStage, PreparedStage, Stage
 from outrider.explore.stream import ProblemStream
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, group_id
@@ -100,7 +100,8 @@ class Explorer:
 
     def _prepare(self) -> None:
         for stage in self.stages:
-            stage.prepare()
+            if isinstance(stage, PreparedStage):
+                stage.prepare()
 
     def _begin(self, step: int, problems: int) -> list[Problem]:
         before, taken = self.stream.position, self._take(step, problems, ())
@@ -113,7 +114,8 @@ class Explorer:
 
     def _take(self, step: int, n: int, present: Container[str]) -> list[Problem]:
         """Problems that no stage refuses."""
-        return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in self.stages))
+        choosy = [stage for stage in self.stages if isinstance(stage, AdmittingStage)]
+        return self.stream.take(n, present, lambda problem: all(stage.admits(problem, step) for stage in choosy))
 
     def _observe(self, finished: Sequence[Group]) -> dict[str, float]:
         groups = [group.drawn for group in finished]  # what is replayed was observed when it was drawn

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.bounds import Bounds
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Context, SampleRequest, SamplingParams
 

@@ -9,8 +9,10 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
+from outrider.explore.bounds import Bounds
 from outrider.explore.corpus import question_of, without_thinking
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Context, Group, Problem, SampleRequest
 

@@ -11,13 +11,15 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.explore.belief import Belief
+from outrider.explore.bounds import Bounds
 from outrider.explore.rate import Rate
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import PlansAhead, Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 
 
-class Invest(Stage):
+class Invest(PlansAhead, Stage):
     r"""Spends the tokens that ``n`` rollouts of every problem would cost where they teach most.
 
     The goal is stated: the mean over problems of :math:`U_k(p) = 1 - (1 - p)^k`. Credit ``stated_goal``
@@ -73,10 +75,6 @@ class Invest(Stage):
         around.refuse_drawn()
         if around.goal not in (None, self.k):
             raise ValueError(f"plans for k = {self.k}, but credit.main states the goal with k = {around.goal}")
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most != 0:

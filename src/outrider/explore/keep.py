@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
+from outrider.explore.bounds import Bounds
 from outrider.explore.outcome import scorable, trainable
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.stage import Stage
 from outrider.explore.view import Engine, View
+from outrider.needs import NOTHING, Needs
 from outrider.record import Group, Rollout, SampleRequest, identity_seed
 from outrider.texts import first_box_end, tokens_until_box
+
+_NEEDS: dict[str, Needs] = {"entropy": frozenset({"entropies"}), "branching": frozenset({"branching"})}
 
 
 class Keep(Stage):
@@ -53,12 +57,8 @@ class Keep(Stage):
     _numbers: dict[str, float] = PrivateAttr(default_factory=dict)
 
     @property
-    def reads_entropies(self) -> bool:
-        return self.by == "entropy"
-
-    @property
-    def reads_branching(self) -> bool:
-        return self.by == "branching"
+    def requires(self) -> Needs:
+        return _NEEDS.get(self.by, NOTHING)
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
+from outrider.explore.bounds import Bounds
 from outrider.explore.memory import remember
 from outrider.explore.outcome import evidence, pass_rate
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import Engine, View
 from outrider.record import Group, Ids, Prefix, Problem, Rollout, SampleRequest, identity_seed, uniforms
 

@@ -13,9 +13,11 @@ from pydantic import Field, PrivateAttr
 from outrider.arrays import Floats
 from outrider.errors import UserError
 from outrider.explore.apportion import apportion
+from outrider.explore.bounds import Bounds
 from outrider.explore.outcome import evidence, outcome
 from outrider.explore.seed import Seed
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 

@@ -9,8 +9,10 @@ from typing import Literal
 from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
+from outrider.explore.bounds import Bounds
 from outrider.explore.outcome import first_pass
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest
 

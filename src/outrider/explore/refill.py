@@ -10,7 +10,8 @@ from pydantic import Field, PrivateAttr
 
 from outrider.errors import UserError
 from outrider.explore.outcome import outcome, scorable
-from outrider.explore.stage import Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, SampleRequest, identity_seed
 

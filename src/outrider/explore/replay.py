@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from outrider.explore.bounds import Bounds
 from outrider.explore.memory import remember
 from outrider.explore.outcome import first_pass, pass_rate, trainable
-from outrider.explore.stage import Bounds, Stage, Surroundings
+from outrider.explore.stage import Stage
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.record import Group, Mode, Outcome, Rollout, SampleRequest, StopReason, Verdict
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from outrider.explore.stage import Surroundings
+from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import Engine
+from outrider.needs import NOTHING, Needs
 from outrider.options import Options
 from outrider.record import Rollout
 from outrider.record.turns import sampled
@@ -49,7 +50,7 @@ class Segmenter(Options):
         """Where segments end, each in ``0 < t < T``, ascending.
 
         Args:
-            pieces: the text of each response token; empty unless ``reads_text``.
+            pieces: the text of each response token; empty unless it ``requires`` texts.
             sampled_T: False for tokens that were observed.
         """
         raise NotImplementedError
@@ -58,9 +59,9 @@ class Segmenter(Options):
         """Refuse, when a recipe is read, a setting in which it would never cut. Raises ValueError."""
 
     @property
-    def reads_text(self) -> bool:
-        """Whether the text of the tokens is needed."""
-        return bool(self.answer_marks)
+    def requires(self) -> Needs:
+        """``texts`` where the text of the tokens is needed."""
+        return frozenset({"texts"}) if self.answer_marks else NOTHING
 
     def chain(
         self, rollout: Rollout, relatives: Mapping[str, Rollout], engine: Engine, taken: Container[int] = ()
@@ -79,7 +80,7 @@ class Segmenter(Options):
             relatives: the rollouts of the group by id, for what was observed on the way.
         """
         sampled_T = sampled(rollout, relatives)
-        pieces = engine.pieces(rollout.response_ids) if self.reads_text else []
+        pieces = engine.pieces(rollout.response_ids) if "texts" in self.requires else []
         bounds = self.bounds(pieces, sampled_T)
         answered = min((t for mark in self.answer_marks for t in _ends(pieces, [mark])), default=len(sampled_T))
         candidates = [t for t in bounds if rollout.branch_at < t < answered and sampled_T[t] and t not in taken]
@@ -123,8 +124,8 @@ class Delimiter(Segmenter):
     marks: list[Mark] = Field(["."], min_length=1, description="texts that end a segment")
 
     @property
-    def reads_text(self) -> bool:
-        return True
+    def requires(self) -> Needs:
+        return frozenset({"texts"})
 
     def bounds(self, pieces: Sequence[str], sampled_T: NDArray[np.bool_]) -> list[int]:
         return sorted({t for t in _ends(pieces, self.marks) if t < len(pieces)})

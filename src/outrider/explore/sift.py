@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.bounds import Bounds
+from outrider.explore.stage import Stage
 from outrider.explore.view import View
 from outrider.record import Group, Outcome, Rollout, SampleRequest
 from outrider.texts import first_box_end, redundancy

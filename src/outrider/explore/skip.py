@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
+from outrider.explore.bounds import Bounds
 from outrider.explore.memory import remember
 from outrider.explore.outcome import evidence, outcome
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.stage import PlansAhead, Stage
 from outrider.explore.view import View
 from outrider.record import Group, Problem, SampleRequest, identity_seed
 
@@ -30,7 +31,7 @@ class _Streak:
         return identity_seed(self.seed, "skip", self.offers) / 2**63
 
 
-class Skip(Stage):
+class Skip(PlansAhead, Stage):
     """Refuses a problem, when it comes up again, with a probability that grows with its unanimous visits in a row.
 
     After ``z`` visits in a row that all ended solved, or all unsolved, a problem is taken with probability
@@ -60,10 +61,6 @@ class Skip(Stage):
 
     _streaks: dict[str, _Streak] = PrivateAttr(default_factory=dict)
     _skipped: dict[bool, int] = PrivateAttr(default_factory=lambda: {True: 0, False: 0})
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before

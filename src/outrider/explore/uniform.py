@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from outrider.explore.stage import Bounds, Stage
+from outrider.explore.bounds import Bounds
+from outrider.explore.stage import PlansAhead, Stage
 from outrider.explore.view import View
 from outrider.record import SampleRequest
 
 
-class Uniform(Stage):
+class Uniform(PlansAhead, Stage):
     """``n`` rollouts of every problem, from its plain prompt, in one round.
 
     The allocation of GRPO (Shao et al. 2024, arXiv 2402.03300) and of every method's first stage. An empty batch
@@ -20,10 +21,6 @@ class Uniform(Stage):
     """
 
     n: int = Field(8, ge=1, description="rollouts per problem")
-
-    @property
-    def plans_ahead(self) -> bool:
-        return True
 
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         return before.begun(self.n * problems, (self.n, self.n))

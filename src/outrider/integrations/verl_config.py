@@ -73,8 +73,8 @@ def recipe_of(text: str) -> Recipe:
 def _refuse_uncarried(recipe: Recipe) -> None:
     """Raise UserError for the first thing of a recipe that verl has no place for."""
     objective, learn, train = recipe.objective, recipe.learn, recipe.train
-    attention = [i for i, stage in enumerate(recipe.explore) if stage.reads_attention]
-    branching = [i for i, stage in enumerate(recipe.explore) if stage.reads_branching]
+    attention = [i for i, stage in enumerate(recipe.explore) if "attention" in stage.requires]
+    branching = [i for i, stage in enumerate(recipe.explore) if "branching" in stage.requires]
     warms_by_updates = learn.warmup.endswith("updates") and not learn.warmup.startswith("0 ")
     for found, sentence in (
         (attention, f"explore.{attention[:1]} measures the policy's attention, and verl's servers give none"),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from outrider.config import Recipe
 from outrider.errors import UserError
-from outrider.explore.stage import bounds_after
+from outrider.explore.bounds import bounds_after
 from outrider.objective import Constant, SequenceMean, TokenMean
 
 

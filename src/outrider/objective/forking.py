@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from outrider.needs import Needs
 from outrider.objective.entropy import entropies_of
 from outrider.objective.selection import Selected, Selection, least_of_highest, trainable
 from outrider.record.row import TrainingRow
@@ -19,7 +20,7 @@ class Forking(Selection):
     """
 
     leaves_out: ClassVar[bool] = True
-    reads_entropies: ClassVar[bool] = True
+    requires: ClassVar[Needs] = frozenset({"entropies"})
 
     share: float = Field(0.2, gt=0, le=1, description="of the trainable tokens of an optimizer batch")
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.arrays import Floats
+from outrider.needs import NOTHING, Needs
 from outrider.options import Options
 from outrider.record.row import TrainingRow
 
@@ -41,8 +42,8 @@ class Selection(Options):
     """Whether single tokens lose their policy gradient: ``keeps_N`` is given."""
     penalises: ClassVar[bool] = False
     """Whether single tokens are held near the policy that sampled them: ``penalties_N`` is given."""
-    reads_entropies: ClassVar[bool] = False
-    """Whether it needs the entropy of every token as it was drawn."""
+    requires: ClassVar[Needs] = NOTHING
+    """``entropies``, where it needs that of every token as it was drawn."""
 
     def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
         """One result per row; ``rows`` are those of an optimizer batch with a weight above 0 and a trainable token.

@@ -10,7 +10,7 @@ import numpy as np
 from outrider.config import Recipe
 from outrider.credit import Members, advantages_of, split
 from outrider.explore import Refill
-from outrider.explore.stage import Bounds, bounds_after
+from outrider.explore.bounds import Bounds, bounds_after, bounds_of
 from outrider.processes.cores import usable_cores
 
 MANY = 64  # rollouts of a problem; with more, every piece of credit has enough to compare
@@ -43,7 +43,7 @@ def _no_signal(recipe: Recipe) -> Iterator[str]:
     if n is None or n > MANY or _gives_signal(recipe, n):
         return
     gives = f"gives a problem {n} rollout{'s' if n > 1 else ''}, which credit.main cannot compare"
-    place = next(i for i, stage in enumerate(recipe.explore) if stage.bounds(Bounds(), recipe.train.problems).most)
+    place = next(i for i, stage in enumerate(recipe.explore) if bounds_of(stage, Bounds(), recipe.train.problems).most)
     if _gives_signal(recipe, n, recipe.train.steps or LATE):
         yield f"every advantage will be 0 in the first steps, whatever the verdicts: explore.{place} {gives} then"
         return

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from outrider.explore.select.base import Pivot, Selector, Source
+from outrider.needs import Needs
 
 
 class Attention(Selector):
@@ -29,7 +30,7 @@ class Attention(Selector):
     measures from the end of the earlier step.
     """
 
-    reads_attention: ClassVar[bool] = True
+    requires: ClassVar[Needs] = frozenset({"attention"})
 
     quantile: float = Field(0.8, ge=0, le=1, description="share of steps whose influence is too low")
     ahead: int = Field(4, ge=1, description="the first later step whose attention counts, Δ")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from outrider.explore.segment import SegmentedRollout
 from outrider.explore.view import Engine
+from outrider.needs import NOTHING, Needs
 from outrider.options import Options
 from outrider.record import Rollout
 
@@ -60,11 +61,8 @@ class Selector(Options):
     over: ClassVar[Literal["rollout", "tree", "problem"]] = "rollout"
     """What a source is: each rollout by itself, a root with all that grew from it, or all rollouts of a problem."""
 
-    reads_entropies: ClassVar[bool] = False
-    """Whether it needs the entropy of every token as it was drawn."""
-
-    reads_attention: ClassVar[bool] = False
-    """Whether it needs attention, which whoever has the whole policy measures."""
+    requires: ClassVar[Needs] = NOTHING
+    """What it needs that not every engine gives."""
 
     @property
     def plants(self) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from outrider.errors import UserError
 from outrider.explore.select.base import Pivot, Selector, Source
+from outrider.needs import Needs
 from outrider.record import Rollout
 
 
@@ -48,7 +49,7 @@ class Entropy(Surprisal):
         UserError: the sampler records no entropies.
     """
 
-    reads_entropies: ClassVar[bool] = True
+    requires: ClassVar[Needs] = frozenset({"entropies"})
 
     def signal(self, rollout: Rollout) -> NDArray[np.float32]:
         if rollout.entropies_T is None:
