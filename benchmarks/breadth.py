@@ -29,6 +29,7 @@ from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
 from outrider.record.store import RolloutStore
 from outrider.sample.ready import ready
+from outrider.tasks.task import verify_all
 from outrider.train.build import build
 
 CASES = [  # recipe, problems, most tokens of a response
@@ -58,7 +59,7 @@ def one_step(ranks: Ranks, name: str, problems: int, tokens: int) -> int:
     peaks = Peaks()
     recipe = load_recipe(name, [f"train.problems={problems}", f"sample.max_tokens={tokens}"])
     trainer = build(recipe, ready(load_policy(recipe.model))[0], ranks, Clock(peaks))
-    recipe.task.verify_all([])
+    verify_all(recipe.task, [])
     idle, begin = trimmed(), time.process_time()
     groups, metrics = trainer.step()
     rollouts = [rollout for group in groups for rollout in group.rollouts]

@@ -17,6 +17,7 @@ from outrider.config import Validate
 from outrider.record.disk import write_atomically
 from outrider.tasks import Table
 from outrider.tasks.rows import read_rows
+from outrider.tasks.task import right_response, verify_all
 from outrider.validate.check import SideTexts, check_side, repeats, texts_of
 from outrider.validate.grade import Judged
 from outrider.validate.page import code, judged_data, markdown, percent, repeat_data, side_data
@@ -90,9 +91,9 @@ def worked(task: Table, entries: list[SideEntry]) -> tuple[int, list[dict[str, A
     """How many worked solutions a set has, and those that are rejected as responses."""
     rows = {row.place: row.fields.get("solution") for row in read_rows(task.heldout_data, split="test")}
     solved = [entry for entry in entries if isinstance(rows[entry.place], str)]
-    verdicts = task.verify_all([(entry.problem, rows[entry.place], True) for entry in solved])
+    verdicts = verify_all(task, [(entry.problem, rows[entry.place], True) for entry in solved])
     judged = [
-        Judged(entry, f"…{rows[entry.place][-60:]}", verdict, task.right(entry.problem) or "")
+        Judged(entry, f"…{rows[entry.place][-60:]}", verdict, right_response(task, entry.problem) or "")
         for entry, verdict in zip(solved, verdicts, strict=True)
     ]
     return len(solved), [judged_data(found) for found in judged if not found.verdict.success]

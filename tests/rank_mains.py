@@ -179,7 +179,7 @@ class UnsendableError(Exception):
 class Unreadable:
     """A sampler that one rank cannot hand weights to."""
 
-    engines, takes_adapter = 1, False
+    engines = 1
 
     def __init__(self, ranks: Ranks, rank: int) -> None:
         self.ranks, self.rank = ranks, rank

@@ -19,7 +19,7 @@ from outrider.sample.handed_weights import HandedWeights
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
-from outrider.sample.sampler import Sampler
+from outrider.sample.sampler import Sampler, takes_adapter
 from outrider.sample.vllm import VllmSampler
 from outrider.sample.vllm_engine import VllmEngine
 from outrider.sample.vllm_inside import VllmInside
@@ -79,7 +79,7 @@ def open_(request: pytest.FixtureRequest) -> Iterator[Open]:
             opened.append(VllmSampler(policy, SAMPLE, Vllm(servers=[request.getfixturevalue("server").address])))
         else:
             opened.append(VllmInside(policy, SAMPLE, request.getfixturevalue("engine")))
-        assert opened[-1].takes_adapter == (request.param != "local")
+        assert takes_adapter(opened[-1]) == (request.param != "local")
         assert not opened[-1].notices
         return opened[-1]
 
@@ -90,7 +90,7 @@ def open_(request: pytest.FixtureRequest) -> Iterator[Open]:
 
 
 def give(sampler: Sampler, policy: Policy, version: int) -> None:
-    write = write_adapter if sampler.takes_adapter else write_weights
+    write = write_adapter if takes_adapter(sampler) else write_weights
     sampler.take(version, lambda folder: write(policy.model, folder))
 
 
@@ -130,7 +130,7 @@ def test_what_is_handed_over_is_the_adapter_alone(open_: Open, policy: Policy, m
 
     monkeypatch.setattr(sampler, "take", seen)
     weight_sync(sampler, policy)(1)
-    if sampler.takes_adapter:
+    if takes_adapter(sampler):
         [tensors] = written
         assert all("lora_" in name for name in tensors)
     else:

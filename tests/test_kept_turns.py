@@ -79,8 +79,8 @@ class Watched(LocalSampler):
 class Anew:
     """A sampler that keeps nothing."""
 
-    engines = engines_used = 1
-    takes_adapter, gives_entropies = False, True
+    engines = 1
+    gives_entropies = True
 
     def __init__(self, sampler: LocalSampler) -> None:
         self.local, self.notices, self.sample, self.take, self.close = (

@@ -131,7 +131,7 @@ def test_group_means_the_rows_of_one_stream() -> None:
 )
 def test_what_is_trained_without_advantage(options: dict[str, object], all_rows: bool) -> None:
     made = objective(**options)
-    assert made.trains_all == all_rows
+    assert made.needs.all_rows == all_rows
     silent = row([0.0, 0.0], group="silent")
     assert [told.trained for told in made.prepare([row([1.0]), silent])] == [True, all_rows]
     untrainable = row([0.0], trainable=[False])
@@ -141,7 +141,7 @@ def test_what_is_trained_without_advantage(options: dict[str, object], all_rows:
 def test_a_steered_bonus_trains_rows_without_advantage_in_the_steps_that_have_one() -> None:
     """Else a batch without any advantage would be an update by AdamW's momentum alone."""
     made = objective(entropy={"target": 1.0, "bonus": 0.001})
-    assert made.trains_all
+    assert made.needs.all_rows
     for entropy, trained in ((0.5, True), (1.5, False), (0.5, True)):
         silent = row([0.0], entropies=[entropy])
         made.begin([silent], lambda rows: [])
@@ -221,6 +221,6 @@ def test_a_call_returns_the_diagnostics_that_were_announced(options: dict[str, o
     rows, _ = made.begin(ragged_rows(), lambda rows: [r.old_logprobs_N for r in rows])
     told = [t for t in made.prepare(rows) if t.trained]
     n = sum(len(t.row.token_ids) for t in told)
-    reference = torch.zeros(n) if made.needs_reference else None
+    reference = torch.zeros(n) if made.needs.reference else None
     _, sums = made(TokenBatch.of(told, torch.zeros(n)), torch.zeros(n), torch.ones(n), reference)
-    assert sorted(sums) == sorted(made.diagnostics)
+    assert sorted(sums) == sorted(made.needs.diagnostics)

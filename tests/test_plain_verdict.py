@@ -7,7 +7,7 @@ import math
 import pytest
 
 from outrider.record import Outcome, Problem, Verdict
-from outrider.tasks.task import Task
+from outrider.tasks.task import Task, verify_all
 from outrider.verify.plain_verdict import plain_verdict
 
 
@@ -42,7 +42,7 @@ CASES = [
 
 @pytest.mark.parametrize(("outcome", "score", "kept", "its_score"), CASES)
 def test_an_outcome_has_the_score_that_it_allows(outcome: str, score: float, kept: str, its_score: float) -> None:
-    [found] = Own().verify_all([(Problem("p", "", (outcome, score)), "7", True)])
+    [found] = verify_all(Own(), [(Problem("p", "", (outcome, score)), "7", True)])
     assert found.outcome.value == kept
     assert repr(found.score) == repr(its_score)
     assert found.success is (kept == "correct")

@@ -107,7 +107,7 @@ def test_tokens_that_cannot_be_sampled_have_no_gradient() -> None:
 def test_the_objective_hands_over_what_it_is_told() -> None:
     """A failure of two tokens, of which the first forks and is the likeliest: 1.5 + 1 in the place of 2."""
     loss = PolicyLoss(ObjectiveOptions(surrogate={"simko": {"quantile": 0.5, "penalty": 1.5}}, aggregate="constant"), 1)
-    assert loss.top == 3
+    assert loss.needs.top == 3
     row = TrainingRow(
         np.zeros(1, np.int32), np.zeros(2, np.int32), np.log([0.5, 0.9]), np.full(2, -1.0), np.ones(2, bool)
     )

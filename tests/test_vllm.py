@@ -72,7 +72,7 @@ def test_requests_go_round_the_servers_and_come_back_in_order(policy, servers, t
     assert {r.policy_version for r in rollouts} == {1}
     assert all(r.entropies_T is None for r in rollouts)
     assert sampler.take(2, lambda folder: None) == {"prompt_tokens": 60, "cached_tokens": 30, "asked_again": 0}
-    assert sampler.engines_used == 3
+    assert sampler.engines == 3
     assert [len(server.folders) for server in servers] == [server.resets for server in servers] == [2, 2, 2]
     sampler.close()
     assert list(tmp_path.iterdir()) == [], "no weights are left behind"
@@ -89,7 +89,7 @@ def test_what_a_dead_server_owes_is_asked_of_the_others_and_nothing_is_counted_t
     servers[1].dies_after = None  # it is back, with the weights of whoever started it
     numbers = sampler.take(2, lambda folder: None)
     assert 1 <= numbers["asked_again"] <= 10
-    assert sampler.engines_used == 3
+    assert sampler.engines == 3
     drawn(sampler)
     assert servers[1].served == after + 10
     sampler.close()
@@ -287,10 +287,10 @@ def test_a_server_that_keeps_no_names_of_weights_serves_all_the_same(policy, ser
 def test_a_cache_that_is_in_use_is_emptied_later_or_the_server_is_lost(policy, servers, tmp_path):
     servers[0].busy = 2
     sampler = opened(policy, servers[:2], tmp_path, seconds=0.5)
-    assert sampler.engines_used == 2
+    assert sampler.engines == 2
     servers[0].busy = 10**6
     sampler.take(2, lambda folder: None)
-    assert sampler.engines_used == 1
+    assert sampler.engines == 1
     [notice] = sampler.notices
     assert f"{servers[0].address}: for 0.5 s (engine.sampler.vllm.seconds) it could not forget its cache" in notice
     servers[1].busy = 10**6
@@ -303,7 +303,7 @@ def test_a_refusal_of_weights_is_the_users_at_first_and_later_a_lost_server(poli
     sampler = opened(policy, servers[:2], tmp_path)
     servers[0].forbids.add("/collective_rpc")
     sampler.take(2, lambda folder: None)
-    assert sampler.engines_used == 1
+    assert sampler.engines == 1
     assert "/collective_rpc refuses: forbidden (it needs VLLM_SERVER_DEV_MODE=1" in sampler.notices[0]
     sampler.close()
     with pytest.raises(UserError, match=r"refuses: forbidden \(it needs VLLM_SERVER_DEV_MODE=1") as error:

@@ -43,14 +43,14 @@ class Copies:
         lost_at: the call at which the last copy is lost and its requests are drawn by the others.
     """
 
-    takes_adapter = gives_entropies = False
+    gives_entropies = False
 
     def __init__(
         self, fresh: Policy, stale: Sequence[bool], noise: float = 0.0, jitter: float = 0.0, lost_at: int = -1
     ) -> None:
         self._copies = [LocalSampler(policy() if old else fresh, OPTIONS) for old in stale]
         self._stale, self._noise, self._jitter, self._lost_at = list(stale), noise, jitter, lost_at
-        self.engines = self.engines_used = len(stale)
+        self.engines = len(stale)
         self.notices: list[str] = []
         self.calls = self.version = 0
 
@@ -63,11 +63,11 @@ class Copies:
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         self.calls += 1
-        n = self.engines_used
-        self.engines_used -= self.calls == self._lost_at
+        n = self.engines
+        self.engines -= self.calls == self._lost_at
         drawn = {}
         for c in range(n):
-            by = c if c < self.engines_used else 0
+            by = c if c < self.engines else 0
             for i, rollout in zip(range(c, len(requests), n), self._copies[by].sample(requests[c::n]), strict=True):
                 drawn[i] = self._rounded(rollout, by)
         return [drawn[i] for i in range(len(requests))]

@@ -109,7 +109,7 @@ def local_step(recipe: Recipe, steps: int = 1) -> Local:
     for step in range(1, steps + 1):
         explored, _ = explorer.explore(step, recipe.train.problems, collect, (step - 1) / recipe.train.steps)
     loss = PolicyLoss(recipe.objective, recipe.sample.max_tokens)
-    rows, groups = assign(explored, recipe.credit, steps, loss.trains_all, policy.encode, recipe.objective.prefix)
+    rows, groups = assign(explored, recipe.credit, steps, loss.needs.all_rows, policy.encode, recipe.objective.prefix)
     return Local(recipe, policy, groups, rows)
 
 

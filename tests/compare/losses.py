@@ -71,7 +71,7 @@ def ours(objective: dict[str, Any], data: Scored) -> tuple[float, Tensor]:
     policy_loss = PolicyLoss(ObjectiveOptions(**objective), max_tokens=WIDTH)
     new = data.new.clone().requires_grad_()
     tokens = TokenBatch.of(policy_loss.prepare(rows_of(data)), like=new)
-    reference = data.ref.reshape(-1) if policy_loss.needs_reference else None
+    reference = data.ref.reshape(-1) if policy_loss.needs.reference else None
     value, _ = policy_loss(tokens, new.reshape(-1), data.entropies.reshape(-1), reference)
     [gradient] = torch.autograd.grad(value, new)
     return float(value.detach()), gradient

@@ -29,7 +29,8 @@ from outrider.runs.checkpoint import weights_hash
 from outrider.sample.local import LocalSampler, stops_of
 from outrider.sample.requests import decode
 from outrider.sample.sampler import Sampler
-from outrider.tasks.task import Task
+from outrider.tasks.task import Task, verify_all
+from outrider.tasks.turn_task import TurnTask
 
 
 class Interventions:
@@ -82,7 +83,7 @@ class Interventions:
             problem = problems[site.rollout.problem_id]
             asked = problem if end is None else problem.prompted(end)
             items += [(asked, *item) for item in zip(texts, finished, strict=True)]
-        verdicts = iter(self.task.verify_all(items))
+        verdicts = iter(verify_all(self.task, items))
         return [self._counts(ending, [next(verdicts) for _ in range(len(ending) or 1)]) for ending in endings]
 
     def _goes_on(self, site: Site, path: Ids) -> bool:
@@ -114,7 +115,7 @@ def intervene_command(run: Path, options: Intervene, plan: AnalysisPlan, out: Pa
     Raises:
         UserError: no such model, rollouts of another model or task, or ``out`` holds something else; a task with turns.
     """
-    if options.task.turns:
+    if isinstance(options.task, TurnTask):
         raise UserError(
             f"rollouts of task {options.task.name!r} have turns, and a continuation here has no environment"
         )

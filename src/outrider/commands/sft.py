@@ -22,6 +22,7 @@ from outrider.model.tiny import CHARACTERS, character_tokenizer, subword_tokeniz
 from outrider.runs.checkpoint import Checkpoints
 from outrider.sample.ready import ready
 from outrider.screen.progress import Progress
+from outrider.tasks.task import CharacterTask, SubwordTask
 from outrider.tasks.turn_task import TurnTask
 from outrider.train.loop import MOST_NONFINITE
 
@@ -115,8 +116,8 @@ def _begun(sft: Sft) -> Policy:
 
 
 def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
-    if not sft.task.subwords:
-        return character_tokenizer(sft.task.characters or CHARACTERS)
+    if not isinstance(sft.task, SubwordTask):
+        return character_tokenizer(sft.task.characters if isinstance(sft.task, CharacterTask) else CHARACTERS)
     problems = [sft.task.train(index) for index in range(_TEXTS)]
     return subword_tokenizer([p.prompt + p.metadata["solution"] for p in problems], sft.model.vocabulary)
 

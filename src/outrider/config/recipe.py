@@ -25,7 +25,8 @@ from outrider.options import Options
 from outrider.pieces import PieceOf
 from outrider.sample.options import SampleOptions
 from outrider.tasks import TASKS
-from outrider.tasks.task import Task
+from outrider.tasks.task import Task, writes_messages
+from outrider.tasks.turn_task import TurnTask
 
 CreditLink = Annotated[Link, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]
 AnyTask = Annotated[Task, PieceOf(TASKS, "task")]
@@ -45,7 +46,7 @@ CreditChain = Annotated[list[CreditLink], Field(min_length=1), AfterValidator(_i
 
 def refuse_plain_messages(task: Task, policy: PolicyOptions) -> None:
     """Raise ValueError where prompts are messages and the policy has no chat template to write them."""
-    if task.conversational and not policy.chat:
+    if writes_messages(task) and not policy.chat:
         raise ValueError(
             f"the prompts of task {task.name!r} are messages, which a chat template writes: policy.chat=true"
         )
@@ -123,7 +124,7 @@ class Recipe(Options):
                 self.sample.max_tokens,
                 self.credit,
                 self.task.name,
-                self.task.turns,
+                isinstance(self.task, TurnTask),
                 self.explore[i + 1 :],
                 split(self.credit["main"]).baseline.goal,
             )

@@ -13,6 +13,7 @@ from outrider.explore.bounds import Bounds
 from outrider.explore.outcome import scorable, trainable
 from outrider.explore.segment import SEGMENTERS, Chunk, SegmentedRollout, Segmenter
 from outrider.explore.select import SELECTORS, Pivot, PivotOutcome, Selector, Source
+from outrider.explore.select.base import FillingSelector
 from outrider.explore.select.utility import Utility
 from outrider.explore.stage import Stage
 from outrider.explore.surroundings import Surroundings
@@ -82,6 +83,11 @@ class Branch(Stage):
     def requires(self) -> Needs:
         return self.select.requires
 
+    @property
+    def _width(self) -> int | None:
+        """Up to how many rollouts every problem is filled, where the selector says so."""
+        return self.select.fills if isinstance(self.select, FillingSelector) else None
+
     def bounds(self, before: Bounds, problems: int) -> Bounds:
         if before.most is None:
             return before
@@ -91,14 +97,14 @@ class Branch(Stage):
             sources["rollout"] += drawn
             sources["tree"] += drawn * self.select.plants
             new += drawn
-        if self.select.fills is not None:
-            new = min(new, problems * (self.select.fills - before.first[0]))
+        if self._width is not None:
+            new = min(new, problems * (self._width - before.first[0]))
         return before.more(new if self.cap is None else min(new, self.cap))
 
     def check(self, around: Surroundings) -> None:
         if not around.before:
             raise ValueError("branch continues rollouts, and as the first stage it finds none: put uniform before it")
-        width, (drawn, _) = self.select.fills, around.bounds.first
+        width, (drawn, _) = self._width, around.bounds.first
         if width is not None and drawn >= width:
             raise ValueError(
                 f"branch fills problems up to {width} rollouts (width), but the stages before it draw {drawn} for "
@@ -110,10 +116,8 @@ class Branch(Stage):
     def plan(self, view: View) -> list[SampleRequest]:
         if view.round == 0:
             self._tally.clear()
-        if self.select.fills is not None:
-            self._tally["short"] = sum(
-                max(0, self.select.fills - g.size) for g in view.groups if g.size and not g.dropped
-            )
+        if (width := self._width) is not None:
+            self._tally["short"] = sum(max(0, width - g.size) for g in view.groups if g.size and not g.dropped)
         if view.round >= self.rounds:
             return []
         self._tally["excluded"] = sum(not (r.unused or trainable(r)) for g in view.groups for r in g.rollouts)

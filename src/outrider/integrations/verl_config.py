@@ -18,6 +18,7 @@ from outrider.integrations.verl import RECIPE, SURROGATE
 from outrider.integrations.verl_denominators import denominators_of, most_rows
 from outrider.model.places import local_config, model_folder
 from outrider.objective import K1, K2, K3, Correction, Mask, Recompute, Truncate
+from outrider.tasks.turn_task import TurnTask
 
 _HERE = "outrider.integrations"
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -86,7 +87,10 @@ def _refuse_uncarried(recipe: Recipe) -> None:
         ),
         (objective.entropy.target, "objective.entropy.target steers a bonus, and verl's stays as it is"),
         (recipe.reads_entropies, "it reads the entropy of every token as it was drawn, and verl's servers give none"),
-        (recipe.task.turns, f"rollouts of task {recipe.task.name!r} have turns, and this manager draws single ones"),
+        (
+            isinstance(recipe.task, TurnTask),
+            f"rollouts of task {recipe.task.name!r} have turns, and this manager draws single ones",
+        ),
         (recipe.policy.lora, "policy.lora is an adapter, for which no keys of verl were tried; policy.lora=null"),
         (objective.kl.mask_without_signal, "objective.kl.mask_without_signal: verl's KL pulls on every row"),
         (objective.kl.reset_every, "objective.kl.reset_every: verl keeps its reference"),

@@ -39,8 +39,8 @@ class VerlSampler:
         context: the most tokens of prompt and response together.
     """
 
-    engines = engines_used = 1
-    takes_adapter = gives_entropies = False
+    engines = 1
+    gives_entropies = False
 
     def __init__(self, client: Client, policy: Policy, options: SampleOptions, context: int) -> None:
         self.version = 0

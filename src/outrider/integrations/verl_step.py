@@ -55,7 +55,7 @@ class StepMaker:
         stream = ProblemStream(recipe.task.train)
         self.explorer = Explorer(recipe.explore, stream, policy, recipe.seed, prompt_limit=limit)
         self._denominators, self._most = denominators_of(recipe), most_rows(recipe)
-        self._trains_all = PolicyLoss(recipe.objective, recipe.sample.max_tokens).trains_all
+        self._trains_all = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
         """Explore, judge, credit; the advantages wait for verl's trainer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from torch import Tensor
 from outrider.learn.batching import cut_by_group
 from outrider.learn.options import LearnOptions
 from outrider.model.load import Policy
+from outrider.objective.loss_needs import LossNeeds
 from outrider.objective.tokens import TokenBatch, WeightedRow
 from outrider.record.row import Logprobs, TrainingRow
 
@@ -24,27 +25,7 @@ class Loss(Protocol):
     """An objective as the learner sees it: what it does to a step, to an optimizer batch, and to a micro-batch."""
 
     @property
-    def needs_reference(self) -> bool: ...
-
-    @property
-    def reset_every(self) -> int | None:
-        """Steps after which the policy becomes the reference."""
-        ...
-
-    @property
-    def trains_all(self) -> bool:
-        """Whether rows without advantage are trained on too."""
-        ...
-
-    @property
-    def top(self) -> int:
-        """How many of the likeliest tokens at each place it reads."""
-        ...
-
-    @property
-    def diagnostics(self) -> Sequence[str]:
-        """The names of all sums that a call returns."""
-        ...
+    def needs(self) -> LossNeeds: ...
 
     def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
         """The rows of a step as they are to be trained on, and gauges of the step."""
@@ -84,11 +65,8 @@ class Learner(Protocol):
     """Trains the policy. All ranks call each method together, unless it is said otherwise.
 
     Attributes:
-        loss: the objective.
         whole: whether one rank can save and export alone.
     """
-
-    loss: Loss
 
     @property
     def whole(self) -> bool: ...
@@ -103,10 +81,6 @@ class Learner(Protocol):
 
     def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
         """Log-probability of each own token under the current weights, in the mode of the rows, on every rank."""
-        ...
-
-    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
-        """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
         ...
 
     def export(self, folder: Path, adapter: bool = False) -> None:
@@ -131,6 +105,15 @@ class Learner(Protocol):
         Raises:
             UserError: it is of another model.
         """
+        ...
+
+
+@runtime_checkable
+class EntropyLearner(Protocol):
+    """A learner that has the whole distribution of every token."""
+
+    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+        """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
         ...
 
 

@@ -68,7 +68,7 @@ class LocalLearner:
         self.held = hold(model, path, self.ranks, dtype)
         self.parameters = self.held.parameters
         # Of what is trained alone: beside an adapter, its first state. It takes the policy's place to be computed.
-        self.reference = [p.detach().clone() for p in self.parameters] if loss.needs_reference else []
+        self.reference = [p.detach().clone() for p in self.parameters] if loss.needs.reference else []
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
 
@@ -76,7 +76,7 @@ class LocalLearner:
         with self.ranks.linked():
             updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
         self.steps += 1
-        if self.loss.reset_every and self.steps % self.loss.reset_every == 0:
+        if self.loss.needs.reset_every and self.steps % self.loss.needs.reset_every == 0:
             self.reset_reference()
             updated.metrics["reference_resets"] = 1.0
         return updated
@@ -181,7 +181,7 @@ class LocalLearner:
 
     def _training(self, counts: dict[str, Any]) -> Training:
         trained = trained_in(self.model)
-        reference = dict(zip(trained, self.reference, strict=True)) if self.loss.reset_every else {}
+        reference = dict(zip(trained, self.reference, strict=True)) if self.loss.needs.reset_every else {}
         return Training(trained, self.optimizer, counts, reference)
 
     def _new_optimizer(self) -> torch.optim.AdamW:
@@ -227,14 +227,16 @@ class LocalLearner:
         for nothing in self.held.idle(len(micros)):
             nothing.backward()
         for micro, reference_N in zip(micros, references, strict=True):
-            logprobs_N, entropies_N, top_NK = self._forward([weighted.row for weighted in micro], self.loss.top)
+            logprobs_N, entropies_N, top_NK = self._forward([weighted.row for weighted in micro], self.loss.needs.top)
             tokens = TokenBatch.of(micro, logprobs_N)
             loss, diagnostics = self.loss(tokens, logprobs_N, entropies_N, reference_N, top_NK)
             loss.backward()
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
                 sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
-        names = ["loss", *self.loss.diagnostics] if self.ranks.size > 1 else [*sums]  # a rank without rows has no sums
+        names = (
+            ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
+        )  # a rank without rows has no sums
         none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
         packed = torch.stack([sums.get(name, none) for name in names]).cpu()
         return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))

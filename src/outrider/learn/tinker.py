@@ -83,9 +83,6 @@ class TinkerLearner:
         sent = self._sent(rows, nothing, nothing)
         return _own(self.service.logprobs(sent), rows)
 
-    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
-        raise NotImplementedError("a recipe that reads entropies is refused with this engine")
-
     def export(self, folder: Path, adapter: bool = False) -> None:
         raise NotImplementedError("the service's sampler is given weights by the service")
 

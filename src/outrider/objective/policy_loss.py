@@ -35,6 +35,7 @@ from outrider.objective import K3
 from outrider.objective.correction import correct
 from outrider.objective.entropy import EntropyBonus, mean_entropy
 from outrider.objective.kl import log_ratio_of, moved
+from outrider.objective.loss_needs import LossNeeds
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.ratio import TokenRatios
 from outrider.objective.selection import Selected, selected
@@ -66,35 +67,20 @@ class PolicyLoss:
         self.bonus = EntropyBonus(options.entropy)
 
     @property
-    def needs_reference(self) -> bool:
-        return self.options.kl.coef > 0
-
-    @property
-    def reset_every(self) -> int | None:
-        """Steps after which the policy becomes the reference."""
-        return self.options.kl.reset_every
-
-    @property
-    def top(self) -> int:
-        """How many of the likeliest tokens at each place it reads."""
-        return self.options.surrogate.reads_top
-
-    @property
-    def trains_all(self) -> bool:
-        """Whether rows without advantage are trained on too: by the KL, or by an entropy bonus where there is one."""
-        pulled = self.needs_reference and not self.options.kl.mask_without_signal
-        return (pulled or self.bonus.active) and self.options.aggregate.denominator == "all"
-
-    @property
-    def diagnostics(self) -> tuple[str, ...]:
-        select = self.options.select
-        return (
+    def needs(self) -> LossNeeds:
+        kl, select = self.options.kl, self.options.select
+        reference = kl.coef > 0
+        # rows without advantage train by the KL, or by an entropy bonus where there is one
+        pulled = (reference and not kl.mask_without_signal) or self.bonus.active
+        diagnostics = (
             *("tokens", "entropy", "kl_old", "log_ratio_bounded", *self.options.surrogate.diagnostics),
             *(("selected",) if select is not None and select.leaves_out else ()),
             *(("penalised", "penalty") if select is not None and select.penalises else ()),
             *(("importance",) if self.options.correction is not None else ()),
-            *(("kl_reference",) if self.needs_reference else ()),
+            *(("kl_reference",) if reference else ()),
         )
+        all_rows = pulled and self.options.aggregate.denominator == "all"
+        return LossNeeds(reference, kl.reset_every, all_rows, self.options.surrogate.reads_top, diagnostics)
 
     def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
         """The rows of a step as they are to be trained on, and gauges; ``logprobs`` are the learner's, on demand."""
@@ -120,7 +106,7 @@ class PolicyLoss:
             chosen = next(chosen_of) if weight > 0 else Selected()
             pulled = acting and (not self.options.kl.mask_without_signal or (row.group, row.stream) in with_signal)
             held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
-            always = self.bonus.coefficient > 0 or (self.needs_reference and pulled)
+            always = self.bonus.coefficient > 0 or (self.options.kl.coef > 0 and pulled)
             weighted.append(WeightedRow(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
         return weighted
 
@@ -179,11 +165,7 @@ class PolicyLoss:
 class ImitationLoss:
     r"""Supervised training: the mean of :math:`-\log \pi` over all trainable tokens of a batch."""
 
-    needs_reference = False
-    reset_every = None
-    trains_all = True
-    top = 0
-    diagnostics = ("tokens", "entropy", "surprise")
+    needs = LossNeeds(all_rows=True, diagnostics=("tokens", "entropy", "surprise"))
 
     def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
         return rows, {}

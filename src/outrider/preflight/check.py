@@ -11,7 +11,7 @@ from outrider.explore.stream import ProblemStream
 from outrider.model.options import PolicyOptions
 from outrider.record import Problem
 from outrider.tasks.heldout import HeldoutRange, heldout_problems
-from outrider.tasks.task import Task
+from outrider.tasks.task import Task, counts_of
 
 if TYPE_CHECKING:
     from outrider.preflight.prompts import Fault, Prompts
@@ -97,7 +97,7 @@ def preflight(task: Task, wanted: Wanted, model: str | None, policy: PolicyOptio
 
 def _train_problems(task: Task, per_step: int) -> Sequence[Problem]:
     """All problems of a finite table, or those of the first step."""
-    table = task.counts.get("train")
+    table = counts_of(task).get("train")
     if table is not None:
         return [task.train(index) for index in range(table)]
     return ProblemStream(task.train).take(per_step)

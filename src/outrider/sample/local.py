@@ -30,8 +30,7 @@ class LocalSampler:
     :meth:`keeping` those of rows that may go on are kept for their next turn.
     """
 
-    engines = engines_used = 1
-    takes_adapter = False
+    engines = 1
     gives_entropies = True
 
     def __init__(self, policy: Policy, options: SampleOptions) -> None:

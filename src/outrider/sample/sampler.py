@@ -24,20 +24,16 @@ class Sampler(Protocol):
     (:class:`outrider.train.weight_sync.WeightSync`).
 
     Attributes:
-        engines: how many copies of the weights it has.
-        engines_used: how many of them draw at the moment, each of which has to be checked: the requests of a call go
-            round them in turn, so that the first draws requests 0, n, 2n, … of n copies, as long as none is lost.
-        takes_adapter: whether it has the weights beneath the policy's adapter, and wants the adapter alone.
+        engines: how many copies of the weights draw at the moment, each of which has to be checked: the requests of a
+            call go round them in turn, so that the first draws requests 0, n, 2n, … of n copies, as long as none is
+            lost.
         gives_entropies: whether its rollouts have the entropy of every token as it was drawn.
         notices: what a person should know; whoever says them empties the list.
     """
 
-    engines: int
-
     @property
-    def engines_used(self) -> int: ...
+    def engines(self) -> int: ...
 
-    takes_adapter: bool
     gives_entropies: bool
     notices: list[str]
 
@@ -60,6 +56,22 @@ class Sampler(Protocol):
     def close(self) -> None:
         """Let go of what it holds; nothing is sampled after that."""
         ...
+
+
+@runtime_checkable
+class AdapterSampler(Protocol):
+    """A sampler that may be given a policy's adapter alone.
+
+    Attributes:
+        takes_adapter: whether it has the weights beneath the adapter, and wants the adapter alone.
+    """
+
+    takes_adapter: bool
+
+
+def takes_adapter(sampler: Sampler) -> bool:
+    """Whether a sampler is given the adapter alone."""
+    return isinstance(sampler, AdapterSampler) and sampler.takes_adapter
 
 
 @runtime_checkable

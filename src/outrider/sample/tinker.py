@@ -29,8 +29,7 @@ class TinkerSampler:
     """
 
     gives_entropies = False
-    takes_adapter = False
-    engines = engines_used = 1
+    engines = 1
 
     def __init__(self, policy: Policy, options: SampleOptions, service: TinkerService) -> None:
         self._limits, self._tokenizer, self._options = PolicyLimits(policy), policy.tokenizer, options

@@ -15,7 +15,7 @@ from outrider.model.load import Policy, left_out
 from outrider.record import Ids, Observation, Rollout, SampleRequest, StopReason, identity_seed
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import PolicyLimits, decode, prompt_of, rollouts_of
-from outrider.sample.sampler import Export, Keeping, KeptRollouts, Sampler
+from outrider.sample.sampler import Export, Keeping, KeptRollouts, Sampler, takes_adapter
 from outrider.sample.trajectory import Trajectory
 
 
@@ -52,7 +52,7 @@ class TurnSampler:
         self._worlds, self._most_turns, self._most_rollouts = worlds, most_turns, most_rollouts
         self._version = 0
         self._policy, self._limits = policy, PolicyLimits(policy)
-        self.engines, self.takes_adapter = sampler.engines, sampler.takes_adapter
+        self.takes_adapter = takes_adapter(sampler)
         self.gives_entropies, self.notices = sampler.gives_entropies, sampler.notices
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
@@ -115,8 +115,8 @@ class TurnSampler:
         return len(acting)
 
     @property
-    def engines_used(self) -> int:
-        return self._sampler.engines_used
+    def engines(self) -> int:
+        return self._sampler.engines
 
     def take(self, version: int, export: Export) -> dict[str, int]:
         self._version = version
@@ -211,12 +211,12 @@ class SingleTurns:
 
     def __init__(self, whole: TurnSampler, turns: Sampler) -> None:
         self._whole, self._turns = whole, turns
-        self.engines, self.takes_adapter = turns.engines, turns.takes_adapter
+        self.takes_adapter = takes_adapter(turns)
         self.gives_entropies, self.notices = turns.gives_entropies, turns.notices
 
     @property
-    def engines_used(self) -> int:
-        return self._turns.engines_used
+    def engines(self) -> int:
+        return self._turns.engines
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[Rollout]:
         return self._turns.sample(requests)

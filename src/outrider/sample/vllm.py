@@ -72,7 +72,6 @@ class VllmSampler:
         self._servers = [VllmServer(address, engine.seconds) for address in addresses]
         for server in self._servers:
             server.open(self._requests.limits.context)
-        self.engines = len(self._servers)
         self._given: dict[str, _Given] = {}  # what each server that draws has, by address
         self._known: dict[str, Holding] = {}  # of rank 0: what each was last known to have, whether it draws or not
         self._lost = ""  # how the last lost server was lost
@@ -88,7 +87,7 @@ class VllmSampler:
         except BaseException:
             self._remove_weights()
             raise
-        self._pool = ThreadPoolExecutor(engine.in_flight * self.engines, thread_name_prefix="vllm")
+        self._pool = ThreadPoolExecutor(engine.in_flight * len(self._servers), thread_name_prefix="vllm")
 
     def take(self, version: int, export: Export) -> dict[str, int]:
         """Write the weights once and have every server read them; lost ones that are back are used again.
@@ -107,7 +106,7 @@ class VllmSampler:
         return {name: counts[name] for name in ("prompt_tokens", "cached_tokens", "asked_again")}
 
     @property
-    def engines_used(self) -> int:
+    def engines(self) -> int:
         return len(self._given)
 
     def _give(self) -> dict[str, _Given]:

@@ -16,7 +16,7 @@ from outrider.sample.vllm_requests import VllmRequests, sampled_tokens
 class VllmInside:
     """Draws with an engine of this process, which batches all requests by itself. vLLM gives no entropies."""
 
-    engines = engines_used = 1
+    engines = 1
     gives_entropies = False
 
     def __init__(self, policy: Policy, options: SampleOptions, engine: VllmEngine) -> None:

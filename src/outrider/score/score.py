@@ -17,6 +17,8 @@ from outrider.report.comparing.evaluated import evaluations_of
 from outrider.report.data import RunData
 from outrider.score.match import Matcher
 from outrider.tasks import Task
+from outrider.tasks.task import verify_all
+from outrider.tasks.turn_task import TurnTask
 
 _CHUNK = 2048  # responses judged together: enough to keep a pool busy
 
@@ -46,7 +48,7 @@ def score(run: RunData, task: Task, problems: Sequence[Problem]) -> Scored:
         UserError: not one response belongs to a problem of the task, or none of those that do has a text; a task whose
             rollouts have turns.
     """
-    if task.turns:
+    if isinstance(task, TurnTask):
         raise UserError(
             f"rollouts of task {task.name!r} have turns, and their environment judges them as they are drawn"
         )
@@ -85,7 +87,7 @@ def _judged(
             f"{run.name}: not one of its {len(taken)} responses has a text; name the field that holds it, as in "
             "--column text=response"
         )
-    given = iter([v for start in range(0, len(there), _CHUNK) for v in task.verify_all(there[start : start + _CHUNK])])
+    given = iter([v for start in range(0, len(there), _CHUNK) for v in verify_all(task, there[start : start + _CHUNK])])
     if missing := len(taken) - len(there):
         notes.append(
             f"{missing} of {len(taken)} responses are not in the file (null): not judged, and counted as errors."

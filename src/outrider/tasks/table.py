@@ -23,7 +23,7 @@ from outrider.tasks.fields import Fields
 from outrider.tasks.messages import is_chat, read_chat
 from outrider.tasks.prompts import prompt_parts
 from outrider.tasks.rows import TableRow, read_rows
-from outrider.tasks.task import Task
+from outrider.tasks.task import Task, verify_in_turn
 from outrider.verify.judge import Judge, PooledJudge, Prepared, text_of
 from outrider.verify.judges import JUDGES
 from outrider.verify.short_answer import Number
@@ -157,7 +157,7 @@ class Table(Task):
         return replace(verdict, seconds=time.perf_counter() - start)
 
     def verify_all(self, items: Sequence[Item]) -> list[Verdict]:
-        return self._pool.verify(items) if self.judge.pooled else super().verify_all(items)
+        return self._pool.verify(items) if self.judge.pooled else verify_in_turn(self, items)
 
     def close(self) -> None:
         """End the processes that judge. The next verdict would start new ones."""

@@ -34,7 +34,6 @@ class TurnTask(Task):
     A turn ends where the policy ends, or with one of ``ends``, texts that stay in it.
     """
 
-    turns: ClassVar[bool] = True
     trusted: ClassVar[bool] = False
     """Whether its environments run in the processes of the run: they hold nothing, and always answer at once."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from outrider.config import Recipe
 from outrider.explore.explorer import Explorer
 from outrider.explore.stream import ProblemStream
+from outrider.learn.learner import EntropyLearner
 from outrider.model.load import Policy, context_length
+from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.runs.checkpoint import weights_hash
@@ -22,7 +24,10 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
     """A trainer for a recipe and a policy that was made ready."""
     sampler, learner = open_engines(recipe, policy, ranks)
     prompts = [(problem, policy.encode(problem)) for problem in map(recipe.task.train, range(_PROBES))]
-    entropies = learner.entropies if recipe.reads_entropies and not sampler.gives_entropies else None
+    entropies = None
+    if recipe.reads_entropies and not sampler.gives_entropies:
+        assert isinstance(learner, EntropyLearner), "the rules of engines refuse such a recipe"
+        entropies = learner.entropies
     exact = recipe.policy.dtype == "float32"
     whole = with_turns(sampler, recipe.task, policy, recipe.sample)
     return Trainer(
@@ -42,6 +47,7 @@ def build(recipe: Recipe, policy: Policy, ranks: Ranks, clock: Clock) -> Trainer
         sync_weights=WeightSync(single_turns(whole), learner, ranks, prompts, exact, refuse=recipe.policy.check),
         encode=policy.encode,
         pieces=policy.pieces,
+        all_rows=PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows,
     )
 
 

@@ -17,7 +17,7 @@ from outrider.processes.ranks import Ranks
 from outrider.record import Rollout, SampleRequest
 from outrider.record.row import TrainingRow, row_of
 from outrider.sample.sampler import Arriving, Sampler
-from outrider.tasks.task import Task
+from outrider.tasks.task import Task, verify_all
 
 Entropies = Callable[[Sequence[TrainingRow]], Sequence[NDArray[np.floating]]]
 """The entropy of every own token of rows, on every rank."""
@@ -155,7 +155,7 @@ class Collector:
         problems = [problem for problem, request in zip(asked, requests, strict=True) for _ in range(request.n)]
         both = list(zip(problems, rollouts, strict=True))
         items = [(p, r.response_text, not r.truncated) for p, r in both if r.verdict is None]
-        judged = iter(self.task.verify_all(items))
+        judged = iter(verify_all(self.task, items))
         verdicts = [next(judged) if r.verdict is None else r.verdict for r in rollouts]
         return [r.judged(v, self.reward.of(v)) for r, v in zip(rollouts, verdicts, strict=True)]
 

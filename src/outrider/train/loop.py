@@ -72,6 +72,8 @@ class Trainer:
     sync_weights: WeightSync
     encode: Callable[[Problem], Ids]
     pieces: Callable[[Ids], list[str]]
+    all_rows: bool
+    """Whether the loss trains on rows without advantage too."""
     counters: Counters = field(default_factory=Counters)
     stop: SafeStop = field(default_factory=SafeStop)
     snapshot: bytes = b""
@@ -120,7 +122,7 @@ class Trainer:
         with self.clock.phase("explore"), self.stop.allowed():
             explored, planned = self.explorer.explore(step, self.recipe.train.problems, self.collect, self.progress)
         with self.clock.phase("credit"):
-            kept, prefix = self.learner.loss.trains_all, self.recipe.objective.prefix
+            kept, prefix = self.all_rows, self.recipe.objective.prefix
             rows, groups = assign(explored, self.recipe.credit, step, kept, self.encode, prefix, self.pieces)
         self.snapshot = b""  # an update under way: until it is done there is no state to save
         with self.clock.phase("learn"):

@@ -15,7 +15,7 @@ from outrider.learn.learner import Learner
 from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
 from outrider.record.row import TrainingRow, row_of
-from outrider.sample.sampler import Sampler
+from outrider.sample.sampler import Sampler, takes_adapter
 
 _PARAMS = SamplingParams(max_tokens=8)  # each token after the first is drawn from keys and values that were kept
 
@@ -97,7 +97,7 @@ class WeightSync:
                 cannot take the weights on some rank.
         """
         self._refuse_diverged(version)
-        export = partial(self._learner.export, adapter=self._sampler.takes_adapter)
+        export = partial(self._learner.export, adapter=takes_adapter(self._sampler))
         # gathered, so that an engine that fails on one rank alone ends all of them
         of_ranks = self._ranks.gather(lambda: [self._sampler.take(version, export)])
         probes = self._probe()
@@ -139,9 +139,9 @@ class WeightSync:
     def _draw(self) -> list[tuple[Copy, Rollout]]:
         """Every prompt from every copy that this rank draws from."""
         while True:
-            copies = self._sampler.engines_used
+            copies = self._sampler.engines
             rollouts = self._sampler.sample([request for request in self._requests for _ in range(copies)])
-            if self._sampler.engines_used == copies:  # or one was lost, and others drew in its place
+            if self._sampler.engines == copies:  # or one was lost, and others drew in its place
                 return [(Copy(self._ranks.rank, i % copies), rollout) for i, rollout in enumerate(rollouts)]
 
     def _refuse_gap(self, probe: Probe, whose: str, version: int) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from outrider.record import Verdict
 from outrider.tasks import Table, Task
+from outrider.tasks.task import right_response, verify_all
 from outrider.validate.sides import SideEntry
 
 
@@ -44,7 +45,7 @@ class Graded(NamedTuple):
 
 def grade(task: Task, entries: Sequence[SideEntry]) -> Graded:
     """Judge a right response to every problem, the same in another notation, and the next problem's; all finished."""
-    responses = [(entry, task.right(entry.problem)) for entry in entries]
+    responses = [(entry, right_response(task, entry.problem)) for entry in entries]
     own = [(entry, response) for entry, response in responses if response is not None]
     pairs = zip(own, [*own[1:], *own[:1]], strict=True)
     foreign = [(entry, response, right) for (entry, right), (_, response) in pairs if response != right]
@@ -65,5 +66,5 @@ def _otherwise(task: Task, entry: SideEntry) -> str | None:
 
 
 def _judge(task: Task, items: Sequence[tuple[SideEntry, str, str]]) -> list[Judged]:
-    verdicts = task.verify_all([(entry.problem, response, True) for entry, response, _ in items])
+    verdicts = verify_all(task, [(entry.problem, response, True) for entry, response, _ in items])
     return [Judged(entry, response, v, right) for (entry, response, right), v in zip(items, verdicts, strict=True)]

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from outrider.errors import UserError
 from outrider.record import Problem
 from outrider.tasks import Suite, Table, Task
+from outrider.tasks.task import counts_of
+from outrider.tasks.turn_task import TurnTask
 
 TRAIN, HELDOUT = "train", "held out"
 
@@ -39,7 +41,7 @@ def read_sides(task: Task, problems: int) -> list[Side]:
         sides = [] if task.train_data is None else [read_side(task, task.train_data, heldout=False)]
         return [*sides, read_side(task, task.heldout_data, heldout=True)]
     if isinstance(task, Suite):
-        return [_drawn(HELDOUT, task, task.heldout(task.size))._replace(skipped=task.counts.get("rows_skipped", 0))]
+        return [_drawn(HELDOUT, task, task.heldout(task.size))._replace(skipped=counts_of(task).get("rows_skipped", 0))]
     train = [task.train(index) for index in range(problems)]
     return [_drawn(TRAIN, task, train), _drawn(HELDOUT, task, task.heldout(problems))]
 
@@ -56,7 +58,7 @@ def _drawn(name: str, task: Task, problems: list[Problem]) -> Side:
     if not problems:
         raise UserError(f"task {task.name!r} has no problems ({name}), so there is nothing to check")
     entries = [_entry(problem.id, problem) for problem in problems]
-    if task.turns:  # a question asks about a world, which its id tells
+    if isinstance(task, TurnTask):  # a question asks about a world, which its id tells
         entries = [entry._replace(text=entry.place) for entry in entries]
     return Side(name, task.name, entries, [])
 

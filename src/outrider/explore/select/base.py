@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from outrider.explore.segment import SegmentedRollout
 from outrider.explore.view import Engine
@@ -55,6 +55,14 @@ class Source:
     engine: Engine
 
 
+@runtime_checkable
+class FillingSelector(Protocol):
+    """A selector that fills every problem up to a number of rollouts, whatever ``pivots`` says."""
+
+    @property
+    def fills(self) -> int: ...
+
+
 class Selector(Options):
     """One rule for choosing pivots. Fields are the recipe's options; state lives in ``PrivateAttr``."""
 
@@ -68,11 +76,6 @@ class Selector(Options):
     def plants(self) -> bool:
         """Whether a pivot may be the prompt, so that its branches are new roots."""
         return False
-
-    @property
-    def fills(self) -> int | None:
-        """Up to how many rollouts it fills every problem; None: it follows ``pivots`` alone."""
-        return None
 
     def select(self, source: Source, pivots: int) -> list[Pivot]:
         """At most ``pivots`` pivots; a pivot that is given twice gets twice the branches."""
