@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import PrivateAttr
 
-from outrider.config.train import RewardOptions
 from outrider.credit import GroupMean
 from outrider.credit.assign import assign
+from outrider.credit.reward import RewardOptions
 from outrider.errors import UserError
 from outrider.explore import Stage, Uniform, View
 from outrider.explore.explorer import Explorer

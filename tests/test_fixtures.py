@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outrider.config.train import RewardOptions
 from outrider.credit import GroupMean, Members, advantages
+from outrider.credit.reward import RewardOptions
 from outrider.learn.batching import cut_by_group
 from outrider.record import Outcome, Problem, Verdict, correct, incorrect
 from outrider.record.row import imitation_row

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from outrider.config.train import EvaluateOptions, RewardOptions
+from outrider.config.train import EvaluateOptions
+from outrider.credit.reward import RewardOptions
 from outrider.errors import UserError
 from outrider.explore import Branch, EntropyBranch, Greedy, Prioritise, Refill, Seed, Stage, Surroundings, Uniform, View
 from outrider.explore.explorer import Explorer

@@ -279,7 +279,7 @@ class OneText:
 def test_a_chat_template_that_begins_the_reasoning_is_known_where_rollouts_are_verified(end, success, tmp_path):
     import numpy as np
 
-    from outrider.config.train import RewardOptions
+    from outrider.credit.reward import RewardOptions
     from outrider.record import Rollout
     from outrider.tasks import Table
 

@@ -23,7 +23,7 @@ from _study import BLUE, GREEN, GREY, ORANGE, PINK, RED, arguments, keep, panels
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from outrider.config.train import RewardOptions
+from outrider.credit.reward import RewardOptions
 from outrider.explore.branch import branch_request
 from outrider.explore.segment import Delimiter
 from outrider.explore.select import Pivot

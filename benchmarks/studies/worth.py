@@ -32,7 +32,7 @@ from scipy.optimize import curve_fit
 
 from outrider.arrays import Floats, Ints
 from outrider.config import load_recipe
-from outrider.config.train import RewardOptions
+from outrider.credit.reward import RewardOptions
 from outrider.model.forward import Continuation, own_statistics
 from outrider.model.load import Policy, load_policy
 from outrider.processes.clock import Clock

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.config import Evaluate
-from outrider.config.train import RewardOptions
+from outrider.credit.reward import RewardOptions
 from outrider.measure.table import as_markdown, as_table
 from outrider.model.device import placement
 from outrider.model.load import load_policy

@@ -11,8 +11,9 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_vali
 
 from outrider.config.engine import EngineOptions, is_local
 from outrider.config.engine_rules import refuse_engine
-from outrider.config.train import EvaluateOptions, RewardOptions, TrainOptions
+from outrider.config.train import EvaluateOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
+from outrider.credit.reward import RewardOptions
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage
 from outrider.explore.stage import PlansAhead

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.config.train import RewardOptions
+from outrider.credit.reward import RewardOptions
 from outrider.errors import UserError
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks

@@ -1,0 +1,31 @@
+"""From verdicts to rewards."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import Field
+
+from outrider.options import Options
+from outrider.record import Outcome, Verdict
+
+
+class RewardOptions(Options):
+    """The reward of each verdict. null is *unscorable*: the rollout is kept out of every baseline and counted.
+
+    A correct or incorrect verdict with a score between 0 and 1 (a graded task) earns
+    ``incorrect + score * (correct - incorrect)``.
+    """
+
+    correct: float = Field(1.0, description="of a right answer")
+    incorrect: float = Field(0.0, description="of a wrong answer")
+    unparseable: float | None = Field(0.0, description="of a response without an answer; null: unscorable")
+    timeout: float | None = Field(None, description="where the judge took too long; null: unscorable")
+    error: float | None = Field(None, description="where the judge failed; null: unscorable")
+
+    def of(self, verdict: Verdict) -> float:
+        """The reward of a verdict; NaN where it is unscorable."""
+        if verdict.outcome in (Outcome.CORRECT, Outcome.INCORRECT):
+            return self.incorrect + verdict.score * (self.correct - self.incorrect)
+        worth = {"unparseable": self.unparseable, "timeout": self.timeout, "error": self.error}[verdict.outcome.value]
+        return math.nan if worth is None else worth
