@@ -19,7 +19,7 @@ from pathlib import Path
 from _machine import keep
 from safetensors.numpy import load_file
 
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import list_recipes, load_recipe
 from outrider.record.store import RolloutStore
 from outrider.report.report_command import report_command

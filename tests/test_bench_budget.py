@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from outrider.bench.pool import _advance
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.config.train import EvaluateOptions
 from outrider.errors import UserError

@@ -33,9 +33,9 @@ def called(monkeypatch):
         setattr(fake, function, record)
         monkeypatch.setitem(sys.modules, module, fake)
 
-    stand_in("outrider.commands.train", "train_command")
-    stand_in("outrider.commands.evaluate", "evaluate_command")
-    stand_in("outrider.commands.sft", "sft_command")
+    stand_in("outrider.commands.train_command", "train_command")
+    stand_in("outrider.commands.evaluate_command", "evaluate_command")
+    stand_in("outrider.commands.sft_command", "sft_command")
     return calls
 
 
@@ -212,9 +212,9 @@ def test_an_interrupt_is_one_sentence_and_a_bug_keeps_its_traceback(monkeypatch,
     def stop(*_, **__):
         raise error
 
-    fake = types.ModuleType("outrider.commands.train")
+    fake = types.ModuleType("outrider.commands.train_command")
     fake.train_command = stop
-    monkeypatch.setitem(sys.modules, "outrider.commands.train", fake)
+    monkeypatch.setitem(sys.modules, "outrider.commands.train_command", fake)
     error = KeyboardInterrupt()
     assert main(["train", "grpo"]) == 130
     assert capsys.readouterr().err.count("\n") == 1

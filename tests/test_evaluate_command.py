@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.commands import evaluate as evaluate_command
+from outrider.commands import evaluate_command
 from outrider.config import Evaluate
 from outrider.errors import UserError
 from outrider.processes.ranks import Ranks

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rank_mains
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import load_recipe
 from outrider.errors import UserError
 from outrider.estimate.estimate import layout_of

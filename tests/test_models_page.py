@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, BertConfig, BertLMHeadModel
 from families.configs import FAMILIES, tiny
 from families.measure import adapted, farthest, measure, shaken
 from families.page import cells, written
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner

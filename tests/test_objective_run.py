@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.record.store import RolloutStore
 

@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from outrider.analyse.policies import open_policy
-from outrider.commands.evaluate import evaluate_command
-from outrider.commands.train import train_command
+from outrider.commands.evaluate_command import evaluate_command
+from outrider.commands.train_command import train_command
 from outrider.config import Evaluate, Recipe, load_options, load_recipe
 from outrider.errors import UserError
 from outrider.learn.local import LocalLearner

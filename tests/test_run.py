@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.errors import UserError
 from outrider.record.store import RolloutStore
 from processes import Started, begun, begun_by_the_interpreter

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import Recipe, load_recipe
 from outrider.measure.evaluation import Evaluation, evaluate
 from outrider.record import Rollout, StopReason, correct

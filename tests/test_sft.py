@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from outrider.commands import sft as sft_module
-from outrider.commands.sft import sft_command
+from outrider.commands import sft_command as sft_module
+from outrider.commands.sft_command import sft_command
 from outrider.config import load_sft
 from outrider.errors import UserError
 from outrider.learn.sft import solution_row

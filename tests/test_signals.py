@@ -98,9 +98,9 @@ def test_ctrl_c_while_a_recipe_becomes_plain_data_stays_ctrl_c(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("command", "module"),
     [
-        (["train", "grpo"], "outrider.commands.train"),
-        (["evaluate", "base:countdown", "--task", "countdown"], "outrider.commands.evaluate"),
-        (["sft", "countdown"], "outrider.commands.sft"),
+        (["train", "grpo"], "outrider.commands.train_command"),
+        (["evaluate", "base:countdown", "--task", "countdown"], "outrider.commands.evaluate_command"),
+        (["sft", "countdown"], "outrider.commands.sft_command"),
     ],
 )
 def test_ctrl_c_while_torch_is_imported_waits_for_the_end_of_the_import(
@@ -115,7 +115,7 @@ def test_sigterm_while_torch_is_imported_waits_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["evaluate", "base:countdown", "--task", "countdown", "--out", str(tmp_path / "out")]
-    waits_for_the_end_of_the_import(monkeypatch, words, "outrider.commands.evaluate", signal.SIGTERM)
+    waits_for_the_end_of_the_import(monkeypatch, words, "outrider.commands.evaluate_command", signal.SIGTERM)
     assert capsys.readouterr().err.strip() == "outrider: ended by SIGTERM"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outrider.commands.train import train_command
+from outrider.commands.train_command import train_command
 from outrider.config import load_recipe
 from outrider.record import Group, Outcome, Problem, Rollout, StopReason, Verdict
 from outrider.screen.verdict_warnings import VerdictWatch

@@ -16,7 +16,7 @@ from outrider.interrupts import TERMINATED, Terminated
 from outrider.processes.cores import pin
 from outrider.record.disk import move
 
-PRELOAD = ["outrider.commands.train", "outrider.screen.curves", "matplotlib.figure"]
+PRELOAD = ["outrider.commands.train_command", "outrider.screen.curves", "matplotlib.figure"]
 
 
 def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log: str, anew: bool = False) -> None:
@@ -35,7 +35,7 @@ def run_cell(core: int, recipe: str, overrides: tuple[str, ...], path: str, log:
     try:
         if folder.exists() and not resume:  # killed while the folder was made, or nothing to go on with
             move(folder, folder.parent / "superseded")
-        from outrider.commands.train import train_command
+        from outrider.commands.train_command import train_command
 
         status = train_command(load_recipe(recipe, overrides), folder, resume=resume)
     except UserError as error:

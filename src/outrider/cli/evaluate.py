@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _check(evaluation)
     from outrider.processes.warm import warm_ahead
 
-    warm_ahead("outrider.commands.evaluate", ranks=0)
+    warm_ahead("outrider.commands.evaluate_command", ranks=0)
     with interrupts_held():
-        from outrider.commands.evaluate import evaluate_command
+        from outrider.commands.evaluate_command import evaluate_command
 
     return evaluate_command(evaluation, out=arguments.out)
 

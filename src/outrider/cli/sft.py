@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def work() -> int:
         with interrupts_held():
-            from outrider.commands.sft import sft_command  # which takes a while; Ctrl-C acts at its end
+            from outrider.commands.sft_command import sft_command  # which takes a while; Ctrl-C acts at its end
 
         return sft_command(sft, out=out)
 

@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path("runs") / f"{recipe.name}-{recipe.seed}"
     from outrider.processes.warm import warm_ahead
 
-    warm_ahead("outrider.commands.train", recipe.train.ranks)
+    warm_ahead("outrider.commands.train_command", recipe.train.ranks)
     with interrupts_held():
-        from outrider.commands.train import train_command
+        from outrider.commands.train_command import train_command
 
     return train_command(recipe, out=out, resume=arguments.resume, force=arguments.force)
 

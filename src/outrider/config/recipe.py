@@ -13,6 +13,7 @@ from outrider.config.engine import EngineOptions, is_local
 from outrider.config.engine_rules import refuse_engine
 from outrider.config.train import EvaluateOptions, TrainOptions
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, split
+from outrider.credit.chain import stage_of
 from outrider.credit.reward import RewardOptions
 from outrider.errors import nearest
 from outrider.explore import STAGES, Stage
@@ -139,7 +140,7 @@ class Recipe(Options):
     def _credit_finds_its_rollouts(self) -> Recipe:
         there = [name for name, kind in STAGES.items() if any(isinstance(stage, kind) for stage in self.explore)]
         for stream, chain in self.credit.items():
-            needed = split(chain).baseline.needs_stage
+            needed = stage_of(split(chain).baseline)
             if needed is not None and needed not in there:
                 raise ValueError(
                     f"credit.{stream} compares with the rollouts of a stage {needed!r}, which explore does not have"

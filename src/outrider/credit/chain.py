@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,8 +40,6 @@ class Baseline(Options):
 
     by_segment: ClassVar[bool] = False
     """Whether a token's advantage accounts for all rollouts that go through it: the values of a tree's segments."""
-    needs_stage: ClassVar[str | None] = None
-    """The stage without whose rollouts it has nothing to compare with."""
 
     def advantages(self, members: Members) -> Floats:
         """One advantage per member, float64 ``[G]``."""
@@ -64,6 +62,22 @@ class Baseline(Options):
     def of_stream(self, groups: Sequence[Members], step: int = 1) -> list[list[Floats]]:
         """``per_token`` of all groups that a step has in one loss stream; steps are counted from 1."""
         return [self.per_token(members) for members in groups]
+
+
+@runtime_checkable
+class StageBaseline(Protocol):
+    """A baseline that compares with the rollouts of one stage.
+
+    Attributes:
+        needs_stage: the stage's name.
+    """
+
+    needs_stage: ClassVar[str]
+
+
+def stage_of(baseline: Baseline) -> str | None:
+    """The stage without whose rollouts a baseline has nothing to compare with; None for most."""
+    return baseline.needs_stage if isinstance(baseline, StageBaseline) else None
 
 
 class BatchBaseline(Baseline):

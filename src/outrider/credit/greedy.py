@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from outrider.arrays import Floats
@@ -35,7 +37,7 @@ class GreedyBaseline(Baseline):
     [0.0, -1.0, 0.0]
     """
 
-    needs_stage = "greedy"
+    needs_stage: ClassVar[str] = "greedy"
 
     def advantages(self, members: Members) -> Floats:
         greedy_G = members.greedy_G & members.valid_G

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from outrider.credit import Link, split
 from outrider.credit.arrays import Described, advantages_from_arrays, chain_of
+from outrider.credit.chain import stage_of
 from outrider.credit.explain import worked_group
 from outrider.errors import UserError
 from outrider.objective import SURROGATES, Surrogate
@@ -149,7 +150,7 @@ def _core() -> Any:
 
 def _refuse_if_verl_has_too_little(links: Sequence[Link]) -> None:
     """Raise UserError where the chain needs more than verl gives, by trying it on a group of successes and failures."""
-    if stage := split(links).baseline.needs_stage:
+    if stage := stage_of(split(links).baseline):
         raise UserError(f"this chain compares with the rollouts of a stage {stage!r}, which verl does not draw")
     members = worked_group().members
     mask = [[1] * 10] * members.size
