@@ -38,7 +38,7 @@ engines: .venv/installed .engines/vllm/installed .engines/skyrl/installed ## the
 	@$(BIN)/python benchmarks/engines.py .engines/vllm/bin/python .engines/skyrl/bin/python
 
 environments: .venv/installed .engines/verifiers/installed ## the tests with the package verifiers, in an environment of its own
-	@OMP_NUM_THREADS=1 OUTRIDER_VERIFIERS_PYTHON=$(CURDIR)/.engines/verifiers/bin/python $(BIN)/python -m pytest tests/test_verifiers_task.py $(PYTEST)
+	@OMP_NUM_THREADS=1 OUTRIDER_VERIFIERS_PYTHON=$(CURDIR)/.engines/verifiers/bin/python $(BIN)/python -m pytest tests/tasks/test_verifiers_task.py $(PYTEST)
 
 versions: .venv/installed ## the test suite with the lowest and with the newest versions that pyproject.toml admits
 	@for which in lowest newest; do \

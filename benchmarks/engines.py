@@ -12,10 +12,11 @@ import sys
 from _gpu_contracts import suite
 from _machine import keep
 
-OVER_HTTP = ["tests/test_sampler_contract.py", "tests/test_adapter_contract.py", "tests/test_engine_runs.py"]
-INSIDE = ["tests/test_sampler_contract.py", "tests/test_adapter_contract.py", "tests/test_engine_inside.py"]
-TINKER = ["tests/test_tinker_contract.py"]
-LEARNERS = ["tests/test_learner_contract.py", "tests/test_sharded_runs.py"]
+CONTRACTS = ["tests/sample/test_sampler_contract.py", "tests/sample/test_adapter_contract.py"]
+OVER_HTTP = [*CONTRACTS, "tests/train/test_engine_runs.py"]
+INSIDE = [*CONTRACTS, "tests/train/test_engine_inside.py"]
+TINKER = ["tests/learn/test_tinker_contract.py"]
+LEARNERS = ["tests/learn/test_learner_contract.py", "tests/train/test_sharded_runs.py"]
 _SHOWN = ("vllm", "torch=", "transformers=", "peft=", "skyrl=", "tinker=", "jax=")
 
 

@@ -129,7 +129,7 @@ def log_of(name: str, logs: Path) -> Path:
 def contracts(environment: dict[str, str], logs: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each suite, and the sampler's once more where another interpreter has vLLM."""
     vllm = {"OUTRIDER_VLLM_PYTHON": VLLM or ""}
-    learner, sampler = "tests/test_learner_contract.py", "tests/test_sampler_contract.py"
+    learner, sampler = "tests/learn/test_learner_contract.py", "tests/sample/test_sampler_contract.py"
     asked: list[tuple[str, str, list[str], dict[str, str]]] = [
         ("learner", sys.executable, [learner], {}),
         ("sampler", sys.executable, [sampler], vllm),

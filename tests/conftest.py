@@ -69,7 +69,7 @@ class Shared(pytest.Dir):
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """One process alone reads in order."""
-    ours = path == Path(__file__).parent and hasattr(parent.config, "workerinput")
+    ours = Path(__file__).parent in (path, path.parent) and hasattr(parent.config, "workerinput")
     return Shared.from_parent(parent, path=path) if ours else None
 
 

@@ -6,7 +6,7 @@ anything but correct, incorrect or unparseable is a finding, and pairs of which 
 programs' writing, equations, answers cut to a few points),
 where a wrong verdict is one. ``atheris`` mutates bytes, led by coverage, for all that reads text before the parser;
 what raises, or takes more than 0.1 s, is a finding. Crashes and hangs go, one a file, to tests/corpus/maths, which
-tests/test_verify_hostile.py replays. The last line counts; the exit status is 1 where anything was found.
+tests/verify/test_verify_hostile.py replays. The last line counts; the exit status is 1 where anything was found.
 """
 
 from __future__ import annotations

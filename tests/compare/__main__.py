@@ -39,8 +39,8 @@ def page() -> str:
         f"Written by [`tests/compare`](../tests/compare), with verl {version('verl')}, TRL {version('trl')} and "
         f"PyTorch {torch.__version__.split('+')[0]} on a CPU: the largest difference over random ragged batches in "
         "float64, of advantages, or of loss and gradient by every log-probability. "
-        "[`tests/test_comparison.py`](../tests/test_comparison.py) holds each line to 1e-6, after the reason that it "
-        "gives. How to run it: [Outrider outside](use-outside.md).",
+        "[`tests/credit/test_comparison.py`](../tests/credit/test_comparison.py) holds each line to 1e-6, after the "
+        "reason that it gives. How to run it: [Outrider outside](use-outside.md).",
         "",
     ]
     for title, said, table in TABLES:

@@ -165,7 +165,7 @@ def keys_and_values(recipe: Recipe, shape: DecoderShape, tokens: int) -> int:
 
 
 def activations(shape: DecoderShape, low: int, adapter: bool = False) -> int:
-    """Bytes per token and layer that the backward pass needs, as ``tests/test_memory.py`` measures them."""
+    """Bytes per token and layer that the backward pass needs, as ``tests/estimate/test_memory.py`` measures them."""
     stream = (24 if low == 4 else 26) - (8 if adapter else 0)
     normed = (4 if adapter else 4 + low) if shape.head_norms else 0
     heads = shape.queries + shape.keys

@@ -1,0 +1,82 @@
+"""What the documentation shows runs."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import test_credit_matrix
+import test_objective_matrix
+from test_stages import RULES, WORLDS, Life
+
+import credit_cases
+from compare.__main__ import NOT_COMPARED, TABLES
+from outrider.config import load_recipe
+from outrider.explore import Stage, Uniform
+from stage_cases import Case
+from worked_steps import Worked, check_by_hand
+
+PAGE = Path(__file__).parents[2] / "docs/add-a-stage.md"
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    code, line = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(code.splitlines()) < 60
+    assert "from outrider.explore import" not in code  # the package imports the file in which this is to stand
+    names: dict = {"Case": Case, "Worked": Worked}
+    exec(compile(code, str(PAGE), "exec"), names)
+    assert issubclass(names["Retry"], Stage)
+    exec(f"cases = {{{line}}}", names)
+    return names["cases"]["retry"]
+
+
+def test_the_recipe_of_the_page_reaches_the_run(tmp_path) -> None:
+    """Under a name that is in the table already: a recipe's schema is built once."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert text.count("- retry: {n: 4}") == 1
+    (tmp_path / "mine.yaml").write_text(textwrap.dedent(text).replace("retry", "uniform"))
+    assert load_recipe(str(tmp_path / "mine.yaml")).explore == [Uniform(n=8), Uniform(n=4)]
+
+
+def test_the_shaper_and_the_surrogate_of_the_page_keep_every_rule() -> None:
+    text = (PAGE.parent / "add-a-piece.md").read_text()
+    names: dict = {"Case": credit_cases.Case, "Slopes": test_objective_matrix.Slopes, "cases": {}}
+    for block in re.findall(r"^ *```python\n(.*?)```", text, re.DOTALL | re.MULTILINE):
+        code = textwrap.dedent(block)
+        line = re.match(r'"\w', code)  # of a table of cases
+        exec(f"cases |= {{{code}}}" if line else code, names)
+    assert list(names["cases"]) == ["rarity", "two_sided"]
+    for rule in test_credit_matrix.RULES:
+        rule(names["cases"]["rarity"])
+    for rule in test_objective_matrix.SURROGATE_RULES:
+        rule(names["cases"]["two_sided"])
+
+
+def test_the_stage_of_the_page_does_what_was_worked_by_hand(case) -> None:
+    (worked,) = case.by_hand
+    check_by_hand(case.stage(), worked)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_the_stage_of_the_page_keeps_every_rule(case, world) -> None:
+    life = Life(case, world)
+    for rule in RULES:
+        rule(life)
+
+
+def test_the_page_of_the_comparison_has_every_line_of_it() -> None:
+    """Its numbers need verl and TRL (``test_comparison.py``); which lines there are, and why they differ, does not."""
+    text = (PAGE.parent / "comparison.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    there = [(row[0], row[1], re.sub(r" ?\([\d.e-]+\)$", "", row[3])) for row in rows if row[0] != "theirs"]
+    assert there == [(line.theirs, line.ours, line.why) for _, _, table in TABLES for line in table]
+    assert text.endswith(NOT_COMPARED)
+    silent = [row for row in rows if row[0] != "theirs" and float(row[2]) > 1e-6 and not row[3]]
+    assert not silent
+
+
+def test_the_glossary_has_at_most_thirty_words_in_order_and_once_each() -> None:
+    words = re.findall(r"^\| ([a-z ]+) \|", (PAGE.parent / "glossary.md").read_text(), re.MULTILINE)[1:]
+    assert 20 <= len(words) <= 30
+    assert words == sorted(set(words))
