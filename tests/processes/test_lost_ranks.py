@@ -61,7 +61,7 @@ def started(main: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_rank_that_waits_in_vain_for_a_dead_one_is_ended_with_a_sentence() -> None:
-    ended = started("wait_in_vain")  # in less than 100 s, or it raises: the collective itself would wait for an hour
+    ended = started("wait_in_vain")  # in less than 100 s, or it raises: the collective itself would wait for two hours
     assert ended.stderr == "outrider: rank 1 was killed by signal 9, as when memory runs out; start it again\n"
     assert ended.returncode == 2
 
