@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import catalogue
-import commands
 import docstrings
 import option_tables
 import repository
@@ -16,6 +15,8 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+
+import commands
 
 ROOT = Path(__file__).parents[2]
 # what the converter does not know, and would print as it stands
