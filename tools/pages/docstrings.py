@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SECTIONS = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\s*$")
-HIDDEN = {"cli", "commands", "train"}  # commands have a page of their own, and the loop is nobody's library
+HIDDEN = {"cli", "commands", "estimate", "processes", "train"}  # commands have a page, the others no library
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 

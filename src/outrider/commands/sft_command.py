@@ -116,7 +116,7 @@ def _begun(sft: Sft) -> Policy:
 
 
 def _tokenizer(sft: Sft) -> Qwen2Tokenizer:
-    if not isinstance(sft.task, SubwordTask):
+    if not (isinstance(sft.task, SubwordTask) and sft.task.subwords):
         return character_tokenizer(sft.task.characters if isinstance(sft.task, CharacterTask) else CHARACTERS)
     problems = [sft.task.train(index) for index in range(_TEXTS)]
     return subword_tokenizer([p.prompt + p.metadata["solution"] for p in problems], sft.model.vocabulary)

@@ -55,7 +55,7 @@ class StepMaker:
         stream = ProblemStream(recipe.task.train)
         self.explorer = Explorer(recipe.explore, stream, policy, recipe.seed, prompt_limit=limit)
         self._denominators, self._most = denominators_of(recipe), most_rows(recipe)
-        self._trains_all = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
+        self._all_rows = PolicyLoss(recipe.objective, recipe.sample.max_tokens).needs.all_rows
 
     def make(self, step: int) -> MadeStep:
         """Explore, judge, credit; the advantages wait for verl's trainer.
@@ -69,7 +69,7 @@ class StepMaker:
         progress = (step - 1) / (recipe.train.steps or 1)
         explored, planned = self.explorer.explore(step, recipe.train.problems, self.collect, progress)
         prefix, policy = recipe.objective.prefix, self.policy
-        rows, groups = assign(explored, recipe.credit, step, self._trains_all, policy.encode, prefix, policy.pieces)
+        rows, groups = assign(explored, recipe.credit, step, self._all_rows, policy.encode, prefix, policy.pieces)
         self._refuse_other_shape(rows, step)
         uids = [f"{row.group}#{i}" for i, row in enumerate(rows)]
         advantages = advantages_for(rows, recipe.objective, self._denominators, recipe.sample.max_tokens)

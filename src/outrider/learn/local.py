@@ -234,9 +234,8 @@ class LocalLearner:
             for name, value in (diagnostics | {"loss": loss.detach()}).items():
                 # in float64, for sums of many small terms; on its device, since each reading waits for it
                 sums[name] = sums.get(name, torch.zeros_like(value, dtype=torch.float64)) + value.double()
-        names = (
-            ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
-        )  # a rank without rows has no sums
+        # by their names, since a rank without rows has no sums
+        names = ["loss", *self.loss.needs.diagnostics] if self.ranks.size > 1 else [*sums]
         none = torch.zeros_like(next(iter(sums.values()), torch.zeros((), dtype=torch.float64)))
         packed = torch.stack([sums.get(name, none) for name in names]).cpu()
         return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))

@@ -29,7 +29,7 @@ from outrider.errors import UserError
 from outrider.model.chat import chat_of, observation_text, prompt_end, refuse_other_calls
 from outrider.model.compute import PACKED, ComputePath
 from outrider.model.device import placement
-from outrider.model.lora import add_adapter, merged, with_adapter, write_adapter
+from outrider.model.lora import add_adapter, merged, save_adapter, with_adapter
 from outrider.model.nucleus import branching_of
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.model.places import looks_local
@@ -251,7 +251,9 @@ def _write_weights(policy: Policy, folder: Path) -> None:
     if isinstance(options, TrainedPolicyOptions) and options.lora is not None:
         if options.export == "adapter":
             folder.mkdir(parents=True)
-            write_adapter(model, folder)
+            save_adapter(model, folder)
+            if model.can_generate() and model.generation_config is not None:
+                model.generation_config.save_pretrained(folder)
             return
         model = merged(model)
     model.save_pretrained(folder, max_shard_size=_FILE)

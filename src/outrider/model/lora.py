@@ -121,15 +121,21 @@ def write_adapter(model: PreTrainedModel, folder: Path) -> None:
     Raises:
         UserError: the disk refuses.
     """
-    kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
     try:
-        cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
-        save_file(
-            {f"base_model.model.{name.replace(f'.{_NAME}.', '.')}": tensor for name, tensor in kept.items()},
-            folder / "adapter_model.safetensors",
-        )
+        save_adapter(model, folder)
     except (OSError, SafetensorError) as error:
         raise disk_refused(folder, error) from error
+
+
+def save_adapter(model: PreTrainedModel, folder: Path) -> None:
+    """The same, with the disk's own errors."""
+    kept = {name: p.detach().contiguous() for name, p in model.named_parameters() if ".lora_" in name}
+    cast(Any, model).peft_config[_NAME].save_pretrained(str(folder))
+    save_file(
+        {f"base_model.model.{name.replace(f'.{_NAME}.', '.')}": tensor for name, tensor in kept.items()},
+        folder / "adapter_model.safetensors",
+        metadata={"format": "pt"},
+    )
 
 
 def adapter_outputs(model: PreTrainedModel) -> dict[str, torch.nn.Parameter]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,20 @@ class Resumer:
 
     Args:
         recipe: of the command that resumes.
-        surroundings: what else decides the numbers of a run, by name: the task, the ranks, the reference.
+        surroundings: gives what else decides the numbers of a run, by name: the task, the ranks, the reference. Asked
+            when it is needed, since the identity of a task may take its data.
     """
 
-    def __init__(self, out: Path, checkpoints: Checkpoints, recipe: Recipe, surroundings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, out: Path, checkpoints: Checkpoints, recipe: Recipe, surroundings: Callable[[], Mapping[str, Any]]
+    ) -> None:
         self._out, self._checkpoints, self._recipe, self._surroundings = out, checkpoints, recipe, surroundings
         self._notices: list[str] = []
 
     @property
     def identity(self) -> dict[str, Any]:
         """What a checkpoint keeps, to be compared when the run is resumed."""
-        return {"config": self._recipe.resolved(), **self._surroundings}
+        return {"config": self._recipe.resolved(), **self._surroundings()}
 
     def begun_anew(self, folder: RunFolder) -> list[str] | None:
         """What to say of a run that was stopped before its first checkpoint, and begins anew; None for any other."""
@@ -93,5 +96,5 @@ class Resumer:
     def _differences(self, state: Mapping[str, Any]) -> list[str]:
         """The differences from the run as it began, one line each; empty where resuming is exact."""
         lines = recipe_of_run(state["config"]).difference(self._recipe)
-        now = self._surroundings
+        now = self._surroundings()
         return lines + [f"{key}: {state[key]} -> {value}" for key, value in now.items() if state[key] != value]

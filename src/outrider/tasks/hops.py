@@ -57,7 +57,7 @@ class Hops(TurnTask):
     True
     """
 
-    characters: ClassVar[str | None] = CHARACTERS
+    characters: ClassVar[str] = CHARACTERS
     trusted: ClassVar[bool] = True
 
     hops: tuple[Annotated[int, Field(ge=1, le=8)], ...] = Field(

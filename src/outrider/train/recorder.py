@@ -27,6 +27,15 @@ class Recorder:
         """Open the recipe's trackers, which have seen the run up to ``step``."""
         self._trackers = open_trackers(recipe.train.trackers, folder.path, recipe.resolved(), step)
 
+    def resumed(self, step: int, tokens: int, seconds: float) -> None:
+        """How far the run has come before its first step here."""
+        self.screen.resumed(step, tokens, seconds)
+
+    def report(self) -> None:
+        """Draw the curves and print the table of a run that has ended."""
+        if self.folder is not None:
+            self.screen.report(self.folder)
+
     def say(self, notice: str) -> None:
         """On the screen, and in the folder's notices.txt: anything printed is also on disk."""
         if self.folder is not None:

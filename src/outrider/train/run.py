@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outrider.config import Recipe
 from outrider.errors import EngineLostError
@@ -59,8 +59,8 @@ class Run:
         self.evaluator = Evaluator(
             problems, policy.encode, trainer.collect, self.recipe.evaluate, self.recipe.sample.params()
         )
-        surroundings = {"task": self.recipe.task.fingerprint, "ranks": ranks.size, "reference": reference}
-        self._resumer = Resumer(out, self.checkpoints, self.recipe, surroundings)
+        self._reference = reference
+        self._resumer = Resumer(out, self.checkpoints, self.recipe, self._surroundings)
 
     def begin(self, resume: bool, force: bool) -> None:
         """Make the folder, or open it and go on after its last undamaged checkpoint.
@@ -88,7 +88,7 @@ class Run:
     def train(self) -> None:
         """Evaluate, train, evaluate; a resumed run repeats nothing."""
         options, counters = self.recipe.evaluate, self.trainer.counters
-        self.recorder.screen.resumed(counters.step, counters.tokens, counters.seconds)
+        self.recorder.resumed(counters.step, counters.tokens, counters.seconds)
         if options.before and counters.step == 0:
             with self.trainer.stop.allowed():
                 self.evaluate(0)
@@ -147,7 +147,7 @@ class Run:
             about = {"recipe": self.recipe.name, "step": counters.step, "tokens": counters.tokens}
             export(self.recorder.folder, write, about)
             self._say_counts()
-            self.recorder.screen.report(self.recorder.folder)
+            self.recorder.report()
 
     def close(self) -> None:
         """Close trackers, task, sampler and folder."""
@@ -156,6 +156,9 @@ class Run:
         self._say(*(f"warning: {notice}" for notice in self._collect.last_notices))
         self._collect.close()
         self.recorder.close()
+
+    def _surroundings(self) -> dict[str, Any]:
+        return {"task": self.recipe.task.fingerprint, "ranks": self.ranks.size, "reference": self._reference}
 
     def _open(self, force: bool) -> Checkpoint | None:
         if RunFolder(self.out).was_begun:
