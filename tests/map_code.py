@@ -17,7 +17,7 @@ from outrider.bench.spec import Bench
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 RESULTS = BENCHMARKS / "results" / "map"
 PENDING = ["prose", "sparse"]
-"""Settings with a row in README's table and a recommended recipe, whose confirmation is not committed yet."""
+"""Settings with a row in README's table whose confirmation is not committed yet: the row is the comparison's."""
 
 
 def map_code(name: str) -> ModuleType:
