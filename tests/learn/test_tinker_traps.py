@@ -29,7 +29,10 @@ from scripted_tinker import ScriptedTinker
 
 pytest.importorskip("tinker")
 HERE = Path(__file__).parents[1]
-RULES, CONTRACT, RUNS, TRAPS = (f"test_tinker_{name}.py" for name in ("rules", "contract", "runs", "traps"))
+RULES, CONTRACT, RUNS, TRAPS = (
+    f"{room}/test_tinker_{name}.py"
+    for room, name in (("config", "rules"), ("learn", "contract"), ("train", "runs"), ("learn", "traps"))
+)
 
 SHOWN = {
     "(1) servers speak to different versions of the package": [
