@@ -108,12 +108,12 @@ def table(contract: Contract) -> str:
     rows = [heads, ["---", *[":---:"] * (len(heads) - 1)]]
     for kept_by in contract.kept_by:
         marks = [has(kept_by, contract.of, name) for name in own]
-        marks += [has(kept_by, each, name) or issubclass_safely(kept_by, each) for each, name in more]
+        marks += [has(kept_by, each, name) or inherits(kept_by, each) for each, name in more]
         rows.append([f"`{kept_by.__name__}`", *("•" if mark else "" for mark in marks)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def issubclass_safely(kept_by: type, contract: type) -> bool:
+def inherits(kept_by: type, contract: type) -> bool:
     """Whether a class is one of an optional contract that is no protocol."""
     return not getattr(contract, "_is_protocol", False) and issubclass(kept_by, contract)
 

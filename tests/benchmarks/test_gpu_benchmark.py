@@ -71,8 +71,9 @@ def test_useful_operations_are_those_that_pytorch_counts(gpu: ModuleType) -> Non
         model(ids, use_cache=False, logits_to_keep=size.response).logits.sum().backward()
     attention = 6 * size.rows * size.layers * size.width * length**2
     useful = _gpu_parts.useful_operations(size, model.config.to_dict())
-    # PyTorch 2.9 counts a thousand operations more, of 1.65 billion
-    assert counter.get_total_flops() == pytest.approx(useful + attention, rel=1e-6)
+    # transformers 5.5 makes the angles of the rotary embedding by a matrix product
+    angles = 2 * (size.width // size.heads // 2) * length
+    assert counter.get_total_flops() - useful - attention in (0, angles)
 
 
 def test_what_fails_or_is_missing_says_why(gpu: ModuleType, tmp_path: Path) -> None:

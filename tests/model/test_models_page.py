@@ -365,8 +365,9 @@ def test_an_adapter_that_its_model_passes_by_is_refused(tmp_path: Path) -> None:
     tiny("Mamba").save_pretrained(tmp_path / "m")
     character_tokenizer().save_pretrained(tmp_path / "m")
     assert ready(load_policy(str(tmp_path / "m"), adapter(["in_proj", "x_proj"])))[0].path.name == "plain"
-    if moves(load_policy(str(tmp_path / "m"), adapter(["dt_proj"])).model):
-        pytest.skip("with this transformers and peft an adapter on dt_proj is used")
+    if moves(load_policy(str(tmp_path / "m"), adapter(["dt_proj"])).model):  # with transformers 5.5 and peft 0.18
+        assert ready(load_policy(str(tmp_path / "m"), adapter(["in_proj", "dt_proj"])))[0].path.name == "plain"
+        return
     with pytest.raises(
         UserError, match=r"^policy.lora.targets: an adapter on dt_proj changes nothing in MambaForCausal"
     ):
