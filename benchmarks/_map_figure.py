@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from _map_read import Results, Setting, as_grpo, final_change, largest, read
+from _map_read import Results, as_grpo, final_change, largest, read
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -19,10 +19,9 @@ FEWEST = 10
 Style = tuple[str, str]
 
 
-def figure(settings: Mapping[str, Setting]) -> Figure:
-    """A row for each setting: on the left changes of pass@1 and pass@k on the final test set; on the right changes of
-    pass@1 on the problems of the curve by the base's pass rate. All from GRPO, in the comparison."""
-    benches = {name: setting.comparison for name, setting in settings.items()}
+def figure(benches: Mapping[str, Results]) -> Figure:
+    """A row for each comparison, with changes from GRPO. On the left those of pass@1 and pass@k on the final test set;
+    on the right those of pass@1 on the problems of the curve, by the base's pass rate."""
     names = dict.fromkeys(recipe for found in benches.values() for recipe in compared(found))
     styles = {name: (COLOURS[i % len(COLOURS)], MARKERS[i // len(COLOURS)]) for i, name in enumerate(names)}
     made = Figure(figsize=(11, 4 * len(benches)), dpi=130, layout="constrained")

@@ -26,8 +26,8 @@ NOT_SCREENED = {
     "frontier": {"choose-slope3", "choose-annealed", "success-replay", "prefix-replay"},  # they came after the screen
     "sparse": {"choose", "choose-pass4", "choose-prefix", "choose-annealed"},
 }
-COMPARISONS = ("compared", "shuffled")
-"""Folders of comparisons: the last one that is done counts."""
+COMPARISON = "compared"
+"""The folder of a setting's comparison."""
 BEST = 2
 """So many of our designs and of the other recipes are compared."""
 
@@ -69,11 +69,12 @@ def usual(choice: Mapping[str, Any]) -> float:
     return fmean(each["scores"]["criterion"]["value"] if each["scores"] else -inf for each in choice["tried"])
 
 
-def comparisons(setting: str, tuned: Mapping[str, Any]) -> list[Bench]:
-    """The comparison of a setting; of ``countdown`` once more, since its first one had two populations of problems."""
+def comparison(setting: str, tuned: Mapping[str, Any]) -> Bench:
+    """The comparison of a setting. That of ``countdown`` is new: the drawn order had two populations of problems."""
     names = (*chosen(tuned),)
-    first, again = Bench(COMPARISONS[0], names, 600, order="drawn"), Bench(COMPARISONS[1], names, 300, first_seed=15)
-    return [first, again] if setting == "countdown" else [first]
+    if setting == "countdown":
+        return Bench(COMPARISON, names, 300, first_seed=15)
+    return Bench(COMPARISON, names, 600, order="drawn")
 
 
 def confirmations(setting: str) -> list[Bench]:

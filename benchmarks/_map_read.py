@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from _map_plan import COMPARISONS, SETTINGS, confirmations
+from _map_plan import COMPARISON, SETTINGS, confirmations
 
 from outrider.bench.crossed import Estimate
 from outrider.bench.tables import NONE, as_change, as_number
@@ -21,23 +21,29 @@ Results = Mapping[str, Any]
 class Setting(NamedTuple):
     """What was measured in a setting."""
 
-    comparison: Results
+    comparison: Results | None = None
     confirmations: tuple[Results, ...] = ()
     """In the order in which they were run: the last one counts."""
 
     @property
     def benches(self) -> tuple[Results, ...]:
-        return (self.comparison, *self.confirmations)
+        return (*([self.comparison] if self.comparison else []), *self.confirmations)
 
 
 def done(out: Path) -> dict[str, Setting]:
-    """The settings whose comparison is done."""
+    """The settings with a comparison or a confirmation that is done."""
     settings = {}
     for name in SETTINGS:
-        if compared := _finished(out / name, COMPARISONS):
-            confirmed = _finished(out / name, [bench.folder for bench in confirmations(name)])
-            settings[name] = Setting(compared[-1], tuple(confirmed))
+        [compared] = _finished(out / name, [COMPARISON]) or [None]
+        setting = Setting(compared, (*_finished(out / name, [bench.folder for bench in confirmations(name)]),))
+        if setting.benches:
+            settings[name] = setting
     return settings
+
+
+def comparisons(settings: Mapping[str, Setting]) -> dict[str, Results]:
+    """Those that are done, by setting."""
+    return {name: setting.comparison for name, setting in settings.items() if setting.comparison}
 
 
 def _finished(place: Path, folders: Sequence[str]) -> list[Results]:

@@ -21,9 +21,10 @@ SEEDS = 5
 
 def setting_page(name: str, setting: Setting) -> str:
     """Markdown: the benches of a setting, and at which budget differences show in the comparison."""
-    found = setting.comparison
-    parts = [_OPENING.format(setting=name), "## Comparison", *_bench(found)]
-    parts += [_BUDGETS.format(seeds=len(found["recipes"]["grpo"]["seeds"])), _budgets(found), _noise(found)]
+    parts = [_OPENING.format(setting=name)]
+    if found := setting.comparison:
+        parts += ["## Comparison", *_bench(found)]
+        parts += [_BUDGETS.format(seeds=len(found["recipes"]["grpo"]["seeds"])), _budgets(found), _noise(found)]
     for confirmation in setting.confirmations:
         parts += [f"## Confirmation of `{candidate(confirmation)}`", *_bench(confirmation), _result(confirmation)]
     return "\n\n".join(parts) + "\n"

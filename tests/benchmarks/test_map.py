@@ -91,7 +91,7 @@ def test_the_comparison_has_the_hyperparameters_of_the_screen(
 @pytest.mark.parametrize(
     ("setting", "benches"),
     [
-        ("countdown", {"compared": (0, 600), "shuffled": (15, 300), "confirm-prefix-replay": (10, 600)}),
+        ("countdown", {"compared": (15, 300), "confirm-prefix-replay": (10, 600)}),
         ("frontier", {"compared": (0, 600), "confirm-choose-slope3": (25, 2400), "confirm-choose-pass4": (35, 600)}),
         ("sparse", {"compared": (0, 600), "confirm-prefix-replay": (25, 600)}),
         ("prose", {"compared": (0, 600), "confirm-dars-hw": (10, 500)}),
@@ -128,7 +128,7 @@ def test_the_bench_accepts_the_options_of_screen_comparison_and_confirmation(
     """Its dry run: a refusal would come after hours."""
     with pytest.raises(FileNotFoundError, match="screen"):  # it would read what the bench has left
         runs.screened(setting, tmp_path / "screen", tmp_path / "runs")
-    benches = [plan.comparisons(setting, ALL)[0], *plan.confirmations(setting)]
+    benches = [plan.comparison(setting, ALL), *plan.confirmations(setting)]
     for bench in benches:
         runs.measured(setting, bench, ALL, tmp_path / bench.folder, tmp_path)
     screen, *others = asked
@@ -143,7 +143,7 @@ def test_a_committed_bench_is_not_run_again(asked: list[list[str]], tmp_path: Pa
     (kept / "compared").mkdir()
     (kept / "compared" / "results.json").write_text("{}")
     assert runs.screened("sparse", kept / "screen", tmp_path / "runs").keys() == {*plan.candidates("sparse")}
-    runs.measured("sparse", plan.comparisons("sparse", ALL)[0], ALL, kept / "compared", tmp_path / "runs")
+    runs.measured("sparse", plan.comparison("sparse", ALL), ALL, kept / "compared", tmp_path / "runs")
     assert not asked
 
 
@@ -183,7 +183,7 @@ def test_a_tree_that_is_no_commit_is_not_measured(commit: str | None, monkeypatc
 
 def test_a_setting_measures_no_final_test_set_twice_and_no_seed_twice() -> None:
     for setting in plan.SETTINGS:
-        benches = [*plan.comparisons(setting, ALL), *plan.confirmations(setting)]
+        benches = [plan.comparison(setting, ALL), *plan.confirmations(setting)]
         problems = [(bench.order, at) for bench in benches for at in range(bench.skip, bench.skip + bench.problems)]
         _, _, screened = runs.SCREENS.get(setting, ("", 1, 150))
         # nothing was screened on the shuffled ones
@@ -200,7 +200,7 @@ def test_a_setting_measures_no_final_test_set_twice_and_no_seed_twice() -> None:
 def test_a_setting_has_as_many_problems_as_are_measured(setting: str) -> None:
     """Numbers up to a few have fewest."""
     for order in ("drawn", "shuffled"):
-        benches = [*plan.comparisons(setting, ALL), *plan.confirmations(setting)]
+        benches = [plan.comparison(setting, ALL), *plan.confirmations(setting)]
         last = max((each.skip + each.problems for each in benches if each.order == order), default=0)
         task = load_recipe("grpo", [f"task.heldout_order={order}"], setting=setting).task
         assert len(task.heldout(last)) == last

@@ -89,10 +89,21 @@ def test_the_committed_pages_have_the_words_of_the_field(name: str) -> None:
 
 
 def test_a_page_says_how_many_seeds_are_kept() -> None:
-    text, behind = ((RESULTS / at / "page.md").read_text("utf-8") for at in ("", "countdown"))
-    for name, setting in SETTINGS.items():
-        assert f"{name} {read.seeds_kept(setting.comparison)}" in text
-    assert f"Seeds: {read.seeds_kept(SETTINGS['countdown'].comparison)}" in behind
+    text, behind = ((RESULTS / at / "page.md").read_text("utf-8") for at in ("", "sparse"))
+    for name, found in read.comparisons(SETTINGS).items():
+        assert f"{name} {read.seeds_kept(found)}" in text
+    assert f"Seeds: {read.seeds_kept(SETTINGS['sparse'].comparison)}" in behind
+
+
+def test_a_setting_without_a_comparison_is_on_the_page_with_its_confirmation(tmp_path: Path) -> None:
+    measured(tmp_path / "countdown" / "confirm-prefix-replay", "prefix-replay", 40)
+    the_map.draw(tmp_path)
+    text, behind = ((tmp_path / at / "page.md").read_text() for at in ("", "countdown"))
+    short, *_ = rows_of(text, "| countdown | ")
+    assert short[1:] == ["0.297 → 0.500", "0.750 → 1.000", "`prefix-replay`: pass@1 +0.125, pass@64 +0.000", "—", "—"]
+    assert "## Comparison" not in text + behind
+    assert not (tmp_path / "map.png").exists()
+    assert (tmp_path / "best.png").exists()
 
 
 @pytest.mark.parametrize(("seldom", "drawn"), [(9, 1), (10, 2)])
@@ -103,14 +114,14 @@ def test_the_picture_leaves_out_classes_of_few_problems(seldom: int, drawn: int)
     bench = Bench(recipes=["grpo", "vip"], base="grpo", seeds=2, tokens=100, points=1)
     learn = {name: {"lr": 1e-4, "minibatches": 4, "epochs": 1} for name in ("grpo", "vip")}
     results = BenchReport(bench, start, start, arms, {}, ()).to_json() | {"learn": learn}
-    right = figures.figure({"sparse": read.Setting(results)}).axes[1]
+    right = figures.figure({"sparse": results}).axes[1]
     assert len(right.containers) == drawn
 
 
 def test_the_picture_has_the_changes_on_the_final_test_set(tmp_path: Path) -> None:
     measured(tmp_path / "frontier" / "compared", "vip", 48)
     measured(tmp_path / "sparse" / "compared", "vip", 16)
-    above, _, below, _ = figures.figure(read.done(tmp_path)).axes
+    above, _, below, _ = figures.figure(read.comparisons(read.done(tmp_path))).axes
     titles = [axes.get_title(loc="left") for axes in (above, below)]
     assert titles == ["frontier: final test set", "sparse: final test set"]
     assert [float(axes.containers[0].lines[0].get_xdata()[0]) for axes in (above, below)] == [0.25, -0.25]
@@ -127,7 +138,7 @@ def test_a_star_marks_a_recipe_with_another_learning_rate_or_other_updates_than_
     text = page.page(settings)
     assert f"`vip` +0.125{star} |" in text
     assert f"**+0.125** ±.000{star} |" in text
-    left, right = figures.figure(settings).axes
+    left, right = figures.figure(read.comparisons(settings)).axes
     inside = [bars.lines[0].get_markerfacecolor() for axes in (left, right) for bars in axes.containers]
     assert {colour == "white" for colour in inside} == {bool(star)}
 

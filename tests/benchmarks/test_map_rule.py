@@ -74,17 +74,13 @@ def test_the_last_confirmation_of_a_setting_counts(tmp_path: Path) -> None:
     assert recommended() == "choose-pass4"
 
 
-def test_the_repeated_comparison_replaces_the_first_one_when_it_is_done(tmp_path: Path) -> None:
-    measured(tmp_path / "countdown" / "compared", "vip", 40)
-    (tmp_path / "countdown" / "shuffled").mkdir()  # it has packed runs until then
-    assert read.done(tmp_path)["countdown"].comparison["folder"] == "compared"
-    measured(tmp_path / "countdown" / "shuffled", "vip", 40)
-    assert read.done(tmp_path)["countdown"].comparison["folder"] == "shuffled"
-
-
-def test_a_setting_without_a_comparison_is_not_on_the_map(tmp_path: Path) -> None:
-    measured(tmp_path / "countdown" / "confirm-prefix-replay", "prefix-replay", 40)
+def test_a_setting_needs_a_finished_bench_and_no_comparison(tmp_path: Path) -> None:
+    (tmp_path / "countdown" / "compared").mkdir(parents=True)  # it has packed runs
     assert read.done(tmp_path) == {}
+    measured(tmp_path / "countdown" / "confirm-prefix-replay", "prefix-replay", 40)
+    setting = read.done(tmp_path)["countdown"]
+    assert setting.comparison is None
+    assert rule.recommended(setting) == "prefix-replay"
 
 
 @pytest.mark.parametrize("info", [each for each in list_settings() if each.name not in PENDING], ids=lambda i: i.name)
