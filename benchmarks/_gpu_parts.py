@@ -33,7 +33,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.ranks import Ranks
 from outrider.record import SampleRequest
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.ready import ready
 from outrider.train.engines import open_sampler
 
@@ -80,7 +80,7 @@ def learning(size: Size, folder: Path, recompute: bool, deterministic: bool = Fa
     learner = LocalLearner(model, options, loss, dtype=torch.bfloat16)
     old = np.full(size.response, -np.log(size.vocabulary), np.float32)
     rows = [
-        TrainingRow(
+        WeightedRow(
             context_ids=context,
             token_ids=ids,
             old_logprobs_N=old,

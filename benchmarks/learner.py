@@ -18,13 +18,13 @@ from outrider.learn.local import LocalLearner
 from outrider.model.attention import use_plans
 from outrider.model.load import Policy
 from outrider.objective.policy_loss import ImitationLoss
-from outrider.record.row import TrainingRow, imitation_row
+from outrider.record.row import WeightedRow, imitation_row
 from outrider.tasks.countdown import Countdown
 
 ROWS, MICRO_ROWS = 512, 64
 
 
-def rows(policy: Policy) -> list[TrainingRow]:
+def rows(policy: Policy) -> list[WeightedRow]:
     """Worked solutions of the training stream: the lengths that the embedded task has."""
     made = []
     for problem in map(Countdown().train, range(ROWS)):
@@ -33,7 +33,7 @@ def rows(policy: Policy) -> list[TrainingRow]:
     return made
 
 
-def packed(policy: Policy, batch: list[TrainingRow], micro_tokens: int):
+def packed(policy: Policy, batch: list[WeightedRow], micro_tokens: int):
     model = copy.deepcopy(policy.model)
     use_plans(model)
     options = load_recipe("grpo").learn.model_copy(update={"micro_tokens": micro_tokens})
@@ -42,7 +42,7 @@ def packed(policy: Policy, batch: list[TrainingRow], micro_tokens: int):
     return lambda: tokens if learner.update(batch).metrics else 0
 
 
-def padded(policy: Policy, batch: list[TrainingRow]):
+def padded(policy: Policy, batch: list[WeightedRow]):
     model = copy.deepcopy(policy.model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     tokens, own = sum(row.length for row in batch), sum(len(row.token_ids) for row in batch)

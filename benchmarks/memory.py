@@ -39,7 +39,7 @@ from outrider.model.tiny import character_tokenizer, tiny_policy
 from outrider.processes.launch import launch
 from outrider.processes.ranks import Ranks
 from outrider.record import Problem, SampleRequest
-from outrider.record.row import TrainingRow, imitation_row
+from outrider.record.row import WeightedRow, imitation_row
 from outrider.sample.ready import ready
 from outrider.train.engines import open_learner, open_sampler
 
@@ -175,12 +175,12 @@ def requests(case: Case) -> list[SampleRequest]:
     ]
 
 
-def rows(case: Case, recipe: Recipe) -> list[TrainingRow]:
+def rows(case: Case, recipe: Recipe) -> list[WeightedRow]:
     """As long as the longest of the wave."""
     rng, own = np.random.default_rng(1), recipe.sample.max_tokens
     ids = rng.integers(3, case.sizes.vocabulary, (case.trained * recipe.train.ranks, PROMPT + own)).astype(np.int32)
     return [
-        TrainingRow(
+        WeightedRow(
             context_ids=row[:PROMPT],
             token_ids=row[PROMPT:],
             old_logprobs_N=np.full(own, -10.0, np.float32),

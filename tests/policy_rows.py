@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from outrider.model.attention import use_plans
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 STREAMS = {"main": 1.0, "branch": 0.5}
 
@@ -31,10 +32,10 @@ def row(
     group: str = "g",
     stream: str = "main",
     seed: int = 0,
-) -> TrainingRow:
+) -> WeightedRow:
     """A row of given numbers, one per own token."""
     own = len(advantages)
-    return TrainingRow(
+    return WeightedRow(
         context_ids=np.array([1], np.int32),
         token_ids=np.full(own, 5, np.int32),
         old_logprobs_N=np.array(logprobs if logprobs is not None else np.full(own, -1.0), np.float32),
@@ -47,7 +48,7 @@ def row(
     )
 
 
-def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[TrainingRow]:
+def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[WeightedRow]:
     """Random rows; one in three has no advantage, some tokens are observed."""
     rng = np.random.default_rng(seed)
     made = []
@@ -55,7 +56,7 @@ def ragged_rows(n: int = 12, seed: int = 0, groups: int = 4) -> list[TrainingRow
         own = int(rng.integers(1, 12))
         trainable = rng.random(own) > 0.15
         made.append(
-            TrainingRow(
+            WeightedRow(
                 rng.integers(3, 32, int(rng.integers(1, 9))).astype(np.int32),
                 rng.integers(3, 32, own).astype(np.int32),
                 rng.normal(-2, 0.5, own).astype(np.float32),
@@ -88,7 +89,7 @@ def learner(
 
 
 def gradient(
-    model: PreTrainedModel, batch: list[TrainingRow], objective: dict[str, object], **options: object
+    model: PreTrainedModel, batch: list[WeightedRow], objective: dict[str, object], **options: object
 ) -> Tensor:
     """The gradient of one optimizer batch."""
     made = learner(copy.deepcopy(model), objective, **options)
@@ -99,14 +100,14 @@ def gradient(
 def evaluate(
     objective: dict[str, object],
     logprobs: NDArray[np.float64] | Tensor,
-    rows: Sequence[TrainingRow],
+    rows: Sequence[WeightedRow],
     entropies: Tensor | None = None,
     reference: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and diagnostics of ``rows`` as one optimizer batch and one micro-batch, each trainable token of weight 1."""
     loss = PolicyLoss(ObjectiveOptions(**objective), 16)
     logprobs_N = torch.as_tensor(logprobs, dtype=torch.float64)
-    told = [t._replace(weight=1.0) for t in loss.prepare(rows)]
+    told = [replace(row, weight=1.0) for row in loss.prepare(rows)]
     entropies_N = torch.ones_like(logprobs_N) if entropies is None else entropies
     return loss(TokenBatch.of(told, logprobs_N.detach()), logprobs_N, entropies_N, reference)
 

@@ -30,7 +30,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.options import SampleOptions, Vllm
 from outrider.sample.ready import ready
 from outrider.sample.vllm import VllmSampler
@@ -69,7 +69,7 @@ def draw(ranks: Ranks, out: Path) -> int:
 def learn(ranks: Ranks, rows: Path, out: Path) -> int:
     """Three updates from given rows, then the weights."""
     made = trainer(ranks)
-    batch: list[TrainingRow] = pickle.loads(rows.read_bytes())
+    batch: list[WeightedRow] = pickle.loads(rows.read_bytes())
     metrics = [made.learner.update(batch).metrics for _ in range(3)]
     if ranks.main:
         out.write_bytes(pickle.dumps(([p.detach() for p in made.learner.parameters], metrics)))

@@ -25,7 +25,7 @@ from outrider.model.options import LoraOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.ranks import Ranks
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.ready import ready
 from small import random_policy
 
@@ -114,14 +114,14 @@ class Trial(NamedTuple):
     dtype: torch.dtype = torch.float32
 
 
-def rows_of(trial: Trial, step: int) -> list[TrainingRow]:
+def rows_of(trial: Trial, step: int) -> list[WeightedRow]:
     """Ragged rows with advantages of both signs; fewer rows than ranks in one of the steps."""
     rng = np.random.default_rng([step, trial.rows])
     made = []
     for i in range(1 if step == 3 else trial.rows):
         context, own = int(rng.integers(1, 6)), int(rng.integers(1, 14))
         made.append(
-            TrainingRow(
+            WeightedRow(
                 context_ids=rng.integers(5, 30, context).astype(np.int32),
                 token_ids=rng.integers(5, 30, own).astype(np.int32),
                 old_logprobs_N=np.full(own, -3.0, np.float32),

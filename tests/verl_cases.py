@@ -21,7 +21,7 @@ from outrider.objective.tokens import TokenBatch
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Group, Rollout
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.ready import ready
 from outrider.tasks.heldout import heldout_problems
@@ -91,7 +91,7 @@ class Local:
     recipe: Recipe
     policy: Policy
     groups: list[Group]
-    rows: list[TrainingRow]
+    rows: list[WeightedRow]
 
     @property
     def rollouts(self) -> list[Rollout]:

@@ -19,7 +19,7 @@ from outrider.objective.kl import log_ratio_of
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class Scored(NamedTuple):
@@ -52,9 +52,9 @@ class Scored(NamedTuple):
         return self._replace(new=new, ref=new + torch.where(far_ref, to_ref, self.ref - self.new))
 
 
-def rows_of(data: Scored) -> list[TrainingRow]:
+def rows_of(data: Scored) -> list[WeightedRow]:
     return [
-        TrainingRow(
+        WeightedRow(
             context_ids=np.zeros(1, np.int32),
             token_ids=np.zeros(WIDTH, np.int32),
             old_logprobs_N=data.old[i].numpy(),

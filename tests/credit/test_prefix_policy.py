@@ -23,7 +23,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
 from outrider.record import Group, Mode, Problem, Rollout, StopReason
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 POLICIES = ["mask", "count_once", "repeat"]
 LENGTH, TOKENS, AT = 3, 2, 2  # of a response, in the vocabulary, where branches start
@@ -51,7 +51,7 @@ class Tabular:
         rows = [self.index[tuple(response[:k])] for k in range(len(response))]
         return torch.log_softmax(self.logits, -1)[rows, list(response)]
 
-    def of_rows(self, rows: Sequence[TrainingRow]) -> Tensor:
+    def of_rows(self, rows: Sequence[WeightedRow]) -> Tensor:
         """Of the own tokens of all rows, whose contexts are the prompt and a prefix."""
         parts = [self.logprobs([*row.context_ids[1:], *row.token_ids])[-len(row.token_ids) :] for row in rows]
         return torch.cat(parts)
@@ -287,7 +287,7 @@ def branched(**of_branch: object) -> list[Rollout]:
     return [root, replace(branch, **of_branch)]
 
 
-def rows_of(drawn: list[Rollout], policy: str, chains: dict | None = None) -> list[TrainingRow]:
+def rows_of(drawn: list[Rollout], policy: str, chains: dict | None = None) -> list[WeightedRow]:
     made = Group(Problem("p", ""), "g", tuple(drawn))
     return assign([made], chains or {"main": [Fixed()]}, 1, False, lambda p: np.array([5], np.int32), policy).rows
 

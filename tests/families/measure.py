@@ -21,7 +21,7 @@ from outrider.model.options import LoraOptions, TrainedPolicyOptions
 from outrider.model.tiny import character_tokenizer
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Rollout
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -151,11 +151,11 @@ def _low(folder: Path) -> float:
     return float(np.concatenate(gaps).mean())
 
 
-def _row(rollout: Rollout) -> TrainingRow:
+def _row(rollout: Rollout) -> WeightedRow:
     own = len(rollout.token_ids)
     context = np.concatenate([rollout.prompt_ids, rollout.prefix_ids]).astype(np.int32)
     nothing = np.zeros(own, np.float32)
-    return TrainingRow(
+    return WeightedRow(
         context, rollout.token_ids, nothing, nothing, np.ones(own, np.bool_), "main", "g", mode=rollout.mode
     )
 

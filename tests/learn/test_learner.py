@@ -22,14 +22,14 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.objective.weights import token_weights
 from outrider.record import Mode
-from outrider.record.row import TrainingRow, imitation_row
+from outrider.record.row import WeightedRow, imitation_row
 from policy_rows import STREAMS, gradient, learner
 from policy_rows import ragged_rows as rows
 from policy_rows import row as given_row
 from small import random_model
 
 
-def naive_gradient(model: PreTrainedModel, batch: list[TrainingRow], aggregate: str) -> torch.Tensor:
+def naive_gradient(model: PreTrainedModel, batch: list[WeightedRow], aggregate: str) -> torch.Tensor:
     """Each row alone through transformers' own forward pass and plain autograd."""
     model = copy.deepcopy(model)
     objective = ObjectiveOptions(streams=STREAMS, aggregate=aggregate)

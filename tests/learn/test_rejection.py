@@ -28,7 +28,7 @@ from outrider.model.tiny import tiny_policy
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.record import Context, Group, Outcome, Problem, Rollout, Verdict
-from outrider.record.row import TrainingRow, imitation_row
+from outrider.record.row import WeightedRow, imitation_row
 from outrider.record.store import RolloutStore
 from outrider.runs.folder import RunFolder
 from outrider.sample.ready import ready
@@ -217,7 +217,7 @@ def small() -> Policy:
     return ready(tiny_policy(3), "packed")[0]
 
 
-def rows_of(policy: Policy) -> list[TrainingRow]:
+def rows_of(policy: Policy) -> list[WeightedRow]:
     rng = np.random.default_rng(0)
     vocabulary = len(policy.tokenizer)
     return [

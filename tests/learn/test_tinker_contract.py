@@ -33,7 +33,7 @@ from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Outcome, Problem, Rollout, SampleRequest, SamplingParams, StopReason, Verdict
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.options import SampleOptions
 from outrider.sample.requests import Room
 from outrider.sample.tinker import TinkerSampler
@@ -141,7 +141,7 @@ def copy_adapter(service: TinkerService, twin: torch.nn.Module, out: Path) -> No
                     beside_it.weight = shared.weight
 
 
-def rows_of(learner: LocalLearner, seed: int = 0, n: int = 12) -> list[TrainingRow]:
+def rows_of(learner: LocalLearner, seed: int = 0, n: int = 12) -> list[WeightedRow]:
     """Rows whose old log-probabilities are near the policy's, some far enough to be clipped; no entropies."""
     rows = ragged_rows(n, seed)
     rng = np.random.default_rng(seed)

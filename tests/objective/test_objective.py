@@ -16,7 +16,7 @@ from outrider.objective import K3, KL_ESTIMATORS
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from policy_rows import evaluate, one_row, ragged_rows, row
 
 
@@ -27,7 +27,7 @@ def objective(max_tokens: int = 10, **options: object) -> PolicyLoss:
 class K3OnFailures(K3):
     """What a newcomer writes to pull back what failed alone."""
 
-    def acts_on(self, rows: Sequence[TrainingRow]) -> list[bool]:
+    def acts_on(self, rows: Sequence[WeightedRow]) -> list[bool]:
         return [not row.success for row in rows]
 
 
@@ -220,7 +220,7 @@ def test_a_call_returns_the_diagnostics_that_were_announced(options: dict[str, o
     made = objective(**{"streams": {"main": 1.0, "branch": 1.0}, **options})
     rows, _ = made.begin(ragged_rows(), lambda rows: [r.old_logprobs_N for r in rows])
     told = [t for t in made.prepare(rows) if t.trained]
-    n = sum(len(t.row.token_ids) for t in told)
+    n = sum(len(t.token_ids) for t in told)
     reference = torch.zeros(n) if made.needs.reference else None
     _, sums = made(TokenBatch.of(told, torch.zeros(n)), torch.zeros(n), torch.ones(n), reference)
     assert sorted(sums) == sorted(made.needs.diagnostics)

@@ -11,13 +11,13 @@ import torch
 from outrider.objective import Correction, Mask, Recompute, Truncate
 from outrider.objective.correction import correct
 from outrider.objective.options import ObjectiveOptions
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from policy_rows import evaluate, row
 
 LOG2 = math.log(2)
 
 
-def two_rows() -> tuple[list[TrainingRow], list[np.ndarray]]:
+def two_rows() -> tuple[list[WeightedRow], list[np.ndarray]]:
     """Token weights 4 and 1/2 in the first row, 1 in the second; its last token was observed."""
     rows = [row([1.0, 1.0], [-2.0, -1.0]), row([-1.0, 0.0], [-1.0, math.nan], trainable=[True, False])]
     return rows, [np.array([-2.0 + 2 * LOG2, -1.0 - LOG2]), np.array([-1.0, -0.3])]

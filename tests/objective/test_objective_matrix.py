@@ -52,7 +52,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.ratio import TokenRatios
 from outrider.objective.selection import Selected, selected
 from outrider.objective.weights import token_weights
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 # Surrogates: for a response of one token, the derivative of its gain by log pi, with advantage 1 and with -1.
 
@@ -306,9 +306,9 @@ SELECTION_CASES = {
 }
 
 
-def rows_of_three(first_seed: int = 0) -> list[TrainingRow]:
+def rows_of_three(first_seed: int = 0) -> list[WeightedRow]:
     return [
-        TrainingRow(
+        WeightedRow(
             context_ids=np.array([7], np.int32),
             token_ids=np.arange(len(logprobs), dtype=np.int32),
             old_logprobs_N=np.array(logprobs, np.float32),
@@ -418,7 +418,7 @@ def check_cut_by_hand(case: Cut) -> None:
 
 def check_a_corrected_response_by_hand(case: Cut) -> None:
     sampled = np.full(4, -2.0)
-    row = TrainingRow(np.zeros(1, np.int32), np.zeros(4, np.int32), sampled, np.ones(4), np.arange(4) < 3)
+    row = WeightedRow(np.zeros(1, np.int32), np.zeros(4, np.int32), sampled, np.ones(4), np.arange(4) < 3)
     [corrected], _ = correct(case.piece, [row], [sampled + np.log([0.5, 1.5, 6, 90])])  # the last was observed
     assert corrected.importance_N is not None
     assert corrected.importance_N.tolist() == pytest.approx([*case.response, 0])
@@ -455,7 +455,7 @@ AGGREGATE_CASES = {
 
 def check_weights_by_hand(case: Weighed) -> None:
     rows = [
-        TrainingRow(
+        WeightedRow(
             np.zeros(1, np.int32), np.zeros(n, np.int32), np.zeros(n), np.full(n, advantage), np.arange(n) < trained
         )
         for n, trained, advantage in ((2, 2, 1.0), (3, 0, 0.0), (7, 6, 1.0), (4, 4, 0.0))

@@ -14,11 +14,11 @@ from outrider.objective.kl import moved
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.selection import Selected, selected
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from policy_rows import evaluate, ragged_rows, row
 
 
-def flat(rows: list[TrainingRow], selected: list[Selected], field: str) -> list[float]:
+def flat(rows: list[WeightedRow], selected: list[Selected], field: str) -> list[float]:
     """The answers of all trainable tokens."""
     parts = [getattr(s, field)[r.trainable_N] for r, s in zip(rows, selected, strict=True)]
     return np.concatenate(parts).tolist()
@@ -54,7 +54,7 @@ def test_a_sampler_without_entropies_is_refused_in_one_sentence() -> None:
 COVARIANCES = [2.0, -2.0, 4.0, -4.0, 0.0]
 
 
-def by_covariance() -> list[TrainingRow]:
+def by_covariance() -> list[WeightedRow]:
     """Mean log-probability -2 and mean advantage 0, so the covariances are those above."""
     return [
         row([2.0, -2.0], [-1.0, -1.0], seed=1),
@@ -119,14 +119,14 @@ def test_clip_cov_draws_by_the_identity_of_a_rollout() -> None:
     """Over many seeds each of two candidates is drawn in half of the cases."""
     drawn = []
     for seed in range(400):
-        rows = [TrainingRow(**{**_fields(r), "seed": seed * 2 + i}) for i, r in enumerate(by_covariance())]
+        rows = [WeightedRow(**{**_fields(r), "seed": seed * 2 + i}) for i, r in enumerate(by_covariance())]
         drawn.append(flat(rows, selected(ClipCov(share=2e-4, low=1.0, high=5.0), rows), "keeps_N").index(False))
     assert set(drawn) == {0, 2}
     assert abs(drawn.count(0) - 200) < 50  # five standard deviations
 
 
-def _fields(made: TrainingRow) -> dict[str, object]:
-    return {name: getattr(made, name) for name in TrainingRow.__dataclass_fields__}
+def _fields(made: WeightedRow) -> dict[str, object]:
+    return {name: getattr(made, name) for name in WeightedRow.__dataclass_fields__}
 
 
 def test_8192_tokens_lose_one_of_them_however_they_are_split() -> None:
@@ -155,8 +155,8 @@ def test_rows_that_weigh_nothing_are_not_selected_from() -> None:
     rows = [row([0.0] * 2, entropies=[9.0, 8.0]), row([1.0] * 2, entropies=[1.0, 2.0])]
     options = {"select": {"forking": {"share": 0.5}}, "aggregate": {"token_mean": {"denominator": "with_signal"}}}
     told = PolicyLoss(ObjectiveOptions(**options), 4).prepare(rows)
-    assert told[0].selected == Selected()
-    assert told[1].selected.keeps_N.tolist() == [False, True]
+    assert told[0].keeps_N is None
+    assert told[1].keeps_N.tolist() == [False, True]
 
 
 def test_nothing_to_select_from() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from outrider.objective import Simko
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.ratio import TokenRatios
-from outrider.objective.tokens import TokenBatch, WeightedRow
-from outrider.record.row import TrainingRow
+from outrider.objective.tokens import TokenBatch
+from outrider.record.row import WeightedRow
 
 LENGTHS, SAMPLED = [6, 1, 4], [0, 3, 1, 2, 2, 0, 1, 4, 0, 0, 2]
 ADVANTAGES = [0.7] * 6 + [1.3] + [-0.4] * 4
@@ -108,10 +109,10 @@ def test_the_objective_hands_over_what_it_is_told() -> None:
     """A failure of two tokens, of which the first forks and is the likeliest: 1.5 + 1 in the place of 2."""
     loss = PolicyLoss(ObjectiveOptions(surrogate={"simko": {"quantile": 0.5, "penalty": 1.5}}, aggregate="constant"), 1)
     assert loss.needs.top == 3
-    row = TrainingRow(
+    row = WeightedRow(
         np.zeros(1, np.int32), np.zeros(2, np.int32), np.log([0.5, 0.9]), np.full(2, -1.0), np.ones(2, bool)
     )
-    weighted = [WeightedRow(row, 1.0, True)]
+    weighted = [replace(row, weight=1.0, trained=True)]
     logprobs = torch.log(torch.tensor([0.5, 0.9], dtype=torch.float64))
     top = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05]], dtype=torch.float64))
     value, told = loss(TokenBatch.of(weighted, logprobs), logprobs, torch.tensor([1.0, 0.4]), None, top)

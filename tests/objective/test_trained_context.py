@@ -18,7 +18,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
 from outrider.record import PLAIN, Context, Group, Problem, Rollout
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 Response = tuple[int, ...]
 TRAINED = ["as_generated", "original", "excluded"]
@@ -40,7 +40,7 @@ class Tabular:
         at = [STARTS.index(response[:k]) for k in range(len(response))]
         return torch.log_softmax(self.logits[list(PROMPTS).index(prompt)], -1)[at, list(response)]
 
-    def of_row(self, row: TrainingRow) -> Tensor:
+    def of_row(self, row: WeightedRow) -> Tensor:
         """Of a row's tokens, after the prompt that the row holds."""
         return self.logprobs("plain" if len(row.context_ids) == 1 else "seeded", tuple(row.token_ids.tolist()))
 
@@ -94,7 +94,7 @@ def group(outcome: Outcome, trained: str) -> Group:
 
 def loss_of(outcome: Outcome, trained: str, baseline: Baseline, **objective: Any) -> Tensor:
     """From rollouts to a number, as the trainer and the learner take it."""
-    rows: Sequence[TrainingRow] = assign(
+    rows: Sequence[WeightedRow] = assign(
         [group(outcome, trained)], {"main": [baseline]}, 1, False, lambda p: PROMPTS["plain"]
     ).rows
     loss = PolicyLoss(ObjectiveOptions(**objective), max_tokens=2)

@@ -21,7 +21,7 @@ from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
 from outrider.objective.tokens import TokenBatch
 from outrider.record import Group, Problem, Rollout
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 TOKENS, LAST, OPENING = 4, 3, 2
 
@@ -75,7 +75,7 @@ def group(drawn: Sequence[Way]) -> Group:
 
 def loss_of(drawn: Sequence[Way], aggregate: object, weight: float = 1.0, baseline: Baseline | None = None) -> Tensor:
     chains = {"main": [baseline or GroupMean(std=False)]}
-    rows: list[TrainingRow] = assign([group(drawn)], chains, 1, True, lambda p: np.array([9]), "mask").rows
+    rows: list[WeightedRow] = assign([group(drawn)], chains, 1, True, lambda p: np.array([9]), "mask").rows
     loss = PolicyLoss(ObjectiveOptions(aggregate=aggregate, streams={"main": weight}), 4)
     now = torch.cat([logprobs(row.token_ids.tolist()) for row in rows])
     found = loss(TokenBatch.of(loss.prepare(rows), now), now, torch.zeros_like(now), None)[0]

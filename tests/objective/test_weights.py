@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from outrider.errors import UserError
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.weights import token_weights
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from policy_rows import row
 
 
-def plain(own: int, advantage: float = 1.0, stream: str = "main", untrained: int = 0) -> TrainingRow:
+def plain(own: int, advantage: float = 1.0, stream: str = "main", untrained: int = 0) -> WeightedRow:
     trainable = np.arange(own) >= untrained
     return row(np.where(trainable, advantage, 0.0), trainable=trainable, stream=stream)
 
 
-def weights(rows: list[TrainingRow], max_tokens: int = 100, **options: object) -> list[float]:
+def weights(rows: list[WeightedRow], max_tokens: int = 100, **options: object) -> list[float]:
     return token_weights(rows, ObjectiveOptions(**options), max_tokens).tolist()
 
 

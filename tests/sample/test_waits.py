@@ -14,7 +14,7 @@ from outrider.learn.local import LocalLearner
 from outrider.learn.options import LearnOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.policy_loss import PolicyLoss
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.sample.local import LocalSampler
 from outrider.sample.options import SampleOptions
 from outrider.sample.ready import ready
@@ -46,10 +46,10 @@ def waits(work: Callable[[], object]) -> int:
     return seen.count
 
 
-def rows(n: int) -> list[TrainingRow]:
+def rows(n: int) -> list[WeightedRow]:
     rng = np.random.default_rng(0)
     return [
-        TrainingRow(
+        WeightedRow(
             context_ids=rng.integers(5, 30, 3).astype(np.int32),
             token_ids=rng.integers(5, 30, 7).astype(np.int32),
             old_logprobs_N=np.full(7, -3.0, np.float32),

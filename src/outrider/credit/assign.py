@@ -1,4 +1,4 @@
-"""Credit for a step's groups: rollouts become training rows, or are marked with the reason for being unused."""
+"""Credit for a step's groups: rollouts become weighted rows, or are marked with the reason for being unused."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from outrider.credit import Link, Members, advantages_of, members_by_stream, spl
 from outrider.credit.members import Pieces
 from outrider.credit.paths import CreditedRollout, Paths, PrefixPolicy
 from outrider.record import Group, Ids, Problem, Rollout
-from outrider.record.row import TrainingRow, row_of
+from outrider.record.row import WeightedRow, row_of
 
 
 class Assigned(NamedTuple):
-    """Training rows, and the groups with each rollout's advantage and reason filled in."""
+    """Weighted rows, and the groups with each rollout's advantage and reason filled in."""
 
-    rows: list[TrainingRow]
+    rows: list[WeightedRow]
     groups: list[Group]
 
 
@@ -45,7 +45,7 @@ def assign(
         ValueError: a rollout belongs to a stream without a chain.
     """
     groups = [_without_excluded(group) for group in groups]
-    rows: list[TrainingRow] = []
+    rows: list[WeightedRow] = []
     finished = []
     for group, credited_of in zip(groups, _credited(groups, chains, step, prefix, pieces), strict=True):
         members = []

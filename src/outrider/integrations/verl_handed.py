@@ -21,7 +21,7 @@ from outrider.errors import UserError
 from outrider.integrations.verl_denominators import Denominators
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.weights import token_weights
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class HandedAdvantages:
     def __init__(self) -> None:
         self._rows: dict[str, HandedRow] = {}
 
-    def put(self, uids: Sequence[str], rows: Sequence[TrainingRow], advantages: Sequence[Floats]) -> None:
+    def put(self, uids: Sequence[str], rows: Sequence[WeightedRow], advantages: Sequence[Floats]) -> None:
         """The rows of a step; those of the step before are forgotten."""
         handed = (HandedRow(a, reward_of(row)) for row, a in zip(rows, advantages, strict=True))
         self._rows = dict(zip(uids, handed, strict=True))
@@ -88,13 +88,13 @@ class HandedAdvantages:
                 )
 
 
-def reward_of(row: TrainingRow) -> float:
+def reward_of(row: WeightedRow) -> float:
     """What verl is told as a row's reward."""
     return 0.0 if np.isnan(row.reward) else row.reward
 
 
 def advantages_for(
-    rows: Sequence[TrainingRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
+    rows: Sequence[WeightedRow], objective: ObjectiveOptions, denominators: Denominators, max_tokens: int
 ) -> list[Floats]:
     """The advantages of each row's trainable tokens as verl has to have them: weighed where it only adds up."""
     advantages = [row.advantages_N[row.trainable_N] for row in rows]

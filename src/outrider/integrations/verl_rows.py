@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from outrider.integrations.verl_handed import reward_of
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class QueuedRow(NamedTuple):
@@ -40,7 +40,7 @@ def session_keys(uids: Sequence[str], groups: Sequence[str]) -> list[str]:
     return keys
 
 
-def queued(row: TrainingRow, key: str, uid: str, step: int, version: int, also: Mapping[str, Any]) -> QueuedRow:
+def queued(row: WeightedRow, key: str, uid: str, step: int, version: int, also: Mapping[str, Any]) -> QueuedRow:
     """A row as verl's own workers write it.
 
     Args:

@@ -18,7 +18,7 @@ from outrider.objective.policy_loss import PolicyLoss
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Group, Mode, Rollout, SampleRequest, SamplingParams
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 from outrider.tasks.heldout import heldout_problems
 from outrider.train.collect import Collector
 from outrider.train.metrics import step_metrics
@@ -32,7 +32,7 @@ class MadeStep(NamedTuple):
         metrics: the stages' numbers, and those of every step.
     """
 
-    rows: list[TrainingRow]
+    rows: list[WeightedRow]
     uids: list[str]
     groups: list[Group]
     metrics: dict[str, float]
@@ -107,7 +107,7 @@ class StepMaker:
         self.collect.load_state_dict(state["collector"])
         self.tokens = state["tokens"]
 
-    def _refuse_other_shape(self, rows: Sequence[TrainingRow], step: int) -> None:
+    def _refuse_other_shape(self, rows: Sequence[WeightedRow], step: int) -> None:
         mode, full = Mode(self.recipe.sample.temperature), self._denominators.full
         if not rows:
             raise UserError(f"step {step}: nothing to train on is left, and verl has no step without rows")

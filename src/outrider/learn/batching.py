@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class HasLength(Protocol):
@@ -20,7 +20,7 @@ class HasLength(Protocol):
 Sized = TypeVar("Sized", bound=HasLength)
 
 
-def cut_by_group(rows: Sequence[TrainingRow], parts: int) -> list[list[TrainingRow]]:
+def cut_by_group(rows: Sequence[WeightedRow], parts: int) -> list[list[WeightedRow]]:
     """Optimizer batches: whole groups, in order, as even as their number allows. Never an empty part.
 
     >>> from outrider.record.row import imitation_row
@@ -29,7 +29,7 @@ def cut_by_group(rows: Sequence[TrainingRow], parts: int) -> list[list[TrainingR
     [2]
     """
     # in the order of arrival, on which the order of updates depends
-    groups: dict[str, list[TrainingRow]] = {}
+    groups: dict[str, list[WeightedRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
     cuts = np.array_split(np.arange(len(groups)), min(parts, max(1, len(groups))))

@@ -14,8 +14,8 @@ from outrider.learn.batching import cut_by_group
 from outrider.learn.options import LearnOptions
 from outrider.model.load import Policy
 from outrider.objective.loss_needs import LossNeeds
-from outrider.objective.tokens import TokenBatch, WeightedRow
-from outrider.record.row import Logprobs, TrainingRow
+from outrider.objective.tokens import TokenBatch
+from outrider.record.row import Logprobs, WeightedRow
 
 PolicyWriter = Callable[[Path, dict[str, Any]], None]
 """Writes the policy into a new folder, with notes of where it comes from."""
@@ -27,11 +27,11 @@ class Loss(Protocol):
     @property
     def needs(self) -> LossNeeds: ...
 
-    def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
+    def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
         """The rows of a step as they are to be trained on, and gauges of the step."""
         ...
 
-    def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
+    def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
         """What is decided over a whole optimizer batch, the same on every rank."""
         ...
 
@@ -71,7 +71,7 @@ class Learner(Protocol):
     @property
     def whole(self) -> bool: ...
 
-    def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
+    def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         """Train on the rows of one step; ``progress`` in [0, 1] places it in the learning-rate schedule.
 
         Raises:
@@ -79,7 +79,7 @@ class Learner(Protocol):
         """
         ...
 
-    def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+    def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """Log-probability of each own token under the current weights, in the mode of the rows, on every rank."""
         ...
 
@@ -112,7 +112,7 @@ class Learner(Protocol):
 class EntropyLearner(Protocol):
     """A learner that has the whole distribution of every token."""
 
-    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+    def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
         ...
 
@@ -122,11 +122,11 @@ _LAST = {"grad_norm", "learning_rate"}
 
 
 def updates(
-    rows: Sequence[TrainingRow],
+    rows: Sequence[WeightedRow],
     options: LearnOptions,
     loss: Loss,
     logprobs: Logprobs,
-    optimizer_step: Callable[[Sequence[TrainingRow], float], dict[str, float]],
+    optimizer_step: Callable[[Sequence[WeightedRow], float], dict[str, float]],
     progress: float,
 ) -> Updated:
     """The updates of one step: epochs of optimizer batches, each of whole groups.
@@ -161,7 +161,7 @@ def updates(
     return Updated(means | gauges, frozenset(lost - trained))
 
 
-def refuse_modes(rows: Sequence[TrainingRow]) -> None:
+def refuse_modes(rows: Sequence[WeightedRow]) -> None:
     """Raise ValueError where log-probabilities of several modes, or of a truncated one, would meet in a ratio."""
     modes = {row.mode for row in rows}
     if len(modes) > 1 or any(mode.top_p != 1.0 or mode.top_k != 0 for mode in modes):

@@ -27,8 +27,8 @@ from outrider.model.head import TokenStatistics
 from outrider.model.load import Policy, save_policy
 from outrider.model.lora import write_adapter
 from outrider.model.weights_file import write_weights
-from outrider.objective.tokens import TokenBatch, WeightedRow
-from outrider.record.row import TrainingRow
+from outrider.objective.tokens import TokenBatch
+from outrider.record.row import WeightedRow
 
 Hold = Callable[[PreTrainedModel, ComputePath, Processes, torch.dtype], HeldModel]
 """Makes a :class:`outrider.learn.held.HeldModel` of a model that is whole on every rank."""
@@ -72,7 +72,7 @@ class LocalLearner:
         self.optimizer = self._new_optimizer()
         self.steps = self.optimizer_steps = 0
 
-    def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
+    def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         with self.ranks.linked():
             updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
         self.steps += 1
@@ -85,7 +85,7 @@ class LocalLearner:
     def whole(self) -> bool:
         return self.held.whole
 
-    def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+    def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """Log-probability of each own token under the current weights, in the mode of the rows, on every rank.
 
         Each rank computes its share.
@@ -93,13 +93,13 @@ class LocalLearner:
         with self.ranks.linked():
             return self._statistics(rows, 0)
 
-    def entropies(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+    def entropies(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         """The entropy of the distribution that each own token was drawn from, as ``logprobs``; nats."""
         with self.ranks.linked():
             return self._statistics(rows, 1)
 
     @torch.no_grad()
-    def _statistics(self, rows: Sequence[TrainingRow], which: int) -> list[NDArray[np.floating]]:
+    def _statistics(self, rows: Sequence[WeightedRow], which: int) -> list[NDArray[np.floating]]:
         refuse_modes(rows)
         ends = np.cumsum([len(row.token_ids) for row in rows])
         slots = [Slot(row, int(end) - len(row.token_ids)) for row, end in zip(rows, ends, strict=True)]
@@ -114,7 +114,7 @@ class LocalLearner:
         return np.split(self.ranks.sum_(values_N).numpy(), ends[:-1]) if len(ends) else []
 
     @torch.no_grad()
-    def _passes(self, micros: Sequence[Sequence[TrainingRow]], which: int) -> list[Tensor]:
+    def _passes(self, micros: Sequence[Sequence[WeightedRow]], which: int) -> list[Tensor]:
         """Log-probabilities (0) or entropies (1) of each micro-batch; all passes before the first is read, which waits
         for it."""
         for _ in self.held.idle(len(micros)):
@@ -127,7 +127,7 @@ class LocalLearner:
             return [None] * len(micros)
         self.held.exchange(self.reference)
         try:
-            return self._passes([[weighted.row for weighted in micro] for micro in micros], 0)
+            return self._passes(micros, 0)
         finally:
             self.held.exchange(self.reference)
 
@@ -196,7 +196,7 @@ class LocalLearner:
         ]
         return torch.optim.AdamW(groups, lr=options.lr, betas=options.betas, fused=True)
 
-    def _optimizer_step(self, rows: Sequence[TrainingRow], progress: float) -> dict[str, float]:
+    def _optimizer_step(self, rows: Sequence[WeightedRow], progress: float) -> dict[str, float]:
         weighted = self.loss.prepare(rows)
         trained = [row for row in weighted if row.trained]
         result = {"rows_skipped": float(len(rows) - len(trained))}
@@ -227,7 +227,7 @@ class LocalLearner:
         for nothing in self.held.idle(len(micros)):
             nothing.backward()
         for micro, reference_N in zip(micros, references, strict=True):
-            logprobs_N, entropies_N, top_NK = self._forward([weighted.row for weighted in micro], self.loss.needs.top)
+            logprobs_N, entropies_N, top_NK = self._forward(micro, self.loss.needs.top)
             tokens = TokenBatch.of(micro, logprobs_N)
             loss, diagnostics = self.loss(tokens, logprobs_N, entropies_N, reference_N, top_NK)
             loss.backward()
@@ -240,14 +240,14 @@ class LocalLearner:
         packed = torch.stack([sums.get(name, none) for name in names]).cpu()
         return dict(zip(names, self.ranks.sum_(packed).tolist(), strict=True))
 
-    def _forward(self, rows: Sequence[TrainingRow], top: int = 0) -> TokenStatistics:
+    def _forward(self, rows: Sequence[WeightedRow], top: int = 0) -> TokenStatistics:
         return self.held.statistics(rows, rows[0].mode.temperature, top)
 
 
 class Slot(NamedTuple):
     """A row, and where its own tokens start among those of all rows."""
 
-    row: TrainingRow
+    row: WeightedRow
     start: int
 
     @property

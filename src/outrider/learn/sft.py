@@ -13,12 +13,12 @@ from outrider.model.attention import use_plans
 from outrider.model.load import Policy, context_length
 from outrider.objective.policy_loss import ImitationLoss
 from outrider.record import Problem
-from outrider.record.row import TrainingRow, imitation_row
+from outrider.record.row import WeightedRow, imitation_row
 from outrider.tasks.task import Task
 from outrider.tasks.turn_task import TurnTask
 
 
-def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> TrainingRow:
+def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> WeightedRow:
     """Prompt as context, solution and end token as own tokens; with ``prompts`` all but the first token are own.
 
     Raises:
@@ -33,7 +33,7 @@ def solution_row(policy: Policy, problem: Problem, prompts: bool = False) -> Tra
     return imitation_row(np.array(ids[:begin], np.int32), np.array(ids[begin:], np.int32))
 
 
-def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> TrainingRow:
+def demonstration_row(policy: Policy, task: TurnTask, problem: Problem) -> WeightedRow:
     """Prompt as context, a demonstration as own tokens, with what the environment says to it as observed ones."""
 
     def encode(text: str) -> list[int]:
@@ -86,7 +86,7 @@ def fine_tune(
         report(step, metrics | {"too_long": float(len(drawn) - len(rows))})
 
 
-def _row(policy: Policy, task: Task, problem: Problem, prompts: bool) -> TrainingRow:
+def _row(policy: Policy, task: Task, problem: Problem, prompts: bool) -> WeightedRow:
     if isinstance(task, TurnTask):
         return demonstration_row(policy, task, problem)
     return solution_row(policy, problem, prompts)

@@ -37,9 +37,9 @@ from outrider.learn.tinker_abilities import Abilities, abilities_of
 from outrider.model.load import Policy
 from outrider.model.lora import ADAPTER
 from outrider.model.tinker_service import Adam, ServiceRow, TinkerService
-from outrider.objective.tokens import TokenBatch, WeightedRow
+from outrider.objective.tokens import TokenBatch
 from outrider.record.disk import disk_refused, write_atomically
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 STATE = "tinker.json"
 LINEAR = "importance_sampling"
@@ -70,12 +70,12 @@ class TinkerLearner:
         if options.clip_norm is not None and not self.abilities.clipping:
             raise UserError(f"{ignores} clipping without a word, which learn.clip_norm asks for: learn.clip_norm=null")
 
-    def update(self, rows: Sequence[TrainingRow], progress: float = 0.0) -> Updated:
+    def update(self, rows: Sequence[WeightedRow], progress: float = 0.0) -> Updated:
         updated = updates(rows, self.options, self.loss, self.logprobs, self._optimizer_step, progress)
         self.steps += 1
         return updated
 
-    def logprobs(self, rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+    def logprobs(self, rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
         refuse_modes(rows)
         if not rows:
             return []
@@ -119,7 +119,7 @@ class TinkerLearner:
         self.optimizer_steps, self.steps = state["optimizer_steps"], state["steps"]
         self.loss.load_state_dict(state["loss"])
 
-    def _optimizer_step(self, rows: Sequence[TrainingRow], progress: float) -> dict[str, float]:
+    def _optimizer_step(self, rows: Sequence[WeightedRow], progress: float) -> dict[str, float]:
         weighted = self.loss.prepare(rows)
         trained = [row for row in weighted if row.trained]
         result = {"rows_skipped": float(len(rows) - len(trained))}
@@ -138,29 +138,27 @@ class TinkerLearner:
         sent = {"trained_tokens": float(sum(lengths) + idle * min(lengths))}
         return result | sums | norms | sent | {"learning_rate": rate, "updates": 1.0}
 
-    def _exactly(self, trained: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
+    def _exactly(self, rows: Sequence[WeightedRow], named: NamedLoss) -> dict[str, float] | None:
         """The gradient of a loss of the service's own, and the sums of the diagnostics; None where what it is made of
         is not finite, which is then not sent."""
-        rows = [weighted.row for weighted in trained]
-        factors = [_factors(weighted) for weighted in trained]
+        factors = [_factors(row) for row in rows]
         if not all(np.isfinite(factors_N).all() for factors_N in factors):
             return None
         sent = self._sent(rows, [row.old_logprobs_N for row in rows], factors)
         logprobs = _own(self.service.backward(sent, named.name, named.config), rows)
         with torch.no_grad():
-            loss, diagnostics = self._loss(trained, torch.from_numpy(np.concatenate(logprobs)))
+            loss, diagnostics = self._loss(rows, torch.from_numpy(np.concatenate(logprobs)))
         if not math.isfinite(loss.item()):
             raise EngineLostError(
                 "the loss is not finite, and a gradient that a Tinker service has taken cannot be taken back"
             )
         return _sums(loss, diagnostics)
 
-    def _linearly(self, trained: Sequence[WeightedRow]) -> dict[str, float] | None:
+    def _linearly(self, rows: Sequence[WeightedRow]) -> dict[str, float] | None:
         """The gradient of any objective, and the sums of the diagnostics; None where it is not finite."""
-        rows = [weighted.row for weighted in trained]
         now = self.logprobs(rows)
         logprobs_N = torch.from_numpy(np.concatenate(now)).requires_grad_()
-        loss, diagnostics = self._loss(trained, logprobs_N)
+        loss, diagnostics = self._loss(rows, logprobs_N)
         loss.backward()
         assert logprobs_N.grad is not None
         if not (math.isfinite(loss.item()) and bool(logprobs_N.grad.isfinite().all())):
@@ -169,12 +167,12 @@ class TinkerLearner:
         self.service.backward(self._sent(rows, now, factors), LINEAR)
         return _sums(loss, diagnostics)
 
-    def _loss(self, trained: Sequence[WeightedRow], logprobs_N: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        return self.loss(TokenBatch.of(trained, logprobs_N), logprobs_N, None, None)
+    def _loss(self, rows: Sequence[WeightedRow], logprobs_N: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        return self.loss(TokenBatch.of(rows, logprobs_N), logprobs_N, None, None)
 
     def _sent(
         self,
-        rows: Sequence[TrainingRow],
+        rows: Sequence[WeightedRow],
         old_logprobs: Sequence[NDArray[np.floating]],
         advantages: Sequence[NDArray[np.floating]],
     ) -> list[ServiceRow]:
@@ -194,18 +192,17 @@ class TinkerLearner:
         return -(-rows // each) * each
 
 
-def _factors(weighted: WeightedRow) -> NDArray[np.float64]:
+def _factors(row: WeightedRow) -> NDArray[np.float64]:
     """The advantage of each own token times everything that multiplies the policy term."""
-    row = weighted.row
-    factors_N = weighted.weight * row.trainable_N * row.advantages_N
-    for given in (row.importance_N, weighted.selected.keeps_N):
+    factors_N = row.weight * row.trainable_N * row.advantages_N
+    for given in (row.importance_N, row.keeps_N):
         if given is not None:
             factors_N = factors_N * given
     return factors_N
 
 
 def _service_row(
-    row: TrainingRow,
+    row: WeightedRow,
     old_logprobs_N: NDArray[np.floating],
     advantages_N: NDArray[np.floating],
     abilities: Abilities,
@@ -222,7 +219,7 @@ def _service_row(
     )
 
 
-def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[TrainingRow]) -> list[NDArray[np.floating]]:
+def _own(logprobs: Sequence[NDArray[np.float64]], rows: Sequence[WeightedRow]) -> list[NDArray[np.floating]]:
     """Those of own tokens, of rows and not of what they were filled up with."""
     return [found[-len(row.token_ids) :] for found, row in zip(logprobs, rows, strict=False)]
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from outrider.objective.selection import Selected, Selection, covariances, least_of_highest, trainable
 from outrider.options import refuse_empty_range
 from outrider.record.identity import identity_seed, uniforms
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class ClipCov(Selection):
@@ -36,7 +36,7 @@ class ClipCov(Selection):
         refuse_empty_range(self.low, self.high)
         return self
 
-    def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
+    def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         draws = []
         for row, cov_N in zip(rows, covariances(rows), strict=True):
             # by the row's own seed: the draw depends neither on the order of rows nor on the split into batches

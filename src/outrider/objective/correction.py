@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from outrider.arrays import Flags, Floats
 from outrider.options import Options
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 WeightLevel = Literal["token", "sequence", "geometric"]
 _BOUND = 20.0
@@ -60,8 +60,8 @@ class Correction(Options):
 
 
 def correct(
-    correction: Correction, rows: Sequence[TrainingRow], logprobs_RN: Sequence[NDArray[np.floating]]
-) -> tuple[list[TrainingRow], dict[str, float]]:
+    correction: Correction, rows: Sequence[WeightedRow], logprobs_RN: Sequence[NDArray[np.floating]]
+) -> tuple[list[WeightedRow], dict[str, float]]:
     """Rows with the learner's log-probabilities and their weights, and the gauges.
 
     ``logprobs_RN``: of each row's own tokens, by the learner, before the first update of the step.

@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from outrider.errors import UserError
 from outrider.options import Options
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class EntropyOptions(Options):
@@ -80,7 +80,7 @@ class EntropyBonus:
         self.coefficient, self._next = state["coefficient"], state["next"]
 
 
-def entropies_of(row: TrainingRow, reader: str) -> np.ndarray:
+def entropies_of(row: WeightedRow, reader: str) -> np.ndarray:
     """The entropies of a row's own tokens, which ``reader`` needs.
 
     Raises:
@@ -91,7 +91,7 @@ def entropies_of(row: TrainingRow, reader: str) -> np.ndarray:
     return row.entropies_N
 
 
-def mean_entropy(rows: Sequence[TrainingRow]) -> float:
+def mean_entropy(rows: Sequence[WeightedRow]) -> float:
     """Per trainable token, in nats, as sampled; NaN without tokens."""
     tokens = [entropies_of(row, "objective.entropy.target")[row.trainable_N] for row in rows]
     return float(np.concatenate(tokens).mean(dtype=np.float64)) if sum(map(len, tokens)) else float("nan")

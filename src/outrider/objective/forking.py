@@ -10,7 +10,7 @@ from pydantic import Field
 from outrider.needs import Needs
 from outrider.objective.entropy import entropies_of
 from outrider.objective.selection import Selected, Selection, least_of_highest, trainable
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class Forking(Selection):
@@ -24,7 +24,7 @@ class Forking(Selection):
 
     share: float = Field(0.2, gt=0, le=1, description="of the trainable tokens of an optimizer batch")
 
-    def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
+    def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         entropies = [entropies_of(row, "objective.select.forking") for row in rows]
         threshold = least_of_highest(trainable(rows, entropies), self.share)
         return [Selected(keeps_N=(e >= threshold) & row.trainable_N) for row, e in zip(rows, entropies, strict=True)]

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from outrider.options import Options
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +42,7 @@ class KlEstimator(Options):
         """Of each token, from :math:`d`."""
         raise NotImplementedError
 
-    def acts_on(self, rows: Sequence[TrainingRow]) -> list[bool]:
+    def acts_on(self, rows: Sequence[WeightedRow]) -> list[bool]:
         """For each row of an optimizer batch whether the KL acts on it."""
         return [True] * len(rows)
 

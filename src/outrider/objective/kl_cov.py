@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from outrider.objective.selection import Selected, Selection, covariances, least_of_highest, trainable
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class KlCov(Selection):
@@ -30,7 +30,7 @@ class KlCov(Selection):
     share: float = Field(2e-3, gt=0, le=1, description="of the trainable tokens of an optimizer batch, at least one")
     coef: float = Field(1.0, gt=0, description="of their distance")
 
-    def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
+    def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         every = covariances(rows)
         threshold = least_of_highest(trainable(rows, every), self.share)
         chosen = [(cov_N >= threshold) & (cov_N > 0) for cov_N in every]

@@ -27,6 +27,7 @@ name                     there with                meaning
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -39,9 +40,9 @@ from outrider.objective.loss_needs import LossNeeds
 from outrider.objective.options import ObjectiveOptions
 from outrider.objective.ratio import TokenRatios
 from outrider.objective.selection import Selected, selected
-from outrider.objective.tokens import TokenBatch, WeightedRow
+from outrider.objective.tokens import TokenBatch
 from outrider.objective.weights import token_weights
-from outrider.record.row import Logprobs, TrainingRow
+from outrider.record.row import Logprobs, WeightedRow
 
 _K3 = K3()  # the diagnostics' estimator, whatever the recipe's: never negative, so a mean over few tokens makes sense
 
@@ -82,7 +83,7 @@ class PolicyLoss:
         all_rows = pulled and self.options.aggregate.denominator == "all"
         return LossNeeds(reference, kl.reset_every, all_rows, self.options.surrogate.reads_top, diagnostics)
 
-    def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
+    def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
         """The rows of a step as they are to be trained on, and gauges; ``logprobs`` are the learner's, on demand."""
         gauges: dict[str, float] = {}
         if self.options.correction is not None:
@@ -91,7 +92,7 @@ class PolicyLoss:
             self.bonus.observe(mean_entropy(rows))
         return rows, gauges | ({"entropy_coefficient": self.bonus.coefficient} if self.bonus.active else {})
 
-    def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
+    def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
         """Everything that is decided over a whole optimizer batch, before it is split."""
         weights = token_weights(rows, self.options, self.max_tokens)
         # rows of weight 0 must not enter the thresholds of a selection
@@ -103,11 +104,16 @@ class PolicyLoss:
         with_signal = {(row.group, row.stream) for row, has in zip(rows, signal, strict=True) if has}
         weighted = []
         for row, weight, has, acting in zip(rows, weights, signal, acts, strict=True):
-            chosen = next(chosen_of) if weight > 0 else Selected()
+            keeps_N, penalties_N = next(chosen_of) if weight > 0 else Selected()
             pulled = acting and (not self.options.kl.mask_without_signal or (row.group, row.stream) in with_signal)
-            held = chosen.penalties_N is not None and bool(chosen.penalties_N.any())
+            held = penalties_N is not None and bool(penalties_N.any())
             always = self.bonus.coefficient > 0 or (self.options.kl.coef > 0 and pulled)
-            weighted.append(WeightedRow(row, float(weight), weight > 0 and (has or held or always), chosen, pulled))
+            trained = bool(weight > 0 and (has or held or always))
+            weighted.append(
+                replace(
+                    row, weight=float(weight), trained=trained, keeps_N=keeps_N, penalties_N=penalties_N, pulled=pulled
+                )
+            )
         return weighted
 
     def __call__(
@@ -167,12 +173,12 @@ class ImitationLoss:
 
     needs = LossNeeds(all_rows=True, diagnostics=("tokens", "entropy", "surprise"))
 
-    def begin(self, rows: Sequence[TrainingRow], logprobs: Logprobs) -> tuple[Sequence[TrainingRow], dict[str, float]]:
+    def begin(self, rows: Sequence[WeightedRow], logprobs: Logprobs) -> tuple[Sequence[WeightedRow], dict[str, float]]:
         return rows, {}
 
-    def prepare(self, rows: Sequence[TrainingRow]) -> list[WeightedRow]:
+    def prepare(self, rows: Sequence[WeightedRow]) -> list[WeightedRow]:
         tokens = sum(int(row.trainable_N.sum()) for row in rows)
-        return [WeightedRow(row, 1 / tokens, bool(row.trainable_N.any())) for row in rows] if tokens else []
+        return [replace(row, weight=1 / tokens, trained=bool(row.trainable_N.any())) for row in rows] if tokens else []
 
     def __call__(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outrider.arrays import Floats
 from outrider.needs import NOTHING, Needs
 from outrider.options import Options
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
 class Selected(NamedTuple):
@@ -45,7 +45,7 @@ class Selection(Options):
     requires: ClassVar[Needs] = NOTHING
     """``entropies``, where it needs that of every token as it was drawn."""
 
-    def select(self, rows: Sequence[TrainingRow]) -> list[Selected]:
+    def select(self, rows: Sequence[WeightedRow]) -> list[Selected]:
         """One result per row; ``rows`` are those of an optimizer batch with a weight above 0 and a trainable token.
 
         Raises:
@@ -54,14 +54,14 @@ class Selection(Options):
         raise NotImplementedError
 
 
-def selected(selection: Selection | None, rows: Sequence[TrainingRow]) -> list[Selected]:
+def selected(selection: Selection | None, rows: Sequence[WeightedRow]) -> list[Selected]:
     """One result per row, also without a selection, or without any trainable token."""
     if selection is None or not any(row.trainable_N.any() for row in rows):
         return [Selected()] * len(rows)
     return selection.select(rows)
 
 
-def trainable(rows: Sequence[TrainingRow], values: Sequence[NDArray[np.floating]]) -> Floats:
+def trainable(rows: Sequence[WeightedRow], values: Sequence[NDArray[np.floating]]) -> Floats:
     """The values of all trainable tokens, end to end; ``values`` holds one array of own tokens per row."""
     return np.concatenate([v[row.trainable_N] for row, v in zip(rows, values, strict=True)]).astype(np.float64)
 
@@ -76,7 +76,7 @@ def least_of_highest(values: Floats, share: float) -> float:
     return float(np.partition(values, len(values) - chosen)[len(values) - chosen])
 
 
-def covariances(rows: Sequence[TrainingRow]) -> list[Floats]:
+def covariances(rows: Sequence[WeightedRow]) -> list[Floats]:
     r"""The covariance of log-probability and advantage of every own token, 0 where not trainable.
 
     .. math:: \mathrm{cov}_t = (\log\pi_\mathrm{old}(y_t) - \overline{\log\pi_\mathrm{old}}) (A_t - \bar A)

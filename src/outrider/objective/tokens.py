@@ -1,4 +1,4 @@
-"""The rows of an optimizer batch with their weights and selections, and the tensors of a micro-batch."""
+"""The tensors of a micro-batch, packed out of weighted rows."""
 
 from __future__ import annotations
 
@@ -10,29 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.objective.selection import Selected
-from outrider.record.row import TrainingRow
-
-
-class WeightedRow(NamedTuple):
-    """A row, and what was decided about it over the whole optimizer batch.
-
-    Attributes:
-        weight: of each trainable token, in every term of the loss.
-        trained: False where no term of the loss has a gradient, so that the row is not computed.
-        selected: see there.
-        pulled: whether the KL to the reference acts on it.
-    """
-
-    row: TrainingRow
-    weight: float
-    trained: bool
-    selected: Selected = Selected()
-    pulled: bool = True
-
-    @property
-    def length(self) -> int:
-        return self.row.length
+from outrider.record.row import WeightedRow
 
 
 class TokenBatch(NamedTuple):
@@ -57,20 +35,17 @@ class TokenBatch(NamedTuple):
     pulled: Tensor | None = None
 
     @staticmethod
-    def of(weighted: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
+    def of(rows: Sequence[WeightedRow], like: Tensor) -> TokenBatch:
         """On the device and in the type of ``like``."""
-        rows = [w.row for w in weighted]
-        pulled = (
-            None if all(w.pulled for w in weighted) else [np.full(len(w.row.token_ids), w.pulled) for w in weighted]
-        )
+        pulled = None if all(row.pulled for row in rows) else [np.full(len(row.token_ids), row.pulled) for row in rows]
         return TokenBatch(
             old_logprobs=_tensor([row.old_logprobs_N for row in rows], like),
             advantages=_tensor([row.advantages_N for row in rows], like),
-            weights=_tensor([w.weight * w.row.trainable_N for w in weighted], like),
+            weights=_tensor([row.weight * row.trainable_N for row in rows], like),
             lengths=[len(row.token_ids) for row in rows],
-            keeps=_optional([w.selected.keeps_N for w in weighted], like),
+            keeps=_optional([row.keeps_N for row in rows], like),
             importance=_optional([row.importance_N for row in rows], like),
-            penalties=_optional([w.selected.penalties_N for w in weighted], like),
+            penalties=_optional([row.penalties_N for row in rows], like),
             pulled=None if pulled is None else _tensor(pulled, like),
         )
 

@@ -13,10 +13,10 @@ import numpy as np
 from outrider.arrays import Floats
 from outrider.errors import UserError, nearest
 from outrider.objective.options import ObjectiveOptions
-from outrider.record.row import TrainingRow
+from outrider.record.row import WeightedRow
 
 
-def token_weights(rows: Sequence[TrainingRow], options: ObjectiveOptions, max_tokens: int) -> Floats:
+def token_weights(rows: Sequence[WeightedRow], options: ObjectiveOptions, max_tokens: int) -> Floats:
     r"""The weight of each trainable token, one number per row.
 
     With stream weight :math:`\lambda_s`, rows :math:`i` of stream :math:`s` and :math:`n_i` trainable tokens:

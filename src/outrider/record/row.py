@@ -1,4 +1,4 @@
-"""A training row: one sequence, and the advantages of its own tokens."""
+"""A weighted row: one sequence, the advantages of its own tokens, and their weight in the loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outrider.record import RAW, Ids, Mode, Rollout
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingRow:
+class WeightedRow:
     """One sequence to train on; ``N`` counts its own tokens.
 
     Attributes:
@@ -30,6 +30,15 @@ class TrainingRow:
         success: whether the rollout's verdict is correct.
         reward: the rollout's; NaN where it is unscorable, or there is none.
         importance_N: float64, weights of the policy term (:mod:`outrider.objective.correction`); None: all 1.
+
+    What follows is decided over a whole optimizer batch (``Loss.prepare``); before, a row has no weight.
+
+    Attributes:
+        weight: of each trainable token, in every term of the loss.
+        trained: False where no term of the loss has a gradient, so that the row is not computed.
+        keeps_N: bool, whether a token keeps its policy gradient; None: all do.
+        penalties_N: float64, coefficient of a token's distance from the policy that sampled; None: all 0.
+        pulled: whether the KL to the reference acts on the row.
     """
 
     context_ids: Ids
@@ -45,6 +54,11 @@ class TrainingRow:
     success: bool = False
     reward: float = math.nan
     importance_N: NDArray[np.float64] | None = None
+    weight: float = 0.0
+    trained: bool = False
+    keeps_N: NDArray[np.bool_] | None = None
+    penalties_N: NDArray[np.float64] | None = None
+    pulled: bool = True
 
     @property
     def length(self) -> int:
@@ -55,11 +69,11 @@ class TrainingRow:
         return bool((self.advantages_N != 0).any())
 
 
-Logprobs = Callable[[Sequence[TrainingRow]], list[NDArray[np.floating]]]
+Logprobs = Callable[[Sequence[WeightedRow]], list[NDArray[np.floating]]]
 """The log-probabilities of own tokens, one array per row, on demand."""
 
 
-def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> TrainingRow:
+def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -> WeightedRow:
     """The row of a rollout after a prompt (its own, or the plain one), from one advantage per trainable token.
 
     Its prefix is context here. Whether it is trained, and where, is the prefix policy (:mod:`outrider.credit.paths`).
@@ -76,7 +90,7 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
         # observed tokens get advantage 0 here, and weight 0 in the objective
         advantages_N = np.zeros(len(trainable_N))
         advantages_N[trainable_N] = advantages
-    return TrainingRow(
+    return WeightedRow(
         context_ids=np.concatenate([prompt_ids, rollout.prefix_ids]) if rollout.branch_at else prompt_ids,
         token_ids=rollout.token_ids,
         old_logprobs_N=rollout.logprobs_T,
@@ -92,8 +106,8 @@ def row_of(rollout: Rollout, advantages: NDArray[np.float64], prompt_ids: Ids) -
     )
 
 
-def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> TrainingRow:
+def imitation_row(context_ids: Ids, token_ids: Ids, trainable_N: NDArray[np.bool_] | None = None) -> WeightedRow:
     """A row for supervised training: every own token has advantage 1, but for those that were observed."""
     trainable_N = np.ones(len(token_ids), np.bool_) if trainable_N is None else trainable_N
     zeros = np.zeros(len(token_ids), np.float32)
-    return TrainingRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)
+    return WeightedRow(context_ids, token_ids, zeros, trainable_N.astype(np.float64), trainable_N)

@@ -15,11 +15,11 @@ from outrider.errors import UserError
 from outrider.processes.clock import Clock
 from outrider.processes.ranks import Ranks
 from outrider.record import Rollout, SampleRequest
-from outrider.record.row import TrainingRow, row_of
+from outrider.record.row import WeightedRow, row_of
 from outrider.sample.sampler import Arriving, Sampler
 from outrider.tasks.task import Task, verify_all
 
-Entropies = Callable[[Sequence[TrainingRow]], Sequence[NDArray[np.floating]]]
+Entropies = Callable[[Sequence[WeightedRow]], Sequence[NDArray[np.floating]]]
 """The entropy of every own token of rows, on every rank."""
 
 

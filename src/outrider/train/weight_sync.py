@@ -14,7 +14,7 @@ from outrider.errors import UserError
 from outrider.learn.learner import Learner
 from outrider.processes.ranks import Ranks
 from outrider.record import Ids, Problem, Rollout, SampleRequest, SamplingParams
-from outrider.record.row import TrainingRow, row_of
+from outrider.record.row import WeightedRow, row_of
 from outrider.sample.sampler import Sampler, takes_adapter
 
 _PARAMS = SamplingParams(max_tokens=8)  # each token after the first is drawn from keys and values that were kept
@@ -126,7 +126,7 @@ class WeightSync:
 
     def _probe(self) -> dict[Copy, Probe]:
         drawn = self._ranks.gather(self._draw)
-        rows: list[TrainingRow] = [row_of(r, np.zeros(len(r.token_ids)), r.prompt_ids) for _, r in drawn]
+        rows: list[WeightedRow] = [row_of(r, np.zeros(len(r.token_ids)), r.prompt_ids) for _, r in drawn]
         learned = self._learner.logprobs(rows)
         probes = {}
         for copy in dict.fromkeys(copy for copy, _ in drawn):
@@ -173,9 +173,9 @@ class WeightSync:
             )
 
 
-def _second_half(prompt: Ids) -> TrainingRow:
+def _second_half(prompt: Ids) -> WeightedRow:
     """A prompt as a row of which the policy says the second half."""
     begin = len(prompt) // 2
     own = prompt[begin:]
     zeros = np.zeros(len(own), np.float32)
-    return TrainingRow(prompt[:begin], own, zeros, zeros.astype(np.float64), np.ones(len(own), np.bool_))
+    return WeightedRow(prompt[:begin], own, zeros, zeros.astype(np.float64), np.ones(len(own), np.bool_))
