@@ -19,7 +19,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 PACKAGE = "outrider"
-GROUND = {"arrays", "errors", "interrupts", "needs", "options", "pieces", "texts"}
+GROUND = {"arrays", "components", "errors", "importing", "interrupts", "needs", "options", "plugins", "texts"}
 VOCABULARY = GROUND | {"record"}
 
 # A layer is a folder or file of the package, and the layers it may import. "*.options" are the options of a torch
@@ -31,7 +31,9 @@ LAYERS: dict[str, set[str]] = {
     "interrupts": set(),
     "needs": set(),
     "options": {"errors"},
-    "pieces": {"errors", "options"},
+    "importing": {"errors"},
+    "plugins": {"errors", "importing", "options"},
+    "components": {"errors", "importing", "plugins"},
     "texts": set(),
     # the words; everyone speaks them, they know no one
     "record": GROUND,

@@ -73,7 +73,7 @@ def sentence(*arguments, **options):
         (
             "[group_mean]",
             "[grupmean]",
-            "x.yaml: credit.main.0: 'grupmean' is not a credit piece (did you mean 'group_mean'?)",
+            "x.yaml: credit.main.0: 'grupmean' is not a credit component (did you mean 'group_mean'?)",
         ),
         ("[group_mean]", "[]", "x.yaml: credit.main is [], but should have at least 1 item, not 0"),
         (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from outrider.config import Evaluate, PieceOf, dump_yaml, load_options, load_sft, read_yaml
+from outrider.config import ComponentOf, Evaluate, dump_yaml, load_options, load_sft, read_yaml
 from outrider.config.recipe import _in_order
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, GroupMean, Shaper
 from outrider.errors import UserError
@@ -27,10 +27,10 @@ class Small(Options):
 
 
 class Nested(Options):
-    inner: Annotated[Small, PieceOf({"small": Small}, "inner piece")] = Small()
+    inner: Annotated[Small, ComponentOf({"small": Small}, "inner piece")] = Small()
 
 
-OUTER = TypeAdapter(list[Annotated[Options, PieceOf({"small": Small, "nested": Nested}, "thing")]])
+OUTER = TypeAdapter(list[Annotated[Options, ComponentOf({"small": Small, "nested": Nested}, "thing")]])
 
 
 def test_a_piece_is_a_name_or_one_name_with_options():

@@ -136,7 +136,7 @@ def test_what_does_not_fit_together_is_refused_in_a_sentence() -> None:
 
 
 def test_what_is_no_chain_is_refused_in_a_sentence() -> None:
-    refuse(r"chain.0: 'group_men' is not a credit piece \(did you mean 'group_mean'\?\)", ["group_men"])
+    refuse(r"chain.0: 'group_men' is not a credit component \(did you mean 'group_mean'\?\)", ["group_men"])
     refuse("chain.1.novelty.cap: Input should be greater than or equal to 0", ["group_mean", {"novelty": {"cap": -1}}])
     refuse("chain.1.novelty.cup: Extra inputs are not permitted", ["group_mean", {"novelty": {"cup": 1}}])
     refuse("chain: a credit chain has one baseline, and this one has 0", ["novelty"])

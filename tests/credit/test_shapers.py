@@ -280,7 +280,7 @@ def test_covariance_is_equation_10_ranked(drawn, share) -> None:
 )
 def test_what_is_not_recorded_is_named(piece, what) -> None:
     group = members([1, 0], [2, 0])
-    with pytest.raises(UserError, match=f"credit piece {piece} needs the {what} of every token, .* records none"):
+    with pytest.raises(UserError, match=f"credit component {piece} needs the {what} of every token, .* records none"):
         SHAPERS[piece]().shape(flat(group, [1.0, 0.0]), group, 1)
     empty = members([1, 0], [0, 0])
     assert [len(a) for a in SHAPERS[piece]().shape(flat(empty, [0.0, 0.0]), empty, 1)] == [0, 0]

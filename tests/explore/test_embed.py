@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from outrider.components import ComponentOf
 from outrider.errors import UserError
 from outrider.explore.embed import EMBEDDERS, Embedder, Random, Tfidf, Transformer
-from outrider.pieces import PieceOf
 from outrider.tasks import Countdown
 
 texts = st.lists(st.text("ab 12+", max_size=12), min_size=1, max_size=8)
@@ -84,7 +84,7 @@ def test_random_likeness_is_even_and_repeatable():
 
 
 def test_embedders_are_pieces():
-    piece = TypeAdapter(Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")])
+    piece = TypeAdapter(Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)])
     assert piece.validate_python({"tfidf": {"ngrams": 3}}) == Tfidf(ngrams=3)
     assert piece.validate_python("random") == Random()
     assert piece.dump_python(piece.validate_python({"transformer": {"model": "m"}})) == {"transformer": {"model": "m"}}

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from pydantic import PrivateAttr, TypeAdapter
 
+from outrider.components import ComponentOf
 from outrider.explore import (
     STAGES,
     Bounds,
@@ -46,7 +47,6 @@ from outrider.explore.rate import Rate
 from outrider.explore.rebalance import rollouts_wanted
 from outrider.explore.select import SELECTORS
 from outrider.explore.stage import PlansAhead
-from outrider.pieces import PieceOf
 from outrider.record import Group, Outcome, Rollout, SampleRequest
 from scripted import POOL, STEPS, Halved, Ragged, Run, World, always, by_rate, fates, perverse, with_errors
 from stage_cases import CASES, EVERY, Case
@@ -119,7 +119,7 @@ def test_every_option_is_set_in_an_example(name):
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_stage_survives_being_written_as_a_recipe(case):
-    recipe = TypeAdapter(Annotated[Stage, PieceOf(STAGES, "stage")])
+    recipe = TypeAdapter(Annotated[Stage, ComponentOf(STAGES, "stage", Stage)])
     written = json.loads(json.dumps(recipe.dump_python(case.stage(), mode="json")))
     assert recipe.validate_python(written) == case.stage()
 

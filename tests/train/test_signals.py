@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from child_processes import Started, begun, begun_by_the_interpreter, wait_until
 from interrupted_import import waits_for_the_end_of_the_import
+from outrider.components import ComponentOf
 from outrider.config import load_recipe
-from outrider.pieces import PieceOf
 from small_run import SMALL, contents
 
 STEPS, EVALUATED = 8, 3  # so many that none is at its end before a busy machine has sent the signal
@@ -79,13 +79,13 @@ def spent(process: Started) -> float:
 
 def test_ctrl_c_while_a_recipe_becomes_plain_data_stays_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     """The serializer calls Python for every piece, where a signal may arrive, and wraps what is raised there."""
-    recipe, name_of = load_recipe("grpo"), PieceOf._name
+    recipe, name_of = load_recipe("grpo"), ComponentOf._name
 
-    def interrupted(self: PieceOf, piece: BaseModel) -> str:
+    def interrupted(self: ComponentOf, piece: BaseModel) -> str:
         signal.raise_signal(signal.SIGINT)
         return name_of(self, piece)
 
-    monkeypatch.setattr(PieceOf, "_name", interrupted)
+    monkeypatch.setattr(ComponentOf, "_name", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell put into the background
     try:
         for written in (recipe.resolved, recipe.fingerprint):

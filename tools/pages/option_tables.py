@@ -15,10 +15,10 @@ from docstrings import markdown
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from outrider.components import ComponentOf
 from outrider.config import Recipe
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS
 from outrider.options import Options
-from outrider.pieces import PieceOf
 
 HEAD = "| key | type | range | default | meaning |\n|---|---|---|---|---|\n"
 SCALARS = {int: "integer", float: "number", str: "text", bool: "true, false", type(None): "null"}
@@ -85,7 +85,7 @@ def pieces(page: str, homes: Mapping[Table, str]) -> Iterator[str]:
     """Every piece that belongs on a page, table after table."""
     for found in (found for found, home in homes.items() if home == page):
         groups = {"baseline": BASELINES, "shaper of rewards": REWARD_SHAPERS, "shaper of advantages": SHAPERS}
-        parts = groups if found.noun == "credit piece" else {found.noun: found.classes}
+        parts = groups if found.noun == "credit component" else {found.noun: found.classes}
         for noun, classes in parts.items():
             yield f"## {plural(noun)}\n"
             for name, piece in classes.items():
@@ -107,7 +107,7 @@ def table(fields: Mapping[str, FieldInfo], prefix: str, homes: Mapping[Table, st
 def said(annotation: Any, metadata: list[Any], homes: Mapping[Table, str]) -> Iterator[str]:
     """The type of a value in words, alternatives one by one."""
     for mark in metadata:
-        if isinstance(mark, PieceOf):
+        if isinstance(mark, ComponentOf):
             yield links(Table(mark.noun, mark.table), homes)
             yield from ("null" for one in get_args(annotation) if one is type(None))
             return
@@ -157,14 +157,14 @@ def default(field: FieldInfo) -> str:
     if options_of(field) and isinstance(value, BaseModel):
         return ""
     if isinstance(value, BaseModel):
-        piece = next(mark for mark in marks(field.annotation, field.metadata) if isinstance(mark, PieceOf))
+        piece = next(mark for mark in marks(field.annotation, field.metadata) if isinstance(mark, ComponentOf))
         return f"`{next(name for name, known in piece.table.items() if type(value) is known)}`"
     return f"`{json.dumps(value)}`"
 
 
 def options_of(field: FieldInfo) -> list[type[Options]]:
     """The groups of options that a field may hold; not its pieces, which are told apart by their names."""
-    if any(isinstance(mark, PieceOf) for mark in marks(field.annotation, field.metadata)):
+    if any(isinstance(mark, ComponentOf) for mark in marks(field.annotation, field.metadata)):
         return []
     return [one for one in leaves(field.annotation) if isinstance(one, type) and issubclass(one, Options)]
 
@@ -174,7 +174,7 @@ def tables_below(field: FieldInfo) -> dict[Table, None]:
     found: dict[Table, None] = {}
     models: list[type[BaseModel]] = [*options_of(field)]
     for mark in marks(field.annotation, field.metadata):
-        if isinstance(mark, PieceOf):
+        if isinstance(mark, ComponentOf):
             found[Table(mark.noun, mark.table)] = None
             models += mark.table.values()
     for model in models:

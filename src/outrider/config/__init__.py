@@ -1,5 +1,6 @@
 """Configuration: recipes as data, read from YAML into typed values. Imports no torch."""
 
+from outrider.components import ComponentOf
 from outrider.config.evaluate import Evaluate
 from outrider.config.load import (
     RecipeInfo,
@@ -16,11 +17,10 @@ from outrider.config.sft import Sft, load_sft
 from outrider.config.shipped import text_of
 from outrider.config.validate import Validate
 from outrider.config.yaml_data import dump_yaml, read_yaml
-from outrider.pieces import PieceOf
 
 __all__ = [
+    "ComponentOf",
     "Evaluate",
-    "PieceOf",
     "Recipe",
     "RecipeInfo",
     "SettingInfo",

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from outrider.components import ComponentOf
 from outrider.learn.options import LEARNER_ENGINES, LearnerEngine, LocalLearning, Tinker
 from outrider.options import Options
-from outrider.pieces import PieceOf
 from outrider.sample.options import SAMPLER_ENGINES, LocalSampling, SamplerEngine, TinkerSampling
 
 
@@ -19,10 +19,10 @@ class EngineOptions(Options):
     ``tinker`` is one service for both; short form ``engine: tinker``.
     """
 
-    sampler: Annotated[SamplerEngine, PieceOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
+    sampler: Annotated[SamplerEngine, ComponentOf(SAMPLER_ENGINES, "sampler", bare=True)] = Field(
         default_factory=LocalSampling, description="what draws rollouts"
     )
-    learner: Annotated[LearnerEngine, PieceOf(LEARNER_ENGINES, "learner", bare=True)] = Field(
+    learner: Annotated[LearnerEngine, ComponentOf(LEARNER_ENGINES, "learner", bare=True)] = Field(
         default_factory=LocalLearning, description="what trains the policy"
     )
 

@@ -61,7 +61,9 @@ def _refuse_tinker(recipe: Carried) -> None:
     objective, sample, learn, lora = recipe.objective, recipe.sample, recipe.learn, recipe.policy.lora
     _refuse_measured(recipe, "the local learner has the whole policy, and a Tinker service tells no such thing")
     if recipe.reads_entropies:
-        raise ValueError("a Tinker service tells no entropies, which a stage, a credit piece or the objective reads")
+        raise ValueError(
+            "a Tinker service tells no entropies, which a stage, a credit component or the objective reads"
+        )
     if lora is None:
         raise ValueError("a Tinker service trains an adapter, not all weights: policy.lora={rank: 32}")
     said = {"alpha": lora.alpha, "targets": lora.targets}

@@ -58,6 +58,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), setting: str |
     *bases, own = recipes
     for file in bases:
         file.values.pop("name", None)
+    own.values.pop("components", None)  # of a run's configuration: where they came from then
     data: dict[str, Any] = {"name": own.name}
     steps = steps_of(recipes, setting)
     origins = [

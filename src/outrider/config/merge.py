@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from outrider.config.places import is_piece, pieces_at
+from outrider.config.places import components_at, is_component
 from outrider.config.yaml_data import flow
 from outrider.errors import UserError
 
@@ -65,7 +65,7 @@ def assign(data: dict[str, Any], key: str, value: Any, origin: Origin) -> list[P
 
 def _refuse_other_piece(place: Any, path: Path, rest: list[str], value: Any, origin: Origin) -> None:
     """``task.gym.dataset=x`` where the task is Countdown: there is no gym to write into."""
-    known = pieces_at(path)
+    known = components_at(path)
     if not (isinstance(place, dict) and len(place) == 1 and rest[0] in known and rest[0] not in place):
         return
     [name] = place
@@ -87,14 +87,14 @@ def _enter(place: Any, path: Path, step: str, origin: Origin) -> tuple[Any, Path
     path = (*path, key)
     if isinstance(place, dict) and place.get(key) is None:
         place[key] = {}
-    elif is_piece(path) and isinstance(place[key], str):
+    elif is_component(path) and isinstance(place[key], str):
         place[key] = {place[key]: {}}
     return place[key], path
 
 
 def _through_name(place: Any, path: Path, step: str) -> tuple[Any, Path]:
     """The shorthand: where ``step`` is not the name of the piece here, continue in the piece's options."""
-    if not (is_piece(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
+    if not (is_component(path) and isinstance(place, dict) and len(place) == 1 and step not in place):
         return place, path
     [name] = place
     if place[name] is None:
@@ -120,7 +120,7 @@ def _index(place: Any, path: Path, step: str, origin: Origin) -> str | int:
 def _write(place: Any, path: Path, value: Any) -> Iterator[Path]:
     key: Any = path[-1]
     old = place[key] if isinstance(place, list) else place.get(key)
-    if isinstance(old, dict) and isinstance(value, dict) and not is_piece(path):
+    if isinstance(old, dict) and isinstance(value, dict) and not is_component(path):
         for name, part in value.items():
             yield from _write(old, (*path, name), part)
     else:

@@ -1,4 +1,4 @@
-"""Which places of a recipe hold a piece, from the types, so that a new piece needs no change here."""
+"""Which places of a recipe hold a component, from the types, so that a new component needs no change here."""
 
 from __future__ import annotations
 
@@ -8,39 +8,54 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from outrider.components import ComponentOf
 from outrider.config.recipe import Recipe
-from outrider.pieces import PieceOf
 
 
 @cache
-def pieces_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
-    """The pieces, by name, that a recipe may have at this place; empty where it has none.
+def components_at(path: tuple[str | int, ...]) -> Mapping[str, type[BaseModel]]:
+    """The shipped components, by name, that a recipe may have at this place; empty where it has none.
 
-    >>> sorted(pieces_at(("task",)))[:2], pieces_at(("learn", "lr"))
+    >>> sorted(components_at(("task",)))[:2], components_at(("learn", "lr"))
     (['countdown', 'gym'], {})
     """
-    return next((place.table for place in _at(Recipe, path) if isinstance(place, PieceOf)), {})
+    return next((place.table for place in _at(Recipe, path) if isinstance(place, ComponentOf)), {})
 
 
-def is_piece(path: tuple[str | int, ...]) -> bool:
-    """Whether a recipe holds a piece at this place.
+def is_component(path: tuple[str | int, ...]) -> bool:
+    """Whether a recipe holds a component at this place.
 
-    >>> is_piece(("task",)), is_piece(("explore", 0)), is_piece(("explore",)), is_piece(("learn", "lr"))
+    >>> is_component(("task",)), is_component(("explore", 0)), is_component(("explore",)), is_component(("learn", "lr"))
     (True, True, False, False)
     """
-    return bool(pieces_at(path))
+    return bool(components_at(path))
+
+
+def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
+    """The keys that options may have at a place below a model: fields, or names of shipped components.
+
+    >>> sorted(keys_at(Recipe, ("sample",)))[:2]
+    ['max_tokens', 'path']
+    """
+    keys: set[str] = set()
+    for here in _at(model, path):
+        if isinstance(here, ComponentOf):
+            keys |= here.table.keys()
+        elif isinstance(here, type) and issubclass(here, BaseModel):
+            keys |= here.model_fields.keys()
+    return keys
 
 
 def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
-    """Everything that the types allow at ``path`` below ``place``: models, piece tables, plain types."""
+    """Everything that the types allow at ``path`` below ``place``: models, tables of components, plain types."""
     for here in _alternatives(place):
         if not path:
             yield here
             continue
         step, rest = path[0], path[1:]
-        if isinstance(here, PieceOf):
-            if step in here.table:
-                yield from _at(here.table[str(step)], rest)
+        if isinstance(here, ComponentOf):
+            if (component := here.find(str(step))) is not None:
+                yield from _at(component, rest)
         elif isinstance(here, type) and issubclass(here, BaseModel):
             if (field := here.model_fields.get(str(step))) is not None:
                 whole = (field.annotation, *field.metadata)
@@ -50,12 +65,12 @@ def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
 
 
 def _alternatives(place: Any) -> Iterator[Any]:
-    """An annotation taken apart: the members of a union, and of ``Annotated`` the piece table if there is one."""
+    """An annotation taken apart: the members of a union, and of ``Annotated`` the table of components, if any."""
     if get_origin(place) is Annotated:
         base, *metadata = get_args(place)
-        tables = [m for m in metadata if isinstance(m, PieceOf)]
+        tables = [m for m in metadata if isinstance(m, ComponentOf)]
         yield from tables or _alternatives(base)
-    elif isinstance(place, (PieceOf, type)) or get_origin(place) in (list, tuple, dict):
+    elif isinstance(place, (ComponentOf, type)) or get_origin(place) in (list, tuple, dict):
         yield place
     else:
         for member in get_args(place):

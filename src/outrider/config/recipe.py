@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, model_validator
 
+from outrider.components import ComponentOf
 from outrider.config.engine import EngineOptions, is_local
 from outrider.config.engine_rules import refuse_engine
 from outrider.config.train import EvaluateOptions, TrainOptions
@@ -24,15 +25,15 @@ from outrider.learn.options import LearnOptions
 from outrider.model.options import PolicyOptions, TrainedPolicyOptions
 from outrider.objective.options import ObjectiveOptions
 from outrider.options import Options
-from outrider.pieces import PieceOf
+from outrider.plugins import Provenance, provenances_in
 from outrider.sample.options import SampleOptions
 from outrider.tasks import TASKS
 from outrider.tasks.task import Task, writes_messages
 from outrider.tasks.turn_task import TurnTask
 
-CreditLink = Annotated[Link, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]
-AnyTask = Annotated[Task, PieceOf(TASKS, "task")]
-AnyStage = Annotated[Stage, PieceOf(STAGES, "stage")]
+CreditLink = Annotated[Link, ComponentOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit component", Link)]
+AnyTask = Annotated[Task, ComponentOf(TASKS, "task", Task)]
+AnyStage = Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]
 
 
 def _in_order(chain: list[CreditLink]) -> list[CreditLink]:
@@ -87,6 +88,9 @@ class Recipe(Options):
     learn: LearnOptions = Field(default_factory=LearnOptions)
     train: TrainOptions = Field(default_factory=TrainOptions)
     evaluate: EvaluateOptions = Field(default_factory=EvaluateOptions)
+    components: dict[str, Provenance] = Field(
+        default_factory=dict, description="where components from outside come from, by name; set by the loader"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -206,10 +210,17 @@ class Recipe(Options):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _components_are_recorded(self) -> Recipe:
+        """Of a run on disk they are given: what it was trained with, which may have changed since."""
+        if not self.components:
+            self.__dict__["components"] = provenances_in(self)  # the recipe is frozen, and not yet in use
+        return self
+
     @interrupts_held()  # pydantic would turn Ctrl-C into an error of serialization, with a traceback
     def resolved(self) -> dict[str, Any]:
         """The recipe as plain data in a fixed order, every default filled in; it parses back to an equal recipe."""
-        return self.model_dump(mode="json")
+        return self._without_empty(self.model_dump(mode="json"))
 
     def fingerprint(self) -> str:
         """Identity of everything that decides how a run goes on; equal exactly where ``difference`` is empty.
@@ -231,7 +242,7 @@ class Recipe(Options):
 
     @property
     def reads_entropies(self) -> bool:
-        """Whether a stage, a credit piece or the objective needs the entropy of every token as it was drawn."""
+        """Whether a stage, a credit component or the objective needs the entropy of every token as it was drawn."""
         readers: list[Any] = [*self.explore, *(link for chain in self.credit.values() for link in split(chain).after)]
         select, entropy = self.objective.select, self.objective.entropy
         return (
@@ -244,7 +255,12 @@ class Recipe(Options):
         # the addresses of servers, say, change no number: of the engines their names are what counts
         left_out = dict.fromkeys({*self.about, "engine"}, True)
         kept = self.model_dump(mode="json", exclude={**left_out, "train": {"save_every", "keep", "trackers"}})
-        return kept | {"engine": self.engine.names()}
+        return self._without_empty(kept | {"engine": self.engine.names()})
+
+    @staticmethod
+    def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
+        """Without ``components`` where all are shipped, as in most recipes and in every run of an older version."""
+        return data if data["components"] else {key: value for key, value in data.items() if key != "components"}
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, str]:

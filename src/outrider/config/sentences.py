@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from outrider.config.merge import Origin, Origins, Path, dotted
+from outrider.config.places import keys_at
 from outrider.errors import UserError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -67,6 +68,8 @@ def _sentence(error: ErrorDetails, cls: type[BaseModel]) -> str:
         return f"{key} is not a key{_hint(cls, path)}"
     if kind == "missing":
         return f"{key} is missing"
+    if kind == "component":
+        return f"{key}: {message}" if key else message
     if kind == "value_error":
         return f"{key}: {error['ctx']['error']}" if key else str(error["ctx"]["error"])
     _, should, wanted = message.partition(" should ")
@@ -105,19 +108,9 @@ def _mistyped(given: Any, parsed: Any, path: Path = ()) -> list[tuple[Path, str]
 
 def _hint(cls: type[BaseModel], path: Path) -> str:
     """The nearest key at a place; for a key at the top that belongs in a section, the section's."""
-    schema = cls.model_json_schema()
-    definitions = schema.get("$defs", {})
-
-    def follow(node: dict[str, Any]) -> dict[str, Any]:
-        return definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
-
-    *above, key = path
-    node: dict[str, Any] = schema
-    for step in above:
-        inner = node.get("properties", {}).get(step) or node.get("items") or node.get("additionalProperties")
-        node = follow(inner if isinstance(inner, dict) else {})
-    known = node.get("properties", {})
-    sections = [f"{name}.{key}" for name, part in known.items() if key in follow(part).get("properties", {})]
-    if sections and not above:
+    *above, last = path
+    key, known = str(last), keys_at(cls, (*above,))
+    sections = [f"{name}.{key}" for name in cls.model_fields if not above and key in keys_at(cls, (name,))]
+    if sections:
         return f" (did you mean {sections[0]!r}?)"
-    return f" ({nearest(str(key), known)})" if known else ""
+    return f" ({nearest(key, known)})" if known else ""

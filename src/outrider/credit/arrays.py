@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from outrider.arrays import Flags, Floats, Ints
+from outrider.components import ComponentOf
 from outrider.credit import BASELINES, REWARD_SHAPERS, SHAPERS, Link, Members, advantages_of, split
 from outrider.errors import UserError
-from outrider.pieces import PieceOf
 
 Described = Link | str | Mapping[str, Any]
 _CHAIN: TypeAdapter[list[Link]] = TypeAdapter(
-    list[Annotated[Link, PieceOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit piece")]]
+    list[Annotated[Link, ComponentOf({**REWARD_SHAPERS, **BASELINES, **SHAPERS}, "credit component", Link)]]
 )
 
 

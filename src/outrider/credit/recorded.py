@@ -46,7 +46,7 @@ def _recorded(
     given = [len(values) for values in values_GT] or [0] * members.size
     for member, (found, tokens) in enumerate(zip(given, members.tokens_G.tolist(), strict=True)):
         if tokens and not found:
-            raise UserError(f"credit piece {reader} needs the {what} of every token, and {why}")
+            raise UserError(f"credit component {reader} needs the {what} of every token, and {why}")
         if found != tokens:
             raise ValueError(f"member {member} has {tokens} trainable tokens and {found} recorded ones ({what})")
     return values_GT or [np.zeros(0)] * members.size  # type: ignore[list-item]  # nobody has a token: of any kind

@@ -13,9 +13,9 @@ import numpy as np
 from outrider.environments.environment import Environment, Reply
 from outrider.environments.tool_calls import ToolCall, answered, read_turn
 from outrider.errors import UserError
+from outrider.importing import load_object
 from outrider.record import Outcome, Problem, Verdict, identity_seed
 from outrider.verify.function import RewardFunction
-from outrider.verify.load_function import load_function
 
 _NO_TOOLS = ("reset", "get_reward")
 _UNKNOWN = ("completion_ids", "trainer_state", "log_extra", "log_metric")  # a judge knows no trainer
@@ -38,7 +38,7 @@ def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
         UserError: it is not there or cannot be called, has no ``reset``, no tools, or nothing that rewards; a reward
             function asks for what only a trainer knows.
     """
-    make = load_function(factory)
+    make = load_object(factory)
     if not callable(make):
         raise UserError(f"{factory} is {type(make).__name__}, not a class or function that makes an environment")
     try:
@@ -51,7 +51,7 @@ def load_tool_class(factory: str, rewards: Sequence[str]) -> ToolClass:
     tools = [name for name in methods if name not in _NO_TOOLS and not name.startswith("_")]
     if not tools:
         raise UserError(f"{factory}: {kind.__name__} has no public method beside reset, so the policy has no tool")
-    functions = [RewardFunction(load_function(where), where) for where in rewards]
+    functions = [RewardFunction(load_object(where), where) for where in rewards]
     for function in functions:
         if asked := [name for name in function.needed if name in _UNKNOWN]:
             raise UserError(f"function {function.where!r}: asks for {asked[0]}, which is not known where it is called")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from outrider.components import ComponentOf
 from outrider.explore.bounds import Bounds
 from outrider.explore.outcome import scorable, trainable
 from outrider.explore.segment import SEGMENTERS, Chunk, SegmentedRollout, Segmenter
@@ -19,10 +20,9 @@ from outrider.explore.stage import Stage
 from outrider.explore.surroundings import Surroundings
 from outrider.explore.view import View
 from outrider.needs import Needs
-from outrider.pieces import PieceOf
 from outrider.record import Group, Prefix, Problem, Rollout, SampleRequest, identity_seed
 
-AnySegmenter = Annotated[Segmenter, PieceOf(SEGMENTERS, "segmenter")]
+AnySegmenter = Annotated[Segmenter, ComponentOf(SEGMENTERS, "segmenter", Segmenter)]
 
 
 class Branch(Stage):
@@ -61,7 +61,7 @@ class Branch(Stage):
 
     which: Literal["failed", "all", "by_accuracy"] = Field("failed", description="rollouts that may be branched")
     segment: AnySegmenter = Field(default_factory=Chunk, description="where a response may be cut")
-    select: Annotated[Selector, PieceOf(SELECTORS, "selector")] = Field(
+    select: Annotated[Selector, ComponentOf(SELECTORS, "selector", Selector)] = Field(
         default_factory=Utility, description="at which cuts to branch"
     )
     pivots: int = Field(1, ge=1, description="most pivots of a source in one round, P")

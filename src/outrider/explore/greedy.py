@@ -12,7 +12,7 @@ from outrider.record import Context, SampleRequest, SamplingParams
 
 
 class Greedy(Stage):
-    """Adds the greedy rollout of each problem that has rollouts: the yardstick of the credit piece ``greedy``.
+    """Adds the greedy rollout of each problem that has rollouts: the yardstick of the credit component ``greedy``.
 
     It starts at the plain prompt and takes the most likely token each time (temperature 0). It is no sample of the
     policy, so its context excludes it from training (``unused``: excluded context); its tokens count as generated. On

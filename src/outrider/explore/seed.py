@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from outrider.components import ComponentOf
 from outrider.explore.corpus import Corpus, Exemplar, question_of, read_corpus
 from outrider.explore.embed import EMBEDDERS, Embedder, Tfidf
 from outrider.explore.view import View
 from outrider.options import Options
-from outrider.pieces import PieceOf
 from outrider.record import Context, Group, Ids, Problem, SampleRequest
 from outrider.record.normalised import normalised
 
@@ -109,7 +109,7 @@ class Seed(Options):
     """
 
     k: int = Field(2, ge=1, le=64, description="examples")
-    embed: Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")] = Field(
+    embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
         default_factory=Tfidf, description="what near means"
     )
     template: ExemplarTemplate = Field(default_factory=ExemplarTemplate, description="how it is written")

@@ -9,13 +9,13 @@ import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from outrider.arrays import Floats
+from outrider.components import ComponentOf
 from outrider.explore.allocation import Allocation
 from outrider.explore.apportion import raised
 from outrider.explore.corpus import question_of
 from outrider.explore.embed import EMBEDDERS, Embedder, Random, Tfidf
 from outrider.explore.memory import remember
 from outrider.explore.outcome import pass_rate
-from outrider.pieces import PieceOf
 from outrider.record import Group, Problem
 
 Estimator = Literal["rloo", "dr_grpo"]
@@ -72,7 +72,7 @@ class Vip(Allocation):
 
     min_n: int = Field(3, ge=2, description="fewest rollouts of a problem")
     estimator: Estimator = Field("rloo", description="whose variance: leave_one_out's, or group_mean's without std")
-    embed: Annotated[Embedder, PieceOf(EMBEDDERS, "embedder")] = Field(
+    embed: Annotated[Embedder, ComponentOf(EMBEDDERS, "embedder", Embedder)] = Field(
         default_factory=Tfidf, description="what alike means"
     )
     bandwidth: float = Field(0.4, gt=0, description="distance at which questions begin to say little of each other")

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from outrider.components import ComponentOf
 from outrider.credit import Link, split
 from outrider.credit.arrays import Described, advantages_from_arrays, chain_of
 from outrider.credit.chain import stage_of
 from outrider.credit.explain import worked_group
 from outrider.errors import UserError
 from outrider.objective import SURROGATES, Surrogate
-from outrider.pieces import PieceOf
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ PREFIX = "outrider_"
 RECIPE = "outrider_recipe"  # names the estimator and the loss of a whole recipe
 SURROGATE = "OUTRIDER_VERL_SURROGATE"  # the environment variable in which every process of verl finds its surrogate
 BASELINES = ("group_mean", "leave_one_out", "maxrl", "no_baseline", "passk", "reinforce_pp")
-_SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")])
+_SURROGATE: TypeAdapter[Surrogate] = TypeAdapter(Annotated[Surrogate, ComponentOf(SURROGATES, "surrogate", Surrogate)])
 
 
 def register_chain(name: str, chain: Sequence[Described], success_above: float | None = None) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from outrider.components import ComponentOf
 from outrider.credit.paths import PrefixPolicy
 from outrider.objective import (
     AGGREGATES,
@@ -25,14 +26,13 @@ from outrider.objective import (
 )
 from outrider.objective.entropy import EntropyOptions
 from outrider.options import Options
-from outrider.pieces import PieceOf
 
 
 class Kl(Options):
     """The KL to a reference model; short form ``kl: 0.001``."""
 
     coef: float = Field(0.0, ge=0, strict=True, description="0 keeps no reference model")
-    estimator: Annotated[KlEstimator, PieceOf(KL_ESTIMATORS, "KL estimator", bare=True)] = Field(
+    estimator: Annotated[KlEstimator, ComponentOf(KL_ESTIMATORS, "KL estimator", KlEstimator, bare=True)] = Field(
         default_factory=K3, description="each has its own gradient: see objective/kl.py"
     )
     mask_without_signal: bool = Field(False, description="groups whose advantages are all zero are not pulled back")
@@ -59,18 +59,18 @@ class ObjectiveOptions(Options):
     K3()
     """
 
-    surrogate: Annotated[Surrogate, PieceOf(SURROGATES, "surrogate")] = Field(
+    surrogate: Annotated[Surrogate, ComponentOf(SURROGATES, "surrogate", Surrogate)] = Field(
         default_factory=Clip, description="the function whose gradient is followed"
     )
-    select: Annotated[Selection, PieceOf(SELECTIONS, "token selection")] | None = Field(
+    select: Annotated[Selection, ComponentOf(SELECTIONS, "token selection", Selection)] | None = Field(
         None, description="tokens that are treated otherwise, chosen over the whole optimizer batch"
     )
     kl: Kl = Field(default_factory=Kl, description="a KL to a reference model")
     entropy: EntropyOptions = Field(default_factory=EntropyOptions, description="a bonus for the policy's entropy")
-    correction: Annotated[Correction, PieceOf(CORRECTIONS, "correction")] | None = Field(
+    correction: Annotated[Correction, ComponentOf(CORRECTIONS, "correction", Correction)] | None = Field(
         None, description="null: old log-probabilities are the sampler's"
     )
-    aggregate: Annotated[Aggregate, PieceOf(AGGREGATES, "way to aggregate")] = Field(
+    aggregate: Annotated[Aggregate, ComponentOf(AGGREGATES, "way to aggregate", Aggregate)] = Field(
         default_factory=TokenMean, description="the denominator of every token"
     )
     streams: dict[str, Annotated[float, Field(ge=0)]] = Field(

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from outrider.components import ComponentOf
 from outrider.environments.bm25 import Bm25
 from outrider.environments.environment import Environment, Reply, beginning
 from outrider.environments.passages import Passage, read_corpus
 from outrider.environments.retriever import Index, Retriever
 from outrider.environments.retrievers import RETRIEVERS
 from outrider.environments.worlds import Make
-from outrider.pieces import PieceOf
 from outrider.record import Problem, unparseable
 from outrider.tasks.turn_table import TurnTable
 from outrider.tasks.turn_task import MARKS
@@ -45,7 +45,7 @@ class Search(TurnTable):
 
     corpus: list[str] = Field(min_length=1, description="files of JSON lines with title and text, or with context")
     index: str | None = Field(None, description="folder that keeps the index; null: made anew in every run")
-    retriever: Annotated[Retriever, PieceOf(RETRIEVERS, "retriever")] = Field(
+    retriever: Annotated[Retriever, ComponentOf(RETRIEVERS, "retriever", Retriever)] = Field(
         default_factory=Bm25, description="how passages are found"
     )
     passages: int = Field(3, ge=1, description="that answer a search")

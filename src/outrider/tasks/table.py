@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from outrider.components import ComponentOf
 from outrider.errors import UserError, nearest
-from outrider.pieces import PieceOf
 from outrider.record import Problem, Verdict, identity_seed
 from outrider.record.normalised import normalised
 from outrider.tasks.epochs import permutation
@@ -91,7 +91,9 @@ class Table(Task):
     id: str | None = Field(None, description="field of the id; null: a hash of the prompt")
     level: str | None = Field(None, description="field of the level, needed where held out; null: no levels")
     levels: list[str] = Field([], description="levels to train on; []: all")
-    judge: Annotated[Judge, PieceOf(JUDGES, "judge")] = Field(default_factory=Number, description="of responses")
+    judge: Annotated[Judge, ComponentOf(JUDGES, "judge", Judge)] = Field(
+        default_factory=Number, description="of responses"
+    )
     seed: int = Field(0, ge=0, description="of the order of training")
 
     @model_validator(mode="after")

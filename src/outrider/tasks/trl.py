@@ -16,12 +16,12 @@ from outrider.environments.environment import Environment
 from outrider.environments.tool_class import MakeToolWorld, tool_schemas
 from outrider.environments.worlds import Failed, Make, Worlds
 from outrider.errors import UserError
+from outrider.importing import Where, source_of
 from outrider.record import Problem
 from outrider.tasks.epochs import permutation
 from outrider.tasks.messages import read_chat
 from outrider.tasks.rows import TableRow, read_rows
 from outrider.tasks.turn_task import TurnTask
-from outrider.verify.load_function import Where, source_of
 
 
 class _Rows(NamedTuple):

@@ -13,10 +13,10 @@ from pydantic import Field
 from outrider.environments.environment import Environment, Reply
 from outrider.environments.worlds import Make
 from outrider.errors import UserError
+from outrider.importing import Where, load_object, source_of
 from outrider.record import Problem, Verdict
 from outrider.tasks.turn_table import TurnTable
 from outrider.verify.judge import Judge
-from outrider.verify.load_function import Where, load_function, source_of
 from outrider.verify.thinking import TurnThinking
 
 
@@ -102,7 +102,7 @@ def load_world(where: str) -> type[Environment]:
     Raises:
         UserError: it is not there, or is no environment.
     """
-    found = load_function(where)
+    found = load_object(where)
     if not (inspect.isclass(found) and issubclass(found, Environment)):
         raise UserError(
             f"{where} is no environment: a class with begin and step, derived from "

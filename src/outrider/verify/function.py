@@ -14,9 +14,9 @@ from typing import Any, Literal, SupportsFloat
 from pydantic import Field, field_validator, model_validator
 
 from outrider.errors import UserError, nearest
+from outrider.importing import Where, load_object
 from outrider.record import Outcome, Problem, Verdict
 from outrider.verify.judge import PooledJudge, text_of
-from outrider.verify.load_function import Where, load_function
 
 Style = Literal["plain", "trl", "verifiers"]
 
@@ -127,7 +127,7 @@ class Function(PooledJudge):
     @cached_property
     def _parts(self) -> list[RewardFunction]:
         """The function itself, or the functions of a rubric."""
-        loaded = load_function(self.function)
+        loaded = load_object(self.function)
         if self.style == "verifiers" and hasattr(loaded, "funcs"):
             given = getattr(loaded, "class_objects", {})
             pairs = zip(loaded.funcs, loaded.weights, strict=True)

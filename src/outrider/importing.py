@@ -1,4 +1,4 @@
-"""A Python function by the name that a recipe gives it: ``module:name`` or ``path/to/file.py:name``."""
+"""A function or class by its import path: ``module:name`` or ``path/to/file.py:name``."""
 
 from __future__ import annotations
 
@@ -17,27 +17,38 @@ from pydantic import AfterValidator
 from outrider.errors import UserError, nearest
 
 
-def load_function(where: str) -> Any:
+def is_import_path(name: str) -> bool:
+    """Whether a name is written as an import path.
+
+    >>> is_import_path("my_methods.py:Retry"), is_import_path("uniform")
+    (True, False)
+    """
+    place, _, last = name.rpartition(":")
+    return bool(place) and last.isidentifier()
+
+
+def load_object(where: str, noun: str = "function") -> Any:
     """The object called ``name`` in a module or in a file. A path is relative to the working directory.
 
-    A file is run once per call, under a module name of its own; it can import installed packages, not files beside it.
+    A file is run under a module name of its own, once for each content that it has had; it can import installed
+    packages, not files beside it. ``noun`` is what errors call the object.
 
     Raises:
         UserError: there is no such file, module or name, or importing it fails.
 
-    >>> load_function("math:gcd")(12, 18)
+    >>> load_object("math:gcd")(12, 18)
     6
     """
     place, _, name = where.rpartition(":")
     try:
         module = _file(Path(place).expanduser()) if place.endswith(".py") else _module(place)
     except _MissingError as missing:
-        raise UserError(f"function {where!r}: {missing}") from None
+        raise UserError(f"{noun} {where!r}: {missing}") from None
     except (Exception, SystemExit) as error:
-        raise UserError(f"function {where!r}: {place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UserError(f"{noun} {where!r}: {place} cannot be imported: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise UserError(f"function {where!r}: {place} has no {name!r} ({nearest(name, known)})")
+        raise UserError(f"{noun} {where!r}: {place} has no {name!r} ({nearest(name, known)})")
     return getattr(module, name)
 
 
@@ -46,9 +57,9 @@ def source_of(where: str) -> str:
     import is not in it. Empty where there is none, as for an extension.
 
     Raises:
-        UserError: as :func:`load_function`.
+        UserError: as :func:`load_object`.
     """
-    found, place = load_function(where), where.rpartition(":")[0]
+    found, place = load_object(where), where.rpartition(":")[0]
     named = place if place.endswith(".py") else getattr(sys.modules[place], "__file__", None) or ""
     try:
         defined = inspect.getsourcefile(inspect.unwrap(found)) or ""
@@ -59,8 +70,7 @@ def source_of(where: str) -> str:
 
 
 def _says_where(written: str) -> str:
-    place, _, name = written.rpartition(":")
-    if not place or not name.isidentifier():
+    if not is_import_path(written):
         raise ValueError(f"{written!r} is not written module:name or path/to/file.py:name")
     return written
 
@@ -73,16 +83,31 @@ class _MissingError(Exception):
     """There is no such file or module."""
 
 
+class _Source(SourceFileLoader):
+    """Compiles a file each time: bytecode goes by whole seconds, in which a file may be written twice."""
+
+    def path_stats(self, path: Any) -> Any:
+        raise OSError
+
+
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise _MissingError(f"no such file (looked in {path.absolute().parent})")
-    digest = hashlib.blake2b(str(path.absolute()).encode(), digest_size=6).hexdigest()
-    loader = SourceFileLoader(f"outrider_function_{digest}", str(path))
+    place = str(path.absolute())
+    digest = hashlib.blake2b(place.encode() + b"\0" + path.read_bytes(), digest_size=8).hexdigest()
+    loader = _Source(f"outrider_file_{digest}", place)
+    if loader.name in sys.modules:  # the same class each time, so that instances of it compare
+        return sys.modules[loader.name]
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
+    module.__outrider_path__ = place  # type: ignore[attr-defined]  # by which another process finds it
     sys.modules[spec.name] = module  # dataclasses and pickling look for it there
-    loader.exec_module(module)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
     return module
 
 

@@ -1,0 +1,125 @@
+"""Components: the parts that a recipe names, such as a stage with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from outrider.errors import UserError, nearest
+from outrider.importing import is_import_path
+from outrider.plugins import load_component, plugins, written_name
+
+
+class ComponentOf:
+    """Annotates a field that holds a component: ``Annotated[Stage, ComponentOf(STAGES, "stage", Stage)]``.
+
+    In a recipe a component is a mapping with one key, ``{uniform: {n: 8}}``, or a bare name, ``uniform``, which means
+    its defaults. The name is that of a shipped component, that of an installed package's
+    (:mod:`outrider.plugins`), or an import path, ``my_methods.py:Retry``. In Python it may be an instance, of which the
+    recipe takes a copy. A component parses to an instance of its class and is dumped as the mapping, with every default
+    filled in. With ``bare`` a component that has no options is dumped as its name.
+    Errors inside carry the name in their location: ``explore.0.uniform.n``.
+
+    Args:
+        table: the shipped components, by name.
+        noun: what they are, in errors.
+        base: the class, or a union of classes, of components from outside; None: shipped ones alone.
+
+    >>> from typing import Annotated
+    >>> from outrider.explore import STAGES, Stage
+    >>> stage = TypeAdapter(Annotated[Stage, ComponentOf(STAGES, "stage", Stage)])
+    >>> stage.validate_python("uniform")
+    Uniform(n=8)
+    >>> stage.dump_python(stage.validate_python({"uniform": {"n": 4}}))
+    {'uniform': {'n': 4}}
+    """
+
+    def __init__(self, table: Mapping[str, type[BaseModel]], noun: str, base: Any = None, bare: bool = False) -> None:
+        self.table, self.noun, self.base, self.bare = table, noun, base, bare
+
+    def find(self, name: str) -> type[BaseModel] | None:
+        """The class of that name; None where there is none, or it cannot be loaded."""
+        if name in self.table:
+            return self.table[name]
+        try:
+            return self._foreign(name)
+        except PydanticCustomError:
+            return None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        fields = {
+            name: core_schema.typed_dict_field(handler.generate_schema(component), required=False)
+            for name, component in self.table.items()
+        }
+        shipped = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+        return core_schema.no_info_wrap_validator_function(
+            self._validated, shipped, serialization=core_schema.plain_serializer_function_ser_schema(self._dumped)
+        )
+
+    def _validated(self, value: Any, shipped: ValidatorFunctionWrapHandler) -> BaseModel:
+        if isinstance(value, BaseModel):
+            return self._instance(value)
+        name, options = self._spelled_out(value)
+        if name in self.table and not self._shadowed(name):
+            parsed: dict[str, BaseModel] = shipped({name: options})
+            return parsed[name]
+        found = self._foreign(name)
+        # as a mapping, so that errors carry the name in their location
+        one: TypeAdapter[dict[str, BaseModel]] = TypeAdapter(dict[str, found])  # type: ignore[valid-type]
+        return one.validate_python({name: options})[name]
+
+    def _instance(self, value: BaseModel) -> BaseModel:
+        if not isinstance(value, (*self.table.values(), *([] if self.base is None else [self.base]))):
+            raise self._error(f"{type(value).__name__!r} is not {self._a_noun}")
+        # a copy: an instance in two recipes would share its state
+        return value.model_copy(deep=True)
+
+    def _spelled_out(self, value: Any) -> tuple[str, Any]:
+        if isinstance(value, str):
+            value = {value: {}}
+        if not isinstance(value, dict) or len(value) != 1:
+            raise self._error(f"{self._a_noun} is a name, or one name with its options")
+        [(name, options)] = value.items()
+        return str(name), {} if options is None else options
+
+    def _foreign(self, name: str) -> type[BaseModel]:
+        if self.base is None or not (is_import_path(name) or name in plugins()):
+            known = [*self.table, *([] if self.base is None else plugins())]
+            raise self._error(f"{name!r} is not {self._a_noun} ({nearest(name, known)})")
+        try:
+            return load_component(name, self.base, self._a_noun)
+        except UserError as error:
+            raise self._error(str(error)) from None
+
+    def _shadowed(self, name: str) -> bool:
+        """Refuse a shipped name that an installed package gives to a component of the same kind."""
+        if self.base is None or name not in plugins():
+            return False
+        try:
+            load_component(name, self.base, self._a_noun)
+        except UserError:  # it is of another kind
+            return False
+        raise self._error(
+            f"{name!r} is shipped with Outrider, and {plugins()[name].origin} has {self._a_noun} of that name"
+        )
+
+    def _dumped(self, component: BaseModel) -> Any:
+        # its validator is a part of the recipe's, so pydantic before 2.14 has not yet made its serializer
+        type(component).model_rebuild()
+        bare = self.bare and not type(component).model_fields
+        return self._name(component) if bare else {self._name(component): component}
+
+    @staticmethod
+    def _error(sentence: str) -> PydanticCustomError:
+        return PydanticCustomError("component", "{sentence}", {"sentence": sentence})
+
+    @property
+    def _a_noun(self) -> str:
+        return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
+
+    def _name(self, component: BaseModel) -> str:
+        shipped = (name for name, known in self.table.items() if type(component) is known)
+        return next(shipped, None) or written_name(type(component))

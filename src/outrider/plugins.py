@@ -1,0 +1,161 @@
+"""Components from outside the package: classes by import path or by the entry points of installed packages.
+
+A package offers components in its ``pyproject.toml``::
+
+    [project.entry-points."outrider.components"]
+    retry = "my_package.retry:Retry"
+
+A recipe then names ``retry``. Without an entry point it names ``my_package.retry:Retry``, or ``my_methods.py:Retry``
+for a file. Importing either runs its code.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import sys
+from functools import cache
+from types import UnionType
+from typing import Any, NamedTuple, get_args
+
+from pydantic import BaseModel, Field
+
+from outrider.errors import UserError
+from outrider.importing import is_import_path, load_object, source_of
+from outrider.options import Options
+
+GROUP = "outrider.components"
+"""The group of entry points."""
+
+RENAMED = {
+    "reads_entropies": "requires",
+    "reads_attention": "requires",
+    "reads_branching": "requires",
+    "reads_pieces": "requires",
+    "reads_text": "requires",
+    "plans_ahead": "the base class PlansAhead",
+}
+"""Flags of 0.2 by which a component said what it needs, and what has taken their place."""
+
+
+class Plugin(NamedTuple):
+    """A component that an installed package offers.
+
+    Attributes:
+        origin: the distribution and its version.
+        where: its import path.
+    """
+
+    origin: str
+    where: str
+
+
+class Provenance(Options):
+    """Where a component from outside comes from, as a run records it."""
+
+    where: str = Field(description="import path")
+    distribution: str = Field("", description="installed package and its version; empty for a file")
+    source: str = Field("", description="hash of the text of its file; empty where there is none")
+
+
+@cache
+def plugins() -> dict[str, Plugin]:
+    """The components of installed packages, by name.
+
+    Raises:
+        UserError: two packages offer components of one name.
+    """
+    from importlib import metadata  # not at the top: most recipes name shipped components alone
+
+    found: dict[str, Plugin] = {}
+    for entry in metadata.entry_points(group=GROUP):
+        plugin = Plugin(f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package", entry.value)
+        if entry.name in found and found[entry.name] != plugin:
+            raise UserError(
+                f"{found[entry.name].origin} and {plugin.origin} both have a component {entry.name!r}: name one by its "
+                f"import path, {plugin.where}"
+            )
+        found[entry.name] = plugin
+    return found
+
+
+_WRITTEN: dict[type, str] = {}
+"""The names by which recipes have loaded classes."""
+
+
+def load_component(name: str, base: Any, a_noun: str) -> type[Options]:
+    """The class of a component, by import path or by the name of an entry point.
+
+    Args:
+        base: the class that it has to inherit from, or a union of classes.
+        a_noun: what it has to be, in errors.
+
+    Raises:
+        UserError: it cannot be imported, is of another kind, or has a flag of an older version.
+    """
+    where = name if is_import_path(name) else plugins()[name].where
+    found = load_object(where, a_noun.partition(" ")[2])
+    bases = get_args(base) if isinstance(base, UnionType) else (base,)
+    if not (isinstance(found, type) and issubclass(found, bases)):
+        wanted = " or ".join(f"{each.__module__}.{each.__name__}" for each in bases)
+        raise UserError(f"{where!r} is not {a_noun}: it should be a class that inherits from {wanted}")
+    if old := [flag for flag in RENAMED if flag in vars(found)]:
+        raise UserError(f"{where!r} has {old[0]!r}, which Outrider no longer reads: use {RENAMED[old[0]]}")
+    _WRITTEN[found] = name
+    return found
+
+
+def written_name(cls: type) -> str:
+    """The name of a class in a recipe: that by which it was loaded, or else its import path.
+
+    >>> from fractions import Fraction
+    >>> written_name(Fraction)
+    'fractions:Fraction'
+    """
+    return _WRITTEN.get(cls) or f"{cls.__module__}:{cls.__qualname__}"
+
+
+def provenances_in(value: Any) -> dict[str, Provenance]:
+    """The provenance of every component from outside in a tree of options, lists and mappings, by its name."""
+    found: dict[str, Provenance] = {}
+    if isinstance(value, BaseModel):
+        cls = type(value)
+        if isinstance(value, Options) and not cls.__module__.startswith("outrider."):
+            found[written_name(cls)] = provenance_of(cls)
+        for key in cls.model_fields:
+            found |= provenances_in(getattr(value, key))
+    elif isinstance(value, dict):
+        for part in value.values():
+            found |= provenances_in(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            found |= provenances_in(part)
+    return found
+
+
+def provenance_of(cls: type) -> Provenance:
+    """Where a class from outside comes from, with the distribution that holds its module and a hash of its source."""
+    name = written_name(cls)
+    where = name if is_import_path(name) else plugins()[name].where
+    try:
+        text = source_of(where)
+    except UserError:  # a class of a notebook, or of a function
+        text = ""
+    source = hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+    return Provenance(where=where, distribution=_distribution(cls.__module__), source=source)
+
+
+def _distribution(module: str) -> str:
+    from importlib import metadata
+
+    names = metadata.packages_distributions().get(module.partition(".")[0], [])
+    return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(names)))
+
+
+def _reduce_class(cls: type) -> Any:
+    """Pickles a class of a file by its path, since its module is known in this process alone."""
+    where = getattr(sys.modules.get(cls.__module__), "__outrider_path__", None)
+    return cls.__qualname__ if where is None else (load_object, (f"{where}:{cls.__qualname__}",))
+
+
+copyreg.pickle(type(BaseModel), _reduce_class)
