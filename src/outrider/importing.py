@@ -45,7 +45,8 @@ def load_object(where: str, noun: str = "function") -> Any:
     except _MissingError as missing:
         raise UserError(f"{noun} {where!r}: {missing}") from None
     except (Exception, SystemExit) as error:
-        raise UserError(f"{noun} {where!r}: {place} cannot be imported: {type(error).__name__}: {error}") from error
+        reason, *_ = str(error).splitlines() or [""]
+        raise UserError(f"{noun} {where!r}: {place} cannot be imported: {type(error).__name__}: {reason}") from error
     if not hasattr(module, name):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"{noun} {where!r}: {place} has no {name!r} ({nearest(name, known)})")

@@ -12,6 +12,7 @@ from outrider.cli import (
     bench,
     compare,
     completion,
+    components,
     evaluate,
     recipes,
     report,
@@ -31,7 +32,7 @@ from outrider.interrupts import TERMINATED, Terminated, terminable
 
 COMMANDS = (
     *(train, bench, evaluate, score, report, compare, show, analyse, sft),
-    *(recipes, settings, validate, serve, verl_config, completion, version),
+    *(recipes, settings, components, validate, serve, verl_config, completion, version),
 )
 
 

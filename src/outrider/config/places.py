@@ -46,6 +46,28 @@ def keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> set[str]:
     return keys
 
 
+def tables_in(model: type[BaseModel]) -> list[ComponentOf]:
+    """The tables of components below a model, one for each noun, in order of appearance."""
+    found: dict[str, ComponentOf] = {}
+    for field in model.model_fields.values():
+        for here in _below(Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation):
+            if isinstance(here, ComponentOf):
+                inner = [table for cls in here.table.values() for table in tables_in(cls)]
+                found = {here.noun: here, **{table.noun: table for table in inner}, **found}
+            else:
+                found |= {table.noun: table for table in tables_in(here) if table.noun not in found}
+    return [*found.values()]
+
+
+def _below(place: Any) -> Iterator[Any]:
+    """The tables and models of a type, also inside lists and mappings."""
+    for here in _alternatives(place):
+        if get_origin(here) in (list, tuple, dict):
+            yield from _below(get_args(here)[-1])
+        elif isinstance(here, ComponentOf) or (isinstance(here, type) and issubclass(here, BaseModel)):
+            yield here
+
+
 def _at(place: Any, path: tuple[str | int, ...]) -> Iterator[Any]:
     """Everything that the types allow at ``path`` below ``place``: models, tables of components, plain types."""
     for here in _alternatives(place):

@@ -1,0 +1,73 @@
+"""All components that a recipe can name: the shipped ones, and those of installed packages."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from outrider import __version__
+from outrider.components import ComponentOf
+from outrider.config.places import tables_in
+from outrider.config.recipe import Recipe
+from outrider.credit import Baseline, RewardShaper, Shaper
+from outrider.errors import UserError
+from outrider.plugins import load_component, plugins
+
+_MARKUP = re.compile(r":\w+:`([^`]*)`")
+_CREDIT = {RewardShaper: "reward shaper", Baseline: "baseline", Shaper: "shaper"}
+
+
+class ComponentInfo(NamedTuple):
+    """A component in one line.
+
+    Attributes:
+        kind: what a recipe uses it as.
+        origin: the package that it comes from, with its version.
+        options: the names of its options.
+        where: its import path.
+    """
+
+    kind: str
+    name: str
+    origin: str
+    options: tuple[str, ...]
+    where: str
+    summary: str
+
+
+def list_components() -> list[ComponentInfo]:
+    """Every component, by kind and name; of installed packages too.
+
+    Raises:
+        UserError: an installed package's component cannot be loaded, or is of no kind that a recipe names.
+    """
+    tables = [table for table in tables_in(Recipe) if table.base is not None]
+    shipped = [
+        _info(table, name, cls, f"outrider {__version__}") for table in tables for name, cls in table.table.items()
+    ]
+    return sorted([*shipped, *_of_packages(tables)])
+
+
+def _of_packages(tables: list[ComponentOf]) -> Iterator[ComponentInfo]:
+    for name, plugin in plugins().items():
+        fitting = [table for table in tables if table.find(name) is not None]
+        if not fitting:
+            load_component(name, BaseModel, "a component")  # says why it cannot be loaded
+            raise UserError(f"{plugin.origin}: {name!r} ({plugin.where}) is of no kind that a recipe names")
+        for table in fitting:
+            if name in table.table:
+                raise UserError(f"{plugin.origin} has a {table.noun} {name!r}, which is shipped with Outrider")
+            found = table.find(name)
+            assert found is not None
+            yield _info(table, name, found, plugin.origin)
+
+
+def _info(table: ComponentOf, name: str, cls: type[BaseModel], origin: str) -> ComponentInfo:
+    kind = next((noun for base, noun in _CREDIT.items() if issubclass(cls, base)), table.noun)
+    first = (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
+    summary = _MARKUP.sub(r"\1", first).replace("``", "")
+    return ComponentInfo(kind, name, origin, (*cls.model_fields,), f"{cls.__module__}:{cls.__qualname__}", summary)
